@@ -107,12 +107,12 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
 
 
 def test_queues_can_be_paused(app: Redrive, tmp_path: Path) -> None:
-    app.sync.pause("express", by="me", reason="deploy")
+    app.sync.queues(by="me").pause("express", reason="deploy")
     with working(tmp_path / "work.db"):
         run = app.sync.start("double", 1, queue="express")
         assert app.sync.start("double", 2).result(SECONDS) == 4
         assert run.state() == "PENDING"
-        app.sync.resume("express")
+        app.sync.queues().resume("express")
         assert run.result(SECONDS) == 2
 
 
@@ -172,12 +172,12 @@ def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None
 
 def test_the_desk_waits_too() -> None:
     app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
-    desk = app.sync.desk(by="ana")
+    failures = app.sync.failures(by="ana")
     try:
-        assert desk.dead_letters.list("is:open").lines == []
-        assert desk.audit.verify().sound
-        assert desk.caller.name == "ana"
+        assert failures.list("is:open").lines == []
+        assert failures.audit.verify().sound
+        assert failures._target.caller.name == "ana"
         with pytest.raises(NotFoundError):
-            desk.replay("no-such-letter")
+            failures.replay("no-such-letter")
     finally:
         app.sync.close()

@@ -26,6 +26,7 @@ from redrive.errors import (
 )
 from redrive.model.event import AlertRaised, DeadLetterChanged, Event, ReplayEnded, StepDied
 from redrive.model.failed_task import FailedTask
+from redrive.parts import parts_of
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.codec import JsonLimits
 from redrive.policy.monitor import Thresholds
@@ -98,7 +99,7 @@ async def small(mailer: Mailer, tmp_path: Path) -> AsyncIterator[DeadLetterQueue
 
 async def by_hand(queue: DeadLetterQueue, text: str) -> list[Any]:
     queries = (SqlQuery("by hand", text.replace("redrive.", ""), ()), SqlQuery("by hand", text, ()))
-    return list(await queue.app.database.fetch(Statement(*queries), {}))
+    return list(await parts_of(queue.app).database.fetch(Statement(*queries), {}))
 
 
 async def found(queue: DeadLetterQueue, task_id: str) -> FailedTask:
@@ -108,7 +109,7 @@ async def found(queue: DeadLetterQueue, task_id: str) -> FailedTask:
 
 
 async def sound(queue: DeadLetterQueue) -> None:
-    verdict = await verify(queue.app.database)
+    verdict = await verify(parts_of(queue.app).database)
     assert verdict.sound, str(verdict)
 
 
@@ -364,7 +365,7 @@ class TestPolicies:
             custom = await found(dlq, "custom")
             assert (custom.status, custom.retry_policy, custom.retry_count) == ("pending", "custom:soon", 0)
             await test.advance(6.0)
-            assert await dlq.app.worker_in_test().processor.run_once()
+            assert await parts_of(dlq.app).worker_in_test().processor.run_once()
             await test.drain()
             custom = await found(dlq, "custom")
             assert (custom.status, custom.retry_count) == ("exhausted", 1)
@@ -380,7 +381,7 @@ class TestPolicies:
             item = await dlq.enqueue("a", 1, error="the bank is closed")
             assert item.retry_policy == "linear"
             assert (await dlq.enqueue("b", 1, error="the bank", policy="never")).retry_policy == "never"
-            letter = await dlq.app.store.dead_letters.get(item.id, "default")
+            letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
             assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", '["bank"]')
 
     async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
@@ -405,7 +406,7 @@ class TestPolicies:
                     named = f"{said} {sorted(fields)}"
                     item = await dlq.enqueue(named, 1, error=said, category="transient", **fields)
                     assert (item.retry_policy, item.max_retries) == result, named
-                    letter = await dlq.app.store.dead_letters.get(item.id, "default")
+                    letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
                     assert letter.template == said
 
     async def test_a_custom_policy_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
@@ -470,10 +471,10 @@ class TestDependencies:
 
     async def test_one_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
         mine = await small.enqueue("a", 1, error="x")
-        url = small.app.database.path  # type: ignore[attr-defined]
+        url = parts_of(small.app).database.path  # type: ignore[attr-defined]
         async with DeadLetterQueue(f"sqlite:///{url}", log=False, name="other") as other:
             theirs = await other.enqueue("b", 1, error="x")
-            await (await other.app.desk()).dead_letters.link(mine.id, theirs.id)
+            await other.app.failures().link(mine.id, theirs.id)
         with pytest.raises(
             ReplayRefusedError, match=f"for the dead letter {theirs.id} of another queue, which"
         ):
@@ -576,7 +577,7 @@ class TestExecuting:
 
     async def test_what_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", {"to": "ana"}, error="x")
-        await (await small.app.desk()).replays.start(item.id)
+        await small.app.failures().replays.start(item.id)
         with pytest.raises(
             ReplayRefusedError, match=r"^the task 'a' cannot be retried: it is being retried al"
         ):
@@ -617,14 +618,14 @@ class TestExecuting:
             asyncio.timeout(PATIENCE),
             DeadLetterQueue(url, mailer.resend, breaker="mail", log=False) as dlq,
         ):
-            await dlq.app.force_breaker("mail", "open", reason="maintenance")
+            await dlq.app.breakers().force("mail", "open", reason="maintenance")
             await dlq.enqueue("a", {"to": "ana"}, error="x")
             with pytest.raises(TimeoutError, match=r"'a' has not ended within 0.05 s"):
                 await dlq.retry("a", timeout=0.05)
             assert mailer.sent == []
             ended = Ended(dlq, 1)
-            await dlq.app.release_breaker("mail")
-            await dlq.app.force_breaker("mail", "closed", reason="it is back")
+            await dlq.app.breakers().release("mail")
+            await dlq.app.breakers().force("mail", "closed", reason="it is back")
             await ended.event.wait()
             assert (await found(dlq, "a")).status == "completed"
             await sound(dlq)
@@ -674,7 +675,7 @@ class TestExecuting:
     ) -> None:
         await small.enqueue("a", {"to": "ana"}, error="first")
         item = await found(small, "a")
-        await (await small.app.desk()).replays.start(item.id)
+        await small.app.failures().replays.start(item.id)
         again = await small.enqueue("a", {"to": "bob"}, error="second")
         assert (again.status, again.last_error, again.task) == ("retrying", "first", {"to": "ana"})
         ended = Ended(small, 1)
@@ -894,7 +895,7 @@ class TestChecks:
         options |= {"limits": JsonLimits(size=2_000), "default_policy": "immediate", "archive_days": None}
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, max_size=500, interval=30, **options) as dlq:
-            found = dlq.app.processor().options
+            found = parts_of(dlq.app).processor().options
             assert (found.thresholds, found.archive_seconds) == (thresholds, None)
             assert (found.queue, found.max_size, found.interval_seconds) == ("dlq:default", 500, 30)
             item = await dlq.enqueue("a", 1, error="flavour=vanilla-canary", category="network")
@@ -902,7 +903,7 @@ class TestChecks:
             assert "vanilla-canary" not in item.error
             with pytest.raises(InvalidValueError):
                 await dlq.enqueue("b", "x" * 3_000, error="x")
-        by_default = DeadLetterQueue(url, log=False).app.processor().options
+        by_default = parts_of(DeadLetterQueue(url, log=False).app).processor().options
         assert (by_default.archive_seconds, by_default.thresholds) == (7 * 86_400.0, Thresholds())
 
     async def test_an_alert_by_a_threshold_of_ones_own(self, mailer: Mailer) -> None:
@@ -915,7 +916,7 @@ class TestChecks:
             mailer.error = TimeoutError("still")
             await dlq.enqueue("a", {"to": "a"}, error="x", policy="immediate", max_retries=1)
             await test.drain()
-            await dlq.app.worker_in_test().processor.run_once()
+            await parts_of(dlq.app).worker_in_test().processor.run_once()
         assert "many_exhausted" in {each.alert for each in told if isinstance(each, AlertRaised)}
 
     def test_it_tells_its_name_and_no_address(self) -> None:

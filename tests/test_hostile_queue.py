@@ -30,6 +30,7 @@ from redrive.errors import (
     TransitionError,
 )
 from redrive.model.failed_task import FailedTask
+from redrive.parts import parts_of
 from redrive.settings import Settings
 from redrive.testing import in_memory
 from redrive.verify import verify
@@ -87,7 +88,7 @@ class Place:
 
     async def everything(self) -> dict[str, list[str]]:
         kept = [table for table in TABLES if table not in {"workers", "processors", "limits"}]
-        database = self.queues[0].app.database
+        database = parts_of(self.queues[0].app).database
         rows = {table: await ask(database, f"SELECT * FROM redrive.{table}") for table in kept}
         return {table: sorted(map(repr, several)) for table, several in rows.items()}
 
@@ -119,9 +120,9 @@ async def found(queue: DeadLetterQueue, task_id: str) -> FailedTask:
 
 
 async def sound(queue: DeadLetterQueue, org: str = "default") -> None:
-    verdict = await verify(queue.app.database)
+    verdict = await verify(parts_of(queue.app).database)
     assert verdict.sound, str(verdict)
-    audit = await (await queue.app.desk(org=org)).audit.verify()
+    audit = await queue.app.failures(org=org).audit.verify()
     assert audit.sound, str(audit)
 
 
@@ -270,7 +271,7 @@ async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) ->
     for length in (3_985, 3_990, 3_999):
         item = await dlq.enqueue(str(length), 1, error="x" * (length - 1) + " " + CARD)
         assert "4111" not in item.error
-        assert "4111" not in repr(await (await dlq.app.desk()).dead_letters.get(item.id))
+        assert "4111" not in repr(await dlq.app.failures().view(item.id))
 
 
 # A full queue (M6)
@@ -412,18 +413,18 @@ ALLOWED = {
 
 
 async def item_in(place: Place, dlq: DeadLetterQueue, callback: Callback, status: str) -> str:
-    desk = await dlq.app.desk(by="zoe")
+    failures = dlq.app.failures(by="zoe")
     item = await dlq.enqueue("it", 1, error=TimeoutError("x"), policy="immediate", max_retries=1)
     if status == "retrying":
-        await desk.replay(item.id)
+        await failures.replay(item.id)
     elif status == "exhausted":
         callback.error = TimeoutError("still")
-        await dlq.app.worker_in_test().work_off()
+        await parts_of(dlq.app).worker_in_test().work_off()
         callback.error = None
     elif status == "completed":
         assert await dlq.retry("it")
     elif status == "discarded":
-        await desk.dead_letters.ignore(item.id, "r")
+        await failures.ignore(item.id, "r")
     elif status == "archived":
         await dlq.archive("it")
     assert (await found(dlq, "it")).status == status
@@ -484,7 +485,7 @@ async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anoth
     for queue in (dlq, other, foreign):
         for number in range(3):
             await queue.enqueue(str(number), number, error="x")
-    await (await dlq.app.desk()).replay((await found(dlq, "0")).id)
+    await dlq.app.failures().replay((await found(dlq, "0")).id)
     before = await place.everything()
     confirmations: list[Any] = ["", "b", "DEFAULT", "default ", "yes", "%", None, True, 1]
     for confirm in confirmations:
@@ -496,7 +497,7 @@ async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anoth
     assert await dlq.clear(confirm="default") == 2
     assert [item.status for item in await dlq.list()] == ["retrying"]
     assert (await other.size(), await foreign.size()) == (3, 3)
-    await dlq.app.worker_in_test().work_off()
+    await parts_of(dlq.app).worker_in_test().work_off()
     assert (await found(dlq, "0")).status == "completed"
     await sound(dlq)
     await sound(dlq, "acme")
@@ -560,9 +561,11 @@ async def test_two_programs_execute_every_due_task_once(place: Place, callback: 
     queues = [place.queue(callback), place.queue(callback)]
     for number in range(40):
         await queues[0].enqueue(str(number), number, error=TimeoutError(), policy="immediate")
-    await asyncio.gather(*(queue.app.worker_in_test().work_off() for queue in queues for _ in range(2)))
+    await asyncio.gather(
+        *(parts_of(queue.app).worker_in_test().work_off() for queue in queues for _ in range(2))
+    )
     for queue in queues:
-        await queue.app.worker_in_test().work_off()
+        await parts_of(queue.app).worker_in_test().work_off()
     assert Counter(task for task, _ in callback.given) == Counter(range(40))
     statistics = await queues[1].statistics()
     assert statistics.status_breakdown == {"completed": 40}
@@ -596,7 +599,7 @@ async def test_waits_by_category_are_exactly_those_of_the_table_m1_m4(
     at: list[float] = []
 
     async def noted(task: Any) -> None:
-        at.append(dlq.app.clock.now())
+        at.append(parts_of(dlq.app).clock.now())
         # The same kind of error again, so that the category stays what it is.
         raise TimeoutError("still") if category == "transient" else MemoryError("still")
 
@@ -662,17 +665,17 @@ async def test_secrets_appear_in_nothing_that_is_shown_or_kept_for_triage_i9(
     callback.error = TimeoutError(said)
     outcome = await dlq.retry("it", reason=said)
     await dlq.archive("it", reason=said)
-    desk = await dlq.app.desk()
+    failures = dlq.app.failures()
     letter = outcome.item.id
     shown = [
         told,
         outcome.error,
         outcome.item.error,
         outcome.item.last_error,
-        await desk.dead_letters.get(letter),
-        await desk.verdict(letter),
-        await desk.audit.list(size=100),
-        await desk.replays.of(letter),
+        await failures.view(letter),
+        await failures.verdict(letter),
+        await failures.audit.list(size=100),
+        await failures.replays.list(letter),
         await dlq.statistics(),
     ]
     stored = await place.everything()

@@ -11,6 +11,7 @@ from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.errors import RunFailedError
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.testing import EPOCH, Harness, in_memory
 
@@ -53,7 +54,7 @@ async def test_drain_counts_attempts() -> None:
     async with in_memory(app) as test, asyncio.timeout(PATIENCE):
         await app.start("flow")
         assert await test.drain() == 3
-        await app.force_breaker("bank", "OPEN", reason="down")
+        await app.breakers().force("bank", "OPEN", reason="down")
         await app.start(held)
         assert await test.drain() == 0
 
@@ -138,7 +139,7 @@ async def test_waiting_for_what_nobody_will_ever_execute_says_so() -> None:
     async def work() -> None: ...
 
     async with in_memory(app), asyncio.timeout(PATIENCE):
-        await app.pause("default")
+        await app.queues().pause("default")
         run = await app.start(work)
         with pytest.raises(TimeoutError, match="nothing is left to be executed"):
             await run.result()
@@ -253,25 +254,24 @@ async def test_inline_a_task_may_start_others() -> None:
 
 async def test_afterwards_the_application_is_what_it_was() -> None:
     app = new_app()
-    before = dict(vars(app))
+    before = parts_of(app)
 
     @app.task
     async def work() -> None: ...
 
     async with in_memory(app, inline=True), asyncio.timeout(PATIENCE):
         await app.start(work)
-        assert app.database is not before["database"]
-    after = dict(vars(app))
-    assert {name: value for name, value in after.items() if value is not before.get(name)} == {}
+        assert parts_of(app).database is not before.database
+    assert parts_of(app) is before
 
 
 async def test_it_is_put_back_also_when_the_test_fails() -> None:
     app = new_app()
-    database = app.database
+    database = parts_of(app).database
     with pytest.raises(RuntimeError, match="the test failed"):
         async with in_memory(app):
             raise RuntimeError("the test failed")
-    assert app.database is database
+    assert parts_of(app).database is database
 
 
 async def test_each_block_starts_empty() -> None:
@@ -285,10 +285,10 @@ async def test_each_block_starts_empty() -> None:
     for _ in range(3):
         async with in_memory(app) as test, asyncio.timeout(PATIENCE):
             await test.assert_nothing_started()
-            assert await app.breaker_states() == []
+            assert await parts_of(app).breakers.all() == []
             await app.start(pay, key="the same")
             assert await test.drain() == 1
-            [state] = await app.breaker_states()
+            [state] = await parts_of(app).breakers.all()
             assert state.state == "OPEN"
 
 
@@ -351,7 +351,7 @@ async def test_sync_tasks_are_called_on_the_thread_of_the_test() -> None:
 
 async def test_a_harness_can_be_used_without_the_block() -> None:
     app = new_app()
-    database = app.database
+    database = parts_of(app).database
 
     @app.task
     async def work() -> int:
@@ -360,4 +360,4 @@ async def test_a_harness_can_be_used_without_the_block() -> None:
     harness = Harness(app)
     assert await harness.execute(work) == 1
     await harness.close()
-    assert app.database is database
+    assert parts_of(app).database is database

@@ -11,6 +11,7 @@ import pytest
 
 PROGRAM = """
 from redrive.app import Redrive
+from redrive.parts import parts_of
 
 app = Redrive("sqlite:///real.db", log=False)
 
@@ -30,22 +31,23 @@ def redrive_app():
 
 TESTS = """
 import program
+from redrive.parts import parts_of
 from redrive.testing import Harness
 
-BEFORE = program.app.database
+BEFORE = parts_of(program.app).database
 
 async def test_it_is_in_memory(redrive_test):
     assert isinstance(redrive_test, Harness)
     run = await program.app.start("greet", "you")
     assert await redrive_test.drain() == 1
     assert await run.result() == "hello you"
-    assert program.app.database is not BEFORE
+    assert parts_of(program.app).database is not BEFORE
 
 async def test_it_is_empty_again(redrive_test):
     await redrive_test.assert_nothing_started()
 
 def test_it_is_put_back():
-    assert program.app.database is BEFORE
+    assert parts_of(program.app).database is BEFORE
 """
 
 WITHOUT = """

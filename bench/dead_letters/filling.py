@@ -15,6 +15,7 @@ from bench.work.jobs import Kind, payload
 from bench.work.statements import fetch
 
 from redrive import Redrive
+from redrive.parts import parts_of
 from redrive.store.statement import written
 
 BATCH = 50_000
@@ -103,7 +104,7 @@ async def fill(url: str, letters: int, groups: int) -> float:
             for table, key, changes in (("runs", "id", _RUN), ("dead_letters", "run_id", _LETTER)):
                 await _copy(app, table, key, template, changes, numbers, moment, groups)
         await _add_up(app)
-        await app.store.letter_writer.sum_up()  # as workers do
+        await parts_of(app).store.letter_writer.sum_up()  # as workers do
         for index in indexes:
             await fetch(app, index, index)
         await fetch(app, "DROP TABLE redrive.bench_failures")
@@ -121,7 +122,7 @@ async def _failed(contender: Contender) -> str:
 async def _know_failures(app: Redrive, groups: int) -> None:
     columns = ", ".join(f"{name} text NOT NULL" for name in KnownFailure._fields[1:])
     await fetch(app, f"CREATE TABLE redrive.bench_failures (number bigint PRIMARY KEY, {columns})")
-    await app.database.fetch_many(_KEEP, list(failures(groups)))
+    await parts_of(app).database.fetch_many(_KEEP, list(failures(groups)))
 
 
 async def _copy(

@@ -110,32 +110,32 @@ def questions(examples: Examples) -> list[Question]:
 
 
 def _page(query: str, name: str, judged: bool) -> Question:
-    return Question(f"page   {name or '(all)'}", lambda desk: desk.dead_letters.list(query), judged)
+    return Question(f"page   {name or '(all)'}", lambda failures: failures.list(query), judged)
 
 
 def _count(query: str, name: str, judged: bool) -> Question:
-    return Question(f"count  {name or '(all)'}", lambda desk: desk.dead_letters.count(query), judged)
+    return Question(f"count  {name or '(all)'}", lambda failures: failures.count(query), judged)
 
 
 def _of_groups(query: str) -> Iterator[Question]:
     name = query or "(all)"
-    yield Question(f"groups by time {name}", lambda desk: desk.groups.search(query))
-    yield Question(f"groups by number {name}", lambda desk: desk.groups.search(query, sort="occurrences"))
-    yield Question(f"groups counted {name}", lambda desk: desk.groups.count(query))
+    yield Question(f"groups by time {name}", lambda failures: failures.groups.list(query))
+    yield Question(
+        f"groups by number {name}", lambda failures: failures.groups.list(query, sort="occurrences")
+    )
+    yield Question(f"groups counted {name}", lambda failures: failures.groups.count(query))
 
 
 def _others(examples: Examples) -> list[Question]:
     frequent, letter, cursor = examples.frequent, examples.letter, examples.cursor
     return [
-        Question(
-            "page   is:open, oldest first", lambda desk: desk.dead_letters.list("is:open", order="oldest")
-        ),
-        Question("page   is:open, far behind", lambda desk: desk.dead_letters.list("is:open", cursor=cursor)),
+        Question("page   is:open, oldest first", lambda failures: failures.list("is:open", order="oldest")),
+        Question("page   is:open, far behind", lambda failures: failures.list("is:open", cursor=cursor)),
         *(each for query in OF_GROUPS for each in _of_groups(query)),
-        Question("group  the most frequent", lambda desk: desk.groups.get(frequent)),
-        Question("group  its last day, by hours", lambda desk: desk.groups.occurrences(frequent)),
-        Question("letter with its payload", lambda desk: desk.dead_letters.get(letter)),
-        Question("letter its verdict", lambda desk: desk.verdict(letter)),
-        Question("statistics", lambda desk: desk.dead_letters.statistics()),
-        Question("statistics of a queue", lambda desk: desk.dead_letters.statistics("queue-1")),
+        Question("group  the most frequent", lambda failures: failures.groups.view(frequent)),
+        Question("group  its last day, by hours", lambda failures: failures.groups.occurrences(frequent)),
+        Question("letter with its payload", lambda failures: failures.view(letter)),
+        Question("letter its verdict", lambda failures: failures.verdict(letter)),
+        Question("statistics", lambda failures: failures.statistics()),
+        Question("statistics of a queue", lambda failures: failures.statistics("queue-1")),
     ]

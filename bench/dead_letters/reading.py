@@ -18,30 +18,30 @@ PAGES_BEHIND = 20
 async def milliseconds(url: str, times: int) -> dict[str, float]:
     """The medians of all questions, each asked once before. The names of those not judged are in brackets."""
     async with Redrive(settings=Settings(database_url=url)) as app:
-        desk = await app.desk(by="ana")
-        asked = questions(await _examples(app, desk))
-        return {_name(each): await _median(each, desk, times) for each in asked}
+        failures = app.failures(by="ana")
+        asked = questions(await _examples(app, failures))
+        return {_name(each): await _median(each, failures, times) for each in asked}
 
 
-async def _median(question: Question, desk: Failures, times: int) -> float:
+async def _median(question: Question, failures: Failures, times: int) -> float:
     values = []
     for _ in range(times + 1):
         started = perf_counter()
-        await question.ask(desk)
+        await question.ask(failures)
         values.append((perf_counter() - started) * 1e3)
     return median(values[1:])
 
 
-async def _examples(app: Redrive, desk: Failures) -> Examples:
+async def _examples(app: Redrive, failures: Failures) -> Examples:
     groups = await fetch(
         app,
         "SELECT fingerprint FROM redrive.failure_groups WHERE org = 'default' AND occurrences > 1"
         " ORDER BY occurrences",
     )
-    [letter] = (await desk.dead_letters.list("is:open since:15d", size=1, order="oldest")).lines
+    [letter] = (await failures.list("is:open since:15d", size=1, order="oldest")).lines
     cursor = None
     for _ in range(PAGES_BEHIND):
-        cursor = (await desk.dead_letters.list("is:open", size=500, cursor=cursor)).next_cursor or cursor
+        cursor = (await failures.list("is:open", size=500, cursor=cursor)).next_cursor or cursor
     return Examples(groups[-1][0], groups[0][0], letter.id, letter.correlation_id, cursor)
 
 

@@ -53,12 +53,12 @@ async def plain(entry: Entry, url: str, count: int) -> tuple[float, float]:
 
 async def one_by_one(url: str, count: int, callers: int) -> float:
     """Each asked for when the one before is durably begun; until all have ended."""
-    async with _dead(url, count) as (desk, crew, contender):
-        ids = iter([each.id for each in (await desk.dead_letters.list("is:open", size=count)).lines])
+    async with _dead(url, count) as (failures, crew, contender):
+        ids = iter([each.id for each in (await failures.list("is:open", size=count)).lines])
 
         async def call() -> None:
             for letter_id in ids:
-                await desk.replay(letter_id)
+                await failures.replay(letter_id)
 
         started = monotonic()
         await asyncio.gather(*(call() for _ in range(callers)))
@@ -68,19 +68,21 @@ async def one_by_one(url: str, count: int, callers: int) -> float:
 
 async def many(url: str, count: int) -> Many:
     """Without a canary, which waits on purpose."""
-    async with _dead(url, count) as (desk, crew, contender):
+    async with _dead(url, count) as (failures, crew, contender):
         processor = ProcessorTime(contender.app, crew.pids)
         begun = monotonic()
-        plan = await desk.operations.plan(query="is:open", canary=0, expect=count, reason="the cause is gone")
+        plan = await failures.plans.create(
+            query="is:open", canary=0, expect=count, reason="the cause is gone"
+        )
         planned = monotonic()
         await processor.start()
-        await desk.operations.start(plan.operation_id)
+        await failures.plans.start(plan.operation_id)
         started = monotonic()
-        while (await desk.operations.get(plan.operation_id)).state != OperationState.DONE:
+        while (await failures.plans.view(plan.operation_id)).state != OperationState.DONE:
             crew.check(started + PATIENCE)
             await asyncio.sleep(0.1)
         ended, effort = monotonic(), await processor.microseconds() / count
-        report = await desk.operations.report(plan.operation_id)
+        report = await failures.plans.report(plan.operation_id)
         if report.items[ReplayState.SUCCEEDED] != count or crew.board.begun != count + 1:
             raise RuntimeError(f"{crew.board.begun - 1} jobs were begun for {count} replays: {report.items}")
         rates = (count / (report.seconds or 1.0), count / (ended - started))
@@ -93,12 +95,12 @@ async def _dead(url: str, count: int) -> AsyncIterator[tuple[Failures, Workers, 
     await filling.fill(url, "dead", count - 1)  # and the one that they are copies of
     contender = Mended(url)
     async with contender.app as app:
-        desk = await app.desk(by="ana")
+        failures = app.failures(by="ana")
         with worker(url, Kind.NOTHING) as crew:
             await contender.enqueue_many(Kind.FAIL, [payload(0)])
             await crew.begin_together()
             await crew.until(lambda: crew.board.done > 0, LOOK_INTERVAL)
-            yield desk, crew, contender
+            yield failures, crew, contender
 
 
 async def _all_ended(contender: Mended, crew: Workers) -> None:

@@ -9,6 +9,7 @@ from bench.work.statements import fetch
 from redrive import Redrive
 from redrive.model.audit import NewEntry
 from redrive.model.failure_group import GroupChange, Occurrence
+from redrive.parts import parts_of
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
@@ -45,7 +46,7 @@ class NoAudit(AuditStore):
 
 def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
     """In the process that works."""
-    store, database = app.store, app.database
+    store, database = parts_of(app).store, parts_of(app).database
     groups = NoGroups(database) if GROUPS in spared else store.groups
     audit = NoAudit(database) if AUDIT in spared else store.audit
     store.letter_writer = store.records.letter_writer = DeadLetterWriter(

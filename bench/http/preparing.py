@@ -18,9 +18,9 @@ LETTERS_OF_A_FAILURE = 200
 async def prepare(url: str, letters: int) -> Known:
     await fill(url, letters, letters // LETTERS_OF_A_FAILURE)
     async with Redrive(settings=Settings(database_url=url)) as app:
-        directory, desk = await app.directory(by="bench"), await app.desk(by="bench")
-        key = await directory.keys.create("bench", "ADMIN")
-        [letter] = (await desk.dead_letters.list("is:open", size=1, order="oldest")).lines
+        members, failures = app.members(by="bench"), app.failures(by="bench")
+        key = await members.keys.create("bench", "ADMIN")
+        [letter] = (await failures.list("is:open", size=1, order="oldest")).lines
         return Known(key.text, letter.id)
 
 

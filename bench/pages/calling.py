@@ -11,6 +11,7 @@ from bench.pages.timing import Timed, timed
 
 from redrive import Redrive
 from redrive.errors import StatementTimeoutError
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 
@@ -23,17 +24,17 @@ class Called(NamedTuple):
 
 async def called(url: str, times: int, only: str = "") -> AsyncIterator[Called]:
     async with Redrive(settings=Settings(database_url=url)) as app:
-        await app.enable_row_level_security()
-        desk, runs = await app.desk(by="ana"), await app.runs(by="ana")
-        books = Books(desk, runs, await app.queue_book(by="ana"), await app.breaker_book(by="ana"))
-        for call in calls(await examples_of(app, desk, runs)):
+        await parts_of(app).enable_row_level_security()
+        failures, runs = app.failures(by="ana"), app.runs(by="ana")
+        books = Books(failures, runs, app.queues(by="ana"), app.workers(), app.breakers(by="ana"))
+        for call in calls(await examples_of(app, failures, runs)):
             if only in call.name:
                 yield Called(call, await _timed(call, books, times if call.quick else 1))
 
 
 async def known(url: str) -> Examples:
     async with Redrive(settings=Settings(database_url=url)) as app:
-        return await examples_of(app, await app.desk(by="ana"), await app.runs(by="ana"))
+        return await examples_of(app, app.failures(by="ana"), app.runs(by="ana"))
 
 
 async def _timed(call: Call, books: Books, times: int) -> Timed | None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from bench.pages.examples import Examples
 
-from redrive.engine.breaker_queries import BreakerQueries
-from redrive.engine.queue_queries import QueueQueries
-from redrive.engine.run_queries import RunQueries
+from redrive.engine.breakers import Breakers
+from redrive.engine.queues import Queues, Workers
+from redrive.engine.runs import Runs
 from redrive.failures.service import Failures
 
 RUN_QUERIES = (
@@ -74,10 +74,11 @@ LETTER_SCANS = (
 
 
 class Books(NamedTuple):
-    desk: Failures
-    runs: RunQueries
-    queues: QueueQueries
-    breakers: BreakerQueries
+    failures: Failures
+    runs: Runs
+    queues: Queues
+    workers: Workers
+    breakers: Breakers
 
 
 class Call(NamedTuple):
@@ -123,50 +124,52 @@ def _of_letters(known: Examples) -> list[Call]:
         *found,
         Call(
             "letters.list is:open, far",
-            lambda books: books.desk.dead_letters.list("is:open", cursor=known.open_far),
+            lambda books: books.failures.list("is:open", cursor=known.open_far),
         ),
         Call(
             "letters.list is:open, oldest first",
-            lambda books: books.desk.dead_letters.list("is:open", order="oldest"),
+            lambda books: books.failures.list("is:open", order="oldest"),
         ),
-        Call("letters.statistics", lambda books: books.desk.dead_letters.statistics()),
+        Call("letters.statistics", lambda books: books.failures.statistics()),
     ]
 
 
 def _letter_list(query: str, known: Examples) -> Callable[[Books], Awaitable[Any]]:
-    return lambda books: books.desk.dead_letters.list(query.format(**known._asdict()))
+    return lambda books: books.failures.list(query.format(**known._asdict()))
 
 
 def _letter_count(query: str, known: Examples) -> Callable[[Books], Awaitable[Any]]:
-    return lambda books: books.desk.dead_letters.count(query.format(**known._asdict()))
+    return lambda books: books.failures.count(query.format(**known._asdict()))
 
 
 def _of_groups(known: Examples) -> list[Call]:
     return [
-        Call("groups.search", lambda books: books.desk.groups.search()),
-        Call("groups.search group:open", lambda books: books.desk.groups.search("group:open")),
+        Call("groups.search", lambda books: books.failures.groups.list()),
+        Call("groups.search group:open", lambda books: books.failures.groups.list("group:open")),
         Call(
             "groups.search group:open by occurrences",
-            lambda books: books.desk.groups.search("group:open", sort="occurrences"),
+            lambda books: books.failures.groups.list("group:open", sort="occurrences"),
         ),
-        Call("groups.search by text", lambda books: books.desk.groups.search('"resetError in workflow-3"')),
-        Call("groups.get frequent", lambda books: books.desk.groups.get(known.frequent)),
-        Call("groups.occurrences 24 h", lambda books: books.desk.groups.occurrences(known.frequent)),
+        Call("groups.search by text", lambda books: books.failures.groups.list('"resetError in workflow-3"')),
+        Call("groups.get frequent", lambda books: books.failures.groups.view(known.frequent)),
+        Call("groups.occurrences 24 h", lambda books: books.failures.groups.occurrences(known.frequent)),
         Call(
             "groups.occurrences 30 d",
-            lambda books: books.desk.groups.occurrences(known.frequent, seconds=30 * 86_400.0, buckets=30),
+            lambda books: books.failures.groups.occurrences(
+                known.frequent, seconds=30 * 86_400.0, buckets=30
+            ),
         ),
     ]
 
 
 def _of_one(known: Examples) -> list[Call]:
     return [
-        Call("letter.get", lambda books: books.desk.dead_letters.get(known.letter)),
-        Call("letter.notes", lambda books: books.desk.dead_letters.notes(known.letter)),
-        Call("letter.dependencies", lambda books: books.desk.dead_letters.dependencies(known.letter)),
-        Call("letter.verdict", lambda books: books.desk.verdict(known.letter)),
-        Call("audit.about letter", lambda books: books.desk.audit.about(known.letter)),
-        Call("run.get", lambda books: books.runs.get(known.run)),
+        Call("letter.get", lambda books: books.failures.view(known.letter)),
+        Call("letter.notes", lambda books: books.failures.notes(known.letter)),
+        Call("letter.dependencies", lambda books: books.failures.dependencies(known.letter)),
+        Call("letter.verdict", lambda books: books.failures.verdict(known.letter)),
+        Call("audit.about letter", lambda books: books.failures.audit.about(known.letter)),
+        Call("run.get", lambda books: books.runs.view(known.run)),
         Call("run.story", lambda books: books.runs.story(known.run)),
     ]
 
@@ -174,20 +177,20 @@ def _of_one(known: Examples) -> list[Call]:
 def _others(known: Examples) -> list[Call]:
     return [
         Call("queues.list", lambda books: books.queues.list()),
-        Call("queues.workers", lambda books: books.queues.workers()),
+        Call("queues.workers", lambda books: books.workers.list()),
         Call("breakers.list", lambda books: books.breakers.list()),
-        Call("audit.list", lambda books: books.desk.audit.list()),
-        Call("audit.list far", lambda books: books.desk.audit.list(cursor=known.audit_far)),
-        Call("audit.list actor", lambda books: books.desk.audit.list(actor="cleo")),
-        Call("audit.list action", lambda books: books.desk.audit.list(action="key.created")),
-        Call("audit.list nobody", lambda books: books.desk.audit.list(actor="nobody")),
-        Call("audit.list subject", lambda books: books.desk.audit.list(subject=known.letter)),
-        Call("audit.list since", lambda books: books.desk.audit.list(since=1.0, until=2.0)),
-        Call("operations.list", lambda books: books.desk.operations.list()),
-        Call("operations.report", lambda books: books.desk.operations.report(known.operation)),
-        Call("operations.items", lambda books: books.desk.operations.items(known.operation)),
+        Call("audit.list", lambda books: books.failures.audit.list()),
+        Call("audit.list far", lambda books: books.failures.audit.list(cursor=known.audit_far)),
+        Call("audit.list actor", lambda books: books.failures.audit.list(actor="cleo")),
+        Call("audit.list action", lambda books: books.failures.audit.list(action="key.created")),
+        Call("audit.list nobody", lambda books: books.failures.audit.list(actor="nobody")),
+        Call("audit.list subject", lambda books: books.failures.audit.list(subject=known.letter)),
+        Call("audit.list since", lambda books: books.failures.audit.list(since=1.0, until=2.0)),
+        Call("operations.list", lambda books: books.failures.plans.list()),
+        Call("operations.report", lambda books: books.failures.plans.report(known.operation)),
+        Call("operations.items", lambda books: books.failures.plans.items(known.operation)),
         Call(
             "operations.items FAILED",
-            lambda books: books.desk.operations.items(known.operation, state="FAILED"),
+            lambda books: books.failures.plans.items(known.operation, state="FAILED"),
         ),
     ]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bench.work.statements import fetch
 
 from redrive import Redrive
-from redrive.engine.run_queries import RunQueries
+from redrive.engine.runs import Runs
 from redrive.failures.service import Failures
 from redrive.model.query import Order
 from redrive.store.cursor import Cursor
@@ -35,13 +35,13 @@ class Examples(NamedTuple):
     audit_far: str
 
 
-async def examples_of(app: Redrive, desk: Failures, runs: RunQueries) -> Examples:
+async def examples_of(app: Redrive, failures: Failures, runs: Runs) -> Examples:
     groups = await fetch(
         app,
         "SELECT fingerprint FROM redrive.failure_groups WHERE org = 'default' AND occurrences > 1"
         " ORDER BY occurrences",
     )
-    letters = (await desk.dead_letters.list("is:open attempts:4 since:15d", size=500, order="oldest")).lines
+    letters = (await failures.list("is:open attempts:4 since:15d", size=500, order="oldest")).lines
     letter = next(each for each in letters if each.id.endswith("0"))
     [operation] = await fetch(
         app,
@@ -49,9 +49,9 @@ async def examples_of(app: Redrive, desk: Failures, runs: RunQueries) -> Example
         " GROUP BY operation_id ORDER BY count(*) DESC LIMIT 1",
     )
     [waiting] = (await runs.list("is:waiting", size=1)).runs
-    [far] = (await desk.dead_letters.list("until:25d", size=1)).lines
+    [far] = (await failures.list("until:25d", size=1)).lines
     cursor = str(Cursor(Order.NEWEST, far.created_at, far.id))
-    audit = (await desk.audit.list(size=1)).entries[0].sequence // 10
+    audit = (await failures.audit.list(size=1)).entries[0].sequence // 10
     return Examples(
         groups[-1][0],
         groups[0][0],

@@ -11,6 +11,7 @@ from bench.pages.work import attempts, ended, idle, outcomes
 from bench.work.statements import fetch
 
 from redrive import Redrive
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 LETTERS_OF_A_FAILURE = 500
@@ -32,5 +33,5 @@ async def complete(url: str, letters: int) -> None:
     async with Redrive(settings=Settings(database_url=url)) as app:
         for part in PARTS:
             await part(app, letters)
-        await app.store.letter_writer.sum_up()  # as workers do
+        await parts_of(app).store.letter_writer.sum_up()  # as workers do
         await fetch(app, "ANALYZE", "VACUUM ANALYZE")

@@ -14,6 +14,7 @@ from redrive import Redrive
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.model.audit import Action, Entry
 from redrive.model.replay import OperationState
+from redrive.parts import parts_of
 from redrive.policy.audit_chain import chained
 from redrive.policy.codec import encode
 from redrive.store.statement import written
@@ -48,10 +49,10 @@ _INSERT = written(
 
 async def chain(app: Redrive, letters: int) -> None:
     """A sound chain over 30 days, behind what is there already."""
-    head = (await app.store.audit.end(DEFAULT_ORG)).head
+    head = (await parts_of(app).store.audit.end(DEFAULT_ORG)).head
     entries = list(chained(head, _entries(letters // OF_AUDIT)))
     for first in range(0, len(entries), BATCH):
-        await app.database.fetch_many(_INSERT, entries[first : first + BATCH])
+        await parts_of(app).database.fetch_many(_INSERT, entries[first : first + BATCH])
     last = entries[-1]
     await fetch(
         app,
@@ -80,11 +81,11 @@ def _entries(number: int) -> Iterator[Entry]:
 
 async def breakers(app: Redrive, letters: int) -> None:
     for name in HOLDERS:
-        await app.force_breaker(name, "OPEN", reason="the provider is down", by="ana", seconds=86_400.0)
+        await app.breakers(by="ana").force(name, "OPEN", reason="the provider is down", seconds=86_400.0)
 
 
 async def queues(app: Redrive, letters: int) -> None:
-    await app.pause("queue-3", by="ana", reason="the provider asked for it")
+    await app.queues(by="ana").pause("queue-3", reason="the provider asked for it")
 
 
 async def workers(app: Redrive, letters: int) -> None:
@@ -101,9 +102,9 @@ async def workers(app: Redrive, letters: int) -> None:
 
 async def operations(app: Redrive, letters: int) -> None:
     """Planned as people do it; what came of them is made up."""
-    desk = await app.desk(by="ana")
+    failures = app.failures(by="ana")
     for query, state in PLANS:
-        plan = await desk.operations.plan(query=query, reason="the provider is back")
+        plan = await failures.plans.create(query=query, reason="the provider is back")
         await fetch(
             app,
             f"UPDATE redrive.replay_operations SET state = '{state}', {_BEGUN[state]}"

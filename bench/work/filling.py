@@ -54,7 +54,7 @@ async def fill(url: str, burden: str, rows: int) -> float:
     contender = Contender(url)
     async with contender.app as app:
         succeeded, failed = await _worked_off(contender)
-        await app.force_breaker(HELD_BY, "OPEN", reason="the benchmark holds work")
+        await app.breakers().force(HELD_BY, "OPEN", reason="the benchmark holds work")
         for first in range(0, rows, BATCH):
             numbers = (first + 1, min(rows, first + BATCH))
             template = failed if BURDENS[burden].fails else succeeded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redrive import Redrive
+from redrive.parts import parts_of
 from redrive.store.statement import SqlQuery, Statement
 
 
@@ -16,4 +17,4 @@ def statement(text: str, postgresql: str | None = None) -> Statement:
 
 
 async def fetch(app: Redrive, text: str, postgresql: str | None = None) -> list[Any]:
-    return list(await app.database.fetch(statement(text, postgresql), {}))
+    return list(await parts_of(app).database.fetch(statement(text, postgresql), {}))

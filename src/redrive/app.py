@@ -1,4 +1,4 @@
-"""The application object: delegation only. What it consists of is put together in `redrive.wiring`."""
+"""The application: what programs use. `redrive.wiring` builds its parts."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from random import Random, SystemRandom
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from redrive.engine.breaker_queries import BreakerControls, BreakerQueries
-from redrive.engine.breakers import BreakerSettings, Probe, SharedBreaker
+from redrive.blocking import Blocking
+from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.engine.breakers import Breakers
 from redrive.engine.definition import Definition, StepDefinition
-from redrive.engine.encryption import KeyRotation, Rotated
+from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
 from redrive.engine.invoker import Threads
-from redrive.engine.payload import Read
-from redrive.engine.queue_queries import QueueControls, QueueQueries
-from redrive.engine.run_queries import RunQueries
+from redrive.engine.queues import Queues, Workers
 from redrive.engine.run_view import RedactedView
+from redrive.engine.runs import Runs
+from redrive.engine.shared_breakers import BreakerSettings, Probe
 from redrive.engine.task import (
     AnyTask,
     TakesNothing,
@@ -28,42 +31,37 @@ from redrive.engine.task import (
     TaskDecorator,
     TaskOptions,
     checked_name,
+    name_of,
     reject_unknown,
 )
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
-from redrive.failures.overview import OverviewQueries
 from redrive.failures.service import Failures
-from redrive.idempotency.decorator import Idempotent, KeyOptions
-from redrive.idempotency.service import Idempotency
-from redrive.identity.credentials import CredentialLookup
-from redrive.identity.directory import Directory
-from redrive.identity.sessions import UserSessions
-from redrive.identity.sign_in import SessionLimits
-from redrive.model.breaker import BreakerState
+from redrive.idempotency.decorator import Idempotent
+from redrive.identity.members import Members
 from redrive.model.caller import APPLICATION, Caller, checked_caller
+from redrive.observe.log import LogListener
 from redrive.policy.access import Principal, program
-from redrive.policy.automatic_redrive import Function
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
+from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
+from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.template import Template
-from redrive.store.joined import JoinedSession, joined_session
-from redrive.store.limits import QueueRow, WorkerRow
-from redrive.wiring import Wiring
-
-if TYPE_CHECKING:
-    from redrive.blocking import Blocking
+from redrive.settings import Settings
+from redrive.store.joined import joined_session
+from redrive.wiring import Declarations, Parts, database_at
 
 A = TypeVar("A")
-F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
+_WORKER_OPTIONS = frozenset(field.name for field in fields(WorkerOptions))
 GARBAGE = 10_000
 """Objects that a worker process makes between two collections of garbage."""
 
 
-class Redrive(Wiring):
+class Redrive:
     """Tasks, workflows and the store they run on.
 
     app = Redrive("sqlite:///work.db")          or postgresql://user@host/database
@@ -73,11 +71,44 @@ class Redrive(Wiring):
 
     run = await app.start(charge, order, key="order-7")
     await run.result()
+
+    What reads and acts on stored work takes two options: `org`, the organization whose work it is, and `by`,
+    the name that audit entries give to whoever acts.
     """
 
-    _sync: Blocking | None = None
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        queues: Iterable[str] = (),
+        pooler: bool = False,
+        durable: bool = True,
+        redactor: Redactor = DEFAULT_REDACTOR,
+        limits: JsonLimits = DEFAULT_LIMITS,
+        thresholds: Thresholds = DEFAULT_THRESHOLDS,
+        log: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
+        random: Random | None = None,
+    ) -> None:
+        settings = Settings.load() if settings is None else settings
+        declared = self._declare(
+            settings=settings,
+            redactor=redactor,
+            limits=limits,
+            thresholds=thresholds,
+            encryption=Encryption(settings.read_encryption_keys()),
+        )
+        declared.registry.queues |= {checked_name("queue", queue) for queue in queues}
+        if log:
+            declared.event_bus.listen(LogListener(clock))
+        database = database_at(url or settings.database_url, settings, clock, pooler, durable)
+        self._parts = Parts(declared, database, clock, SystemRandom() if random is None else random)
+        self._sync: Blocking | None = None
 
-    # Saying what there is
+    _declare: Callable[..., Declarations] = Declarations
+
+    # Declaring work
 
     @property
     def task(self) -> TaskDecorator:
@@ -85,14 +116,17 @@ class Redrive(Wiring):
         return TaskDecorator(self._register)
 
     def _register(self, function: Callable[..., Any], options: TaskOptions) -> AnyTask:
-        defaults = {"retry": self.settings.retry_policy, "timeout": self.settings.task_timeout}
+        settings = self._parts.settings
+        defaults = {"retry": settings.retry_policy, "timeout": settings.task_timeout}
         task = Task.of(function, {**defaults, **options}, self)
-        self.registry.add_task(task)
+        self._parts.registry.add_task(task)
+        if callable(redrive := options.get("redrive")):
+            self._parts.declared.add_redrive_function(task.name, redrive)
         return task
 
     def workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
-        """Name an ordered list of steps: the first receives the payload, the others what the last gave."""
-        return self.registry.add_workflow(name, steps)
+        """Name an ordered list of steps. The first receives the payload, each other the previous result."""
+        return self._parts.registry.add_workflow(name, steps)
 
     def breaker(
         self,
@@ -102,14 +136,23 @@ class Redrive(Wiring):
         probe: Probe | None = None,
         ramp: Ramp | None = None,
     ) -> None:
-        """Say how the breaker of a dependency works. `probe` is a function that tells whether it is back."""
+        """Configure the breaker of a dependency. `probe` is a function that tells whether it is back."""
         checked_name("breaker", name)
-        policy = self.settings.breaker_policy if policy is None else policy
-        self._breaker_settings[name] = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
+        policy = self._parts.settings.breaker_policy if policy is None else policy
+        settings = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
+        self._parts.declared.breakers[name] = settings
+
+    def template(self, template: Template) -> None:
+        """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
+        require_kind("template", template, Template)
+        declared = self._parts.declared
+        if callable(template.redrive):
+            declared.add_redrive_function(template.function_name, template.redrive)
+        declared.templates.append(template)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every event of the engine (redrive.model.event). It must be quick."""
-        self.event_bus.listen(listener)
+        self._parts.event_bus.listen(listener)
 
     # Starting and looking up
 
@@ -152,15 +195,17 @@ class Redrive(Wiring):
         **options: Unpack[StartOptions],
     ) -> RunHandle[Any]:
         """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
-        new, _ = prepared = self._enqueuer.prepare(name_of(work), payload, options)
+        parts = self._parts
+        new, _ = prepared = parts.enqueuer.prepare(name_of(work), payload, options)
         if connection is not None:
             return (await self._start_within(connection, [prepared]))[0]
-        await self.open()
-        run_id = await self._tenant(new.org).enqueuer.start(prepared)
-        await self._after_start()
-        handle = self._handle(run_id, new.org, self.registry.result_reader(new.workflow))
-        handle.existed = run_id != new.id
-        return handle
+        await parts.open()
+        tenant = parts.tenant(new.org)
+        run_id = await tenant.enqueuer.start(prepared)
+        if parts.after_start is not None:
+            await parts.after_start()
+        read = parts.registry.result_reader(new.workflow)
+        return RunHandle(run_id, tenant.runs, read, existed=run_id != new.id)
 
     @overload
     async def start_many(
@@ -205,51 +250,22 @@ class Redrive(Wiring):
         **options: Unpack[StartOptions],
     ) -> list[RunHandle[Any]]:
         """Start many runs, all or none of them; `keys` are their idempotency keys."""
-        prepared = self._enqueuer.prepare_many(name_of(work), payloads, keys, options)
+        parts, name = self._parts, name_of(work)
+        prepared = parts.enqueuer.prepare_many(name, payloads, keys, options)
         if connection is not None:
             return await self._start_within(connection, list(prepared))
-        await self.open()
-        org, made = options.get("org", DEFAULT_ORG), set[str]()
-        ids = await self._tenant(org).enqueuer.start_many(_noted(prepared, made))
-        await self._after_start()
-        read = self.registry.result_reader(name_of(work))
-        handles = [self._handle(run_id, org, read) for run_id in ids]
-        for handle in handles:
-            handle.existed = handle.id not in made
-        return handles
-
-    def prepare(
-        self,
-        work: object,
-        payloads: Iterable[object],
-        keys: Iterable[str] | None,
-        options: StartOptions,
-    ) -> list[Prepared]:
-        """Runs to be started within a transaction, by `define` and then `start_within`."""
-        return list(self._enqueuer.prepare_many(name_of(work), payloads, keys, options))
-
-    async def define(self, prepared: Sequence[Prepared]) -> None:
-        """Store what the runs consist of, outside of the transaction that they are started in."""
-        await self.open()
-        await self._enqueuer.define(prepared)
-
-    async def start_within(
-        self, session: JoinedSession, prepared: Sequence[Prepared]
-    ) -> list[RunHandle[Any]]:
-        ids = await self._enqueuer.start_within(session, prepared)
-        return [
-            self._handle(run_id, new.org, self.registry.result_reader(new.workflow))
-            for run_id, (new, _) in zip(ids, prepared, strict=True)
-        ]
+        await parts.open()
+        tenant, made = parts.tenant(options.get("org", DEFAULT_ORG)), set[str]()
+        ids = await tenant.enqueuer.start_many(_noted(prepared, made))
+        if parts.after_start is not None:
+            await parts.after_start()
+        read = parts.registry.result_reader(name)
+        return [RunHandle(run_id, tenant.runs, read, existed=run_id not in made) for run_id in ids]
 
     async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle[Any]]:
-        session = joined_session(connection, self.database)
-        await self.define(prepared)
-        return await self.start_within(session, prepared)
-
-    async def _after_start(self) -> None:
-        if self.after_start is not None:
-            await self.after_start()
+        session = joined_session(connection, self._parts.database)
+        await self._parts.enqueuer.define(prepared)
+        return await self._parts.start_within(session, prepared)
 
     @overload
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> RunHandle[Any]: ...
@@ -259,164 +275,66 @@ class Redrive(Wiring):
 
     def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: AnyTask | None = None) -> RunHandle[Any]:
         """A handle on a run that was started before. Its result is JSON, or what `task` returns."""
-        return self._handle(run_id, org, None if task is None else task.signature.result)
+        read = None if task is None else task.signature.result
+        return RunHandle(run_id, self._parts.tenant(org).runs, read)
 
-    def _handle(self, run_id: str, org: str, read: Read | None) -> RunHandle[Any]:
-        parts = (self.store_of(org), self.definitions, self.clock, self.waiters, self.event_bus, self.open)
-        return RunHandle(run_id, org, *parts, self.encryption, read)
+    # Reading and acting
 
-    async def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> RunQueries:
-        """The runs of an org: finding them, and reading the story of one, redacted."""
-        await self.open()
-        caller = Caller(checked_name("org", org), checked_caller(by))
-        showing = RedactedView(self.encryption, self.redactor)
-        return RunQueries(self.store_of(org), self.definitions, showing, self.run, caller)
+    def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Runs:
+        """The runs of an organization: list them, view one with its history, redacted; cancel one."""
+        parts, caller = self._parts, _caller(org, by)
+        showing = RedactedView(parts.encryption, parts.redactor)
+        return Runs(parts.store_of(org), parts.definitions, showing, self.run, caller)
 
-    async def queue_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> QueueQueries:
-        """What waits in the queues for an org, and who works on them."""
-        await self.open()
-        caller = Caller(checked_name("org", org), checked_caller(by))
-        return QueueQueries(self.store_of(org), self.store, self.registry, caller)
+    def failures(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Failures:
+        """The dead letters of an organization: list, view, replay, resolve, ignore and archive them; their
+        groups, bulk replays and audit."""
+        return Failures(self._parts.failure_parts(_caller(org, by)))
 
-    async def breaker_book(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> BreakerQueries:
-        """How breakers stand, and what of an org waits for them."""
-        await self.open()
-        caller = Caller(checked_name("org", org), checked_caller(by))
-        return BreakerQueries(self.store_of(org), self.breakers, self.registry, self.clock, caller)
+    def queues(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Queues:
+        """The queues: how much work lies in each; pause and resume them."""
+        parts, caller = self._parts, _caller(org, by)
+        shared = (parts.store, parts.registry, parts.event_bus, parts.redactor)
+        return Queues(parts.store_of(org), *shared, caller)
 
-    async def overview(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> OverviewQueries:
-        """What needs somebody, what heals by itself, and what has come and gone."""
-        await self.open()
-        caller = Caller(checked_name("org", org), checked_caller(by))
-        return OverviewQueries(self.store_of(org), self.clock, caller)
+    def workers(self, *, org: str = DEFAULT_ORG) -> Workers:
+        """The workers of the installation."""
+        return Workers(self._parts.store, _caller(org, APPLICATION))
 
-    async def counts(self, org: str = DEFAULT_ORG) -> dict[str, int]:
-        """How many runs there are in each state."""
-        await self.open()
-        return await self.store.runs.count_by_state(org)
+    def breakers(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Breakers:
+        """The breakers: their states and the work that they hold; open and close them by hand."""
+        parts, caller = self._parts, _caller(org, by)
+        shared = (parts.breakers, parts.registry, parts.clock, parts.redactor)
+        return Breakers(parts.store_of(org), *shared, caller)
 
-    # Who may do what
+    def members(self, *, org: str = DEFAULT_ORG, by: str | Principal = APPLICATION) -> Members:
+        """The members of an organization; API keys, accounts, sessions and organizations.
 
-    async def directory(self, *, org: str = DEFAULT_ORG, by: str | Principal = APPLICATION) -> Directory:
-        """Organizations, members and keys. A mere name acts with all rights, a principal with its own."""
-        await self.open()
-        if not isinstance(by, Principal):
-            by = program(Caller(checked_name("org", org), checked_caller(by)))
-        if by.org != org:
-            raise InvalidValueError(f"{by.name!r} stands in {by.org!r}, not in {org!r}; enter it first")
-        return Directory(self._identity_services(), by)
+        A name acts with all rights, a principal with its own.
+        """
+        principal = by if isinstance(by, Principal) else program(_caller(org, by))
+        if principal.org != org:
+            raise InvalidValueError(
+                f"{principal.name!r} acts in {principal.org!r}, not in {org!r}; enter it first"
+            )
+        return Members(self._parts.identity_services(), principal)
 
-    async def sessions(self) -> UserSessions:
-        """Signing people in and out."""
-        await self.open()
-        hours, days = self.settings.session_idle_hours, self.settings.session_days
-        return UserSessions(self._identity_services(), SessionLimits(days * 86_400.0, hours * 3600.0))
-
-    async def credentials(self) -> CredentialLookup:
-        """Who it is that shows a key, or the token of a session."""
-        return CredentialLookup(self.store, await self.sessions())
-
-    # Failed work
-
-    async def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Failures:
-        """Everything that somebody does with dead letters: triage, groups, replays, audit."""
-        await self.open()
-        caller = Caller(checked_name("org", org), checked_caller(by))
-        return Failures(self._failure_parts(caller))
-
-    async def rotate_keys(self, *, by: str = APPLICATION) -> Rotated:
-        """Seal everything anew that was not sealed with the newest encryption key."""
-        await self.open()
-        return await KeyRotation(self.store, self.encryption, Caller(DEFAULT_ORG, checked_caller(by))).run()
-
-    def template(self, template: Template) -> None:
-        """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
-        require_kind("template", template, Template)
-        self.templates.append(template)
-
-    def redrive_function(self, name: str, function: Function) -> None:
-        """Name a function: redrives so far → seconds until the next one, or None. Used as custom:name."""
-        if not callable(function):
-            raise InvalidValueError(f"a redrive policy must be a function, got {function!r}")
-        self.redrive_functions[checked_name("the name of a redrive policy", name)] = function
-
-    # Doing something once
-
-    def idempotency(self, *, org: str = DEFAULT_ORG) -> Idempotency:
-        """Executes a function once for each key, whoever asks for it."""
-        keys = self.store_of(checked_name("org", org)).idempotency
-        return Idempotency(self._key_services, keys, org)
-
-    def idempotent(
-        self, key: Callable[..., str], *, org: str = DEFAULT_ORG, **options: Unpack[KeyOptions]
-    ) -> Callable[[F], F]:
-        """Makes a function do its work once for each key, which `key` computes from the same arguments."""
-        org = checked_name("org", org)
-        service, wait = lambda: self.idempotency(org=org), lambda work: self.sync.wait_for(work)
-        return Idempotent(service, wait, key, options)
-
-    # Operating
-
-    async def pause(self, queue: str, *, by: str = APPLICATION, reason: str = "") -> None:
-        """Claim nothing more from a queue; what is in flight is finished."""
-        await (await self._queue_controls(by)).pause(queue, reason)
-
-    async def resume(self, queue: str, *, by: str = APPLICATION) -> None:
-        await (await self._queue_controls(by)).resume(queue)
-
-    async def queues(self) -> list[QueueRow]:
-        await self.open()
-        return await self.store.limits.queues()
-
-    async def workers(self) -> list[WorkerRow]:
-        await self.open()
-        return await self.store.limits.workers()
-
-    async def force_breaker(
-        self,
-        name: str,
-        state: BreakerState | str,
-        *,
-        reason: str,
-        by: str = APPLICATION,
-        seconds: float | None = None,
-    ) -> None:
-        """Open or close a breaker by hand, for so many seconds or until it is left to itself again."""
-        await (await self._breaker_controls(by)).force(name, state, reason, seconds)
-
-    async def release_breaker(self, name: str, *, by: str = APPLICATION) -> None:
-        """Leave a forced breaker to itself again."""
-        await (await self._breaker_controls(by)).release(name)
-
-    async def _queue_controls(self, by: str) -> QueueControls:
-        await self.open()
-        caller = Caller(DEFAULT_ORG, checked_caller(by))
-        return QueueControls(self.store, self.registry, self.event_bus, self.redactor, caller)
-
-    async def _breaker_controls(self, by: str) -> BreakerControls:
-        await self.open()
-        caller = Caller(DEFAULT_ORG, checked_caller(by))
-        return BreakerControls(self.breakers, self.redactor, caller)
-
-    async def breaker_states(self) -> list[SharedBreaker]:
-        await self.open()
-        return await self.breakers.all()
+    @property
+    def idempotent(self) -> Idempotent:
+        """Do something once for each key: `@app.idempotent(key=...)`, `await app.idempotent.run(...)`."""
+        return Idempotent(lambda org: self._parts.idempotency(org), lambda work: self.sync.wait_for(work))
 
     # Working
 
     def worker(self, **options: Any) -> Worker:
         """A worker: see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
-        known = frozenset(each.name for each in fields(WorkerOptions))
-        reject_unknown("a worker has no option", options, known)
-        chosen = WorkerOptions(**{**self._worker_defaults(), **options})
+        parts = self._parts
+        reject_unknown("a worker has no option", options, _WORKER_OPTIONS)
+        chosen = WorkerOptions(**{**parts.declared.worker_defaults, **options})
         for queue in chosen.queues:
-            self.registry.queue(queue)
-        self._check_custom_policies()
-        return self._make_worker(chosen, Threads(self.settings.worker_threads))
-
-    def worker_in_test(self) -> Worker:
-        """A worker that executes sync tasks directly, for redrive.testing."""
-        return self._make_worker(WorkerOptions(**self._worker_defaults()), None)
+            parts.registry.queue(queue)
+        parts.declared.check_redrive_functions()
+        return parts.worker(chosen, Threads(parts.settings.worker_threads))
 
     async def work(self, **options: Any) -> None:
         """Work until SIGTERM or SIGINT. The process is taken to be there for nothing else."""
@@ -431,25 +349,33 @@ class Redrive(Wiring):
         """Work until SIGTERM or SIGINT; for programs that have no event loop."""
         asyncio.run(self.work(**options))
 
+    async def open(self) -> None:
+        """Bring the tables up to date. Everything that needs them does it by itself."""
+        await self._parts.open()
+
+    async def close(self) -> None:
+        """Close all connections; the next call opens them again."""
+        await self._parts.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     @property
     def sync(self) -> Blocking:
         """The same application for programs without an event loop."""
         if self._sync is None:
-            from redrive.blocking import Blocking  # it imports this module
-
             self._sync = Blocking(self)
         return self._sync
 
 
-def name_of(work: object) -> str:
-    """The name of a task or a workflow."""
-    if isinstance(work, Task):
-        return work.name
-    if isinstance(work, Definition):
-        return work.workflow
-    if not isinstance(work, str):
-        raise InvalidValueError(f"{work!r} is neither a task nor a workflow; is @app.task missing?")
-    return work
+def _caller(org: str, by: str) -> Caller:
+    return Caller(checked_name("org", org), checked_caller(by))
 
 
 def _noted(prepared: Iterable[Prepared], ids: set[str]) -> Iterator[Prepared]:

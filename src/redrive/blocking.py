@@ -5,37 +5,32 @@ The async application does everything, on an event loop in a background thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import wraps
-from inspect import iscoroutinefunction
-from typing import Any, TypeVar, Unpack, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from redrive.app import Redrive, name_of
-from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
+from redrive.blocking_services import (
+    SyncBreakers,
+    SyncFailures,
+    SyncIdempotent,
+    SyncMembers,
+    SyncQueues,
+    SyncRuns,
+    SyncWorkers,
+)
+from redrive.engine.background_loop import BackgroundLoop, Facade
 from redrive.engine.definition import Definition
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.handle import RunHandle, SyncRunHandle
-from redrive.engine.task import TakesNothing, TakesOne, Task
+from redrive.engine.task import TakesNothing, TakesOne, Task, name_of
 from redrive.errors import InvalidValueError
 from redrive.model.caller import APPLICATION
 from redrive.store.joined import joined_session
 
+if TYPE_CHECKING:
+    from redrive.app import Redrive
+
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-class Waiting(Facade):
-    """A facade without types, for objects that are reached from the application: their parts wait, too."""
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        if iscoroutinefunction(found):
-            return wraps(found)(lambda *args, **kwargs: self._loop.wait_for(found(*args, **kwargs)))
-        return Waiting(found, self._loop) if _has_async_methods(type(found)) else found
-
-
-def _has_async_methods(kind: type) -> bool:
-    return any(iscoroutinefunction(getattr(kind, name, None)) for name in dir(kind))
 
 
 class Blocking(Facade):
@@ -46,15 +41,6 @@ class Blocking(Facade):
         self._app = app
         self.loop = self._loop
         self.wait_for = self._loop.wait_for
-
-    pause = waiting(Redrive.pause)
-    resume = waiting(Redrive.resume)
-    queues = waiting(Redrive.queues)
-    workers = waiting(Redrive.workers)
-    counts = waiting(Redrive.counts)
-    breaker_states = waiting(Redrive.breaker_states)
-    force_breaker = waiting(Redrive.force_breaker)
-    release_breaker = waiting(Redrive.release_breaker)
 
     @overload
     def start(
@@ -97,9 +83,8 @@ class Blocking(Facade):
         """As Redrive.start; a connection of psycopg or SQLAlchemy is used on the calling thread."""
         if connection is None:
             return self._handle(self.wait_for(self._app.start(name_of(work), payload, **options)))
-        key = options.pop("key", None)
-        prepared = self._app.prepare(work, [payload], None if key is None else [key], options)
-        return self._start_within(connection, prepared)[0]
+        prepared = self._app._parts.enqueuer.prepare(name_of(work), payload, options)
+        return self._start_within(connection, [prepared])[0]
 
     @overload
     def start_many(
@@ -144,11 +129,12 @@ class Blocking(Facade):
         **options: Unpack[StartOptions],
     ) -> list[SyncRunHandle[Any]]:
         """As Redrive.start_many."""
+        name = name_of(work)
         if connection is None:
-            name = name_of(work)
             handles = self.wait_for(self._app.start_many(name, payloads, keys=keys, **options))
             return [self._handle(handle) for handle in handles]
-        return self._start_within(connection, self._app.prepare(work, payloads, keys, options))
+        prepared = self._app._parts.enqueuer.prepare_many(name, payloads, keys, options)
+        return self._start_within(connection, list(prepared))
 
     @overload
     def run(self, run_id: str, org: str = DEFAULT_ORG) -> SyncRunHandle[Any]: ...
@@ -164,27 +150,49 @@ class Blocking(Facade):
             return self._handle(self._app.run(run_id, org))
         return self._handle(self._app.run(run_id, org, task=task))
 
-    def desk(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
-        """As Redrive.desk; the methods of its parts wait, too."""
-        return Waiting(self.wait_for(self._app.desk(org=org, by=by)), self._loop)
+    def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncRuns:
+        """As Redrive.runs."""
+        return SyncRuns(self._app.runs(org=org, by=by), self._loop)
 
-    def directory(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Any:
-        """As Redrive.directory: organizations, members and keys."""
-        return Waiting(self.wait_for(self._app.directory(org=org, by=by)), self._loop)
+    def failures(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncFailures:
+        """As Redrive.failures."""
+        return SyncFailures(self._app.failures(org=org, by=by), self._loop)
 
-    def idempotency(self, *, org: str = DEFAULT_ORG) -> Any:
-        """As Redrive.idempotency; its `run` calls the function in a thread."""
-        return Waiting(self._app.idempotency(org=org), self._loop)
+    def queues(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncQueues:
+        """As Redrive.queues."""
+        return SyncQueues(self._app.queues(org=org, by=by), self._loop)
+
+    def workers(self, *, org: str = DEFAULT_ORG) -> SyncWorkers:
+        """As Redrive.workers."""
+        return SyncWorkers(self._app.workers(org=org), self._loop)
+
+    def breakers(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncBreakers:
+        """As Redrive.breakers."""
+        return SyncBreakers(self._app.breakers(org=org, by=by), self._loop)
+
+    def members(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncMembers:
+        """As Redrive.members."""
+        return SyncMembers(self._app.members(org=org, by=by), self._loop)
+
+    @property
+    def idempotent(self) -> SyncIdempotent:
+        """As Redrive.idempotent."""
+        return SyncIdempotent(self._app.idempotent, self._loop)
+
+    def open(self) -> None:
+        """As Redrive.open."""
+        self.wait_for(self._app.open())
 
     def close(self) -> None:
         self._loop.stop(self._app.close)
 
-    def _start_within(self, connection: object, prepared: list[Prepared]) -> list[SyncRunHandle[Any]]:
-        session = joined_session(connection, self._app.database)
+    def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[SyncRunHandle[Any]]:
+        parts = self._app._parts
+        session = joined_session(connection, parts.database)
         if session.is_async:
             raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
-        self.wait_for(self._app.define(prepared))
-        handles = session.run(self._app.start_within(session, prepared))
+        self.wait_for(parts.enqueuer.define(prepared))
+        handles = session.run(parts.start_within(session, prepared))
         return [self._handle(handle) for handle in handles]
 
     def _handle(self, handle: RunHandle[R]) -> SyncRunHandle[R]:

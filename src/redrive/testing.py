@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from redrive.clock import SYSTEM_CLOCK
 from redrive.errors import InvalidValueError
+from redrive.parts import parts_of, rewire
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
-    from redrive.engine.breakers import SharedBreaker
     from redrive.engine.definition import Definition
     from redrive.engine.encryption import Encryption
+    from redrive.engine.shared_breakers import SharedBreaker
     from redrive.engine.task import AnyTask
     from redrive.engine.worker import Worker
     from redrive.model.run import Run
@@ -96,16 +97,15 @@ class Harness:
         from redrive.wiring import memory_database
 
         self._app = app
-        self._before = dict(vars(app))
+        self._before = parts_of(app)
         self.clock = VirtualClock()
-        app.wire(memory_database(self.clock), self.clock, Random(seed))
-        app.waiters.help = self._help
-        app.after_start = self.drain if inline else None
+        parts = rewire(app, memory_database(self.clock), self.clock, Random(seed))
+        parts.waiters.help = self._help
+        parts.after_start = self.drain if inline else None
         self._worker: Worker | None = None
 
     async def drain(self) -> int:
         """Execute what is ready, and what becomes ready by that. How many attempts were made."""
-        await self._app.open()
         return await self._own_worker().work_off()
 
     async def advance(self, seconds: float) -> int:
@@ -125,10 +125,9 @@ class Harness:
 
     async def started(self, work: str | AnyTask | Definition | None = None) -> list[Run]:
         """The runs that were started, oldest first."""
-        from redrive.app import name_of
+        from redrive.engine.task import name_of
 
-        await self._app.open()
-        runs = await self._app.store.runs.all()
+        runs = await parts_of(self._app).store.runs.all()
         return [run for run in runs if work is None or run.workflow == name_of(work)]
 
     async def assert_started(
@@ -140,14 +139,14 @@ class Harness:
         **expected: Any,
     ) -> Run:
         """Was such a run started? `expected` are fields of the run: queue, priority, org, ..."""
-        from redrive.app import name_of
+        from redrive.engine.task import name_of
         from redrive.model.run import Run
 
         strangers = expected.keys() - set(Run.__struct_fields__)
         if strangers:
             raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run.__struct_fields__}")
         runs = await self.started(work)
-        found = [run for run in runs if _fits(run, payload, expected, self._app.encryption)]
+        found = [run for run in runs if _fits(run, payload, expected, parts_of(self._app).encryption)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")
         wanted += f" and {expected}" if expected else ""
         if times is not None and len(found) != times:
@@ -167,21 +166,21 @@ class Harness:
         self.restore()
 
     def restore(self) -> None:
-        vars(self._app).update(self._before)
+        self._app._parts = self._before
 
     def _own_worker(self) -> Worker:
         if self._worker is None:
-            self._worker = self._app.worker_in_test()
+            self._worker = parts_of(self._app).worker_in_test()
         return self._worker
 
     async def _next_due(self) -> float | None:
         """Seconds until something happens by itself: work is due, or a breaker may move on."""
-        store = self._app.store
+        store = parts_of(self._app).store
         waits = [await store.leases.next_due(), await store.redrives.next_due()]
         if await store.operations.running():
             waits.append(await self._own_worker().driver.tick())
-        if await self._app.store.limits.holders():
-            waits += [_until_moving(each) for each in await self._app.breakers.all()]
+        if await store.limits.holders():
+            waits += [_until_moving(each) for each in await parts_of(self._app).breakers.all()]
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _help(self) -> bool:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from random import Random, SystemRandom
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
 from secrets import token_bytes
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.engine.breakers import Breakers, BreakerSettings
+from redrive.clock import Clock
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
-from redrive.engine.enqueue import Enqueuer
+from redrive.engine.enqueue import Enqueuer, Prepared
 from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import EndedRunCounts, EventReporter
 from redrive.engine.executor import Executor
 from redrive.engine.failure_handler import FailureHandler
 from redrive.engine.gate import Gate
-from redrive.engine.handle import Waiters
+from redrive.engine.handle import RunHandle, RunParts, Waiters
 from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker, Threads
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Registry
+from redrive.engine.shared_breakers import BreakerSettings, SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import AnyTask, checked_name
@@ -37,25 +37,109 @@ from redrive.failures.bulk_replay_driver import BulkReplayDriver
 from redrive.failures.change_stream import Changes
 from redrive.failures.parts import FailureParts
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
+from redrive.failures.service import Failures
 from redrive.idempotency.hold import HeldKeys, KeyServices
+from redrive.idempotency.service import Idempotency
 from redrive.identity.passwords import Passwords
-from redrive.identity.services import IdentityServices
-from redrive.model.caller import Caller
-from redrive.observe.log import LogListener
+from redrive.identity.services import IdentityServices, SessionLimits
+from redrive.model.caller import Caller, checked_caller
 from redrive.policy.automatic_redrive import CUSTOM_PREFIX, Function
-from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
-from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
-from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
+from redrive.policy.codec import JsonLimits
+from redrive.policy.monitor import Thresholds
+from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 from redrive.store.database import Database
+from redrive.store.joined import JoinedSession
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.sqlite_session import MEMORY
 from redrive.store.store import Store
 
 MAX_TENANTS = 1_000
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(kw_only=True)
+class Declarations:
+    """What a program has declared. It stays when a test puts the application on another database.
+
+    entropy  returns that many unpredictable bytes
+    """
+
+    settings: Settings
+    redactor: Redactor
+    limits: JsonLimits
+    thresholds: Thresholds
+    encryption: Encryption
+    registry: Registry = field(default_factory=Registry)
+    event_bus: EventBus = field(default_factory=EventBus)
+    passwords: Passwords = field(default_factory=Passwords)
+    entropy: Callable[[int], bytes] = token_bytes
+    breakers: dict[str, BreakerSettings] = field(default_factory=dict)
+    templates: list[Template] = field(default_factory=list)
+    redrive_functions: dict[str, Function] = field(default_factory=dict)
+
+    @property
+    def max_letters(self) -> int | None:
+        """Live dead letters of an organization at most; None: no limit."""
+        return self.settings.dlq_max_size
+
+    @property
+    def worker_defaults(self) -> dict[str, Any]:
+        settings, days = self.settings, self.settings.retention_days
+        return {
+            "queues": tuple(sorted(self.registry.queues)),
+            "concurrency": settings.worker_concurrency,
+            "lease_seconds": settings.worker_lease_ttl_sec,
+            "poll_seconds": settings.worker_poll_ms / 1000.0,
+            "grace_seconds": settings.worker_grace_sec,
+            "retention_seconds": None if days is None else days * DAY_SECONDS,
+            "redrive": settings.dlq_processor_enabled,
+        }
+
+    @property
+    def processor_options(self) -> ProcessorOptions:
+        settings, days = self.settings, self.settings.dlq_archive_days
+        return ProcessorOptions(
+            interval_seconds=settings.dlq_interval_sec,
+            archive_seconds=None if days is None else days * DAY_SECONDS,
+            max_size=settings.dlq_max_size,
+            thresholds=self.thresholds,
+            functions=self.redrive_functions,
+        )
+
+    def letter_policy(self, random: Random) -> DeadLetterPolicy:
+        settings = self.settings
+        return DeadLetterPolicy(
+            self.redactor,
+            random.random,
+            Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED,
+            settings.dlq_redrive,
+            settings.dlq_default_max_retries,
+            self.templates,
+            self.redrive_functions,
+        )
+
+    def add_redrive_function(self, name: str, function: Function) -> str:
+        """Name a function that decides when dead letters are redriven, and return its choice."""
+        if not callable(function):
+            raise InvalidValueError(f"a redrive policy must be a function, got {function!r}")
+        self.redrive_functions[checked_name("the name of a redrive function", name)] = function
+        return CUSTOM_PREFIX + name
+
+    def check_redrive_functions(self) -> None:
+        """Reject a name of a redrive function that is not known: its dead letters would stay as they are."""
+        redriven: list[AnyTask | Template] = [*self.registry.tasks.values(), *self.templates]
+        for declared in redriven:
+            choice = str(declared.redrive_choice)
+            name = choice.removeprefix(CUSTOM_PREFIX)
+            if choice.startswith(CUSTOM_PREFIX) and name not in self.redrive_functions:
+                raise InvalidValueError(
+                    f"{declared.name!r} names the redrive function {name!r}, which is not known here; "
+                    f"give the function itself: redrive=function"
+                )
 
 
 class Tenant(NamedTuple):
@@ -63,152 +147,114 @@ class Tenant(NamedTuple):
 
     store: Store
     enqueuer: Enqueuer
+    runs: RunParts
 
 
-class Wiring:
-    """What an application consists of; what it offers is in `redrive.app`."""
+class Parts:
+    """What an application consists of on one database, with one clock and one source of random numbers.
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        settings: Settings | None = None,
-        queues: Iterable[str] = (),
-        pooler: bool = False,
-        durable: bool = True,
-        redactor: Redactor = DEFAULT_REDACTOR,
-        limits: JsonLimits = DEFAULT_LIMITS,
-        thresholds: Thresholds = DEFAULT_THRESHOLDS,
-        log: bool = True,
-        clock: Clock = SYSTEM_CLOCK,
-        random: Random | None = None,
-    ) -> None:
-        self.settings = Settings.load() if settings is None else settings
-        self.registry = Registry()
-        self.registry.queues |= {checked_name("queue", queue) for queue in queues}
-        self.redactor = redactor
-        self.limits = limits
-        self.thresholds = thresholds
-        self.event_bus = EventBus()
-        if log:
-            self.event_bus.listen(LogListener(clock))
-        self.encryption = Encryption(self.settings.read_encryption_keys())
-        self.passwords = Passwords()
-        self.entropy: Callable[[int], bytes] = token_bytes
-        self.templates: list[Template] = []
-        self.redrive_functions: dict[str, Function] = {}
-        self._breaker_settings: dict[str, BreakerSettings] = {}
-        self.after_start: Callable[[], Awaitable[object]] | None = None
-        database = database_at(url or self.settings.database_url, self.settings, clock, pooler, durable)
-        self.wire(database, clock, SystemRandom() if random is None else random)
+    after_start  in tests: called after each start
+    """
 
-    def wire(self, database: Database, clock: Clock, random: Random) -> None:
-        """Put the application on a database, a clock and a source of random numbers."""
+    def __init__(self, declared: Declarations, database: Database, clock: Clock, random: Random) -> None:
+        self.declared = declared
+        self.registry = declared.registry
+        self.event_bus = declared.event_bus
+        self.redactor = declared.redactor
+        self.limits = declared.limits
+        self.encryption = declared.encryption
+        self.entropy = declared.entropy
         self.database = database
         self.clock = clock
         self.random = random
-        self.store = Store(database, self._max_letters)
-        self.ids = Ids(clock, random)
-        self.breakers = Breakers(
-            self.store,
-            self.event_bus,
-            self.ids,
-            random,
-            self.settings.breaker_policy,
-            self._breaker_settings,
+        self.store = store = Store(database, declared.max_letters)
+        self.open = store.open
+        self.ids = ids = Ids(clock, random)
+        self.breakers = SharedBreakers(
+            store, self.event_bus, ids, random, declared.settings.breaker_policy, declared.breakers
         )
         self.changes = Changes(self.store_of, self.breakers, clock, random)
-        self.definitions = Definitions(self.store)
+        self.definitions = Definitions(store)
         self.waiters = Waiters()
-        self._retrier = StoreRetrier(clock, random, self.event_bus)
-        self._enqueuer = self._new_enqueuer(self.store)
-        self._walled = False
-        self._tenants: dict[str, Tenant] = {}
-        self._held_keys = HeldKeys(database, clock)
-        self._key_services = KeyServices(
-            self._held_keys,
-            clock,
-            self.ids,
-            self._retrier,
-            self.encryption,
-            self.redactor,
-            self.limits,
-            self.open,
+        self.retrier = StoreRetrier(clock, random, self.event_bus)
+        self.enqueuer = self._new_enqueuer(store)
+        self.after_start: Callable[[], Awaitable[object]] | None = None
+        self.held_keys = HeldKeys(database, clock)
+        self.key_services = KeyServices(
+            self.held_keys, clock, ids, self.retrier, self.encryption, self.redactor, self.limits
         )
-        self._opened: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def open(self) -> None:
-        """Bring the tables up to date. Everything that needs them does it by itself."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not None and self._loop is not loop and not self._loop.is_closed():
-            raise InvalidValueError(
-                "this application is in use on another event loop; close it there first, "
-                "or make an application of its own for each"
-            )
-        if self._loop is not loop or self._opened is None or _failed(self._opened):
-            self._loop = loop
-            self._opened = asyncio.create_task(self.store.open())
-        if not self._opened.done():
-            await asyncio.shield(self._opened)
-
-    async def close(self) -> None:
-        self._opened = self._loop = None
-        self.changes.close()
-        self._held_keys.stop()
-        await self.store.close()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    # Behind the second wall
-
-    def store_of(self, org: str) -> Store:
-        """What an org's requests work on: behind the second wall, once that is raised."""
-        return self._tenant(org).store
-
-    async def enable_row_level_security(self) -> None:
-        """From now on, what is done for one org cannot touch another's rows, whatever its SQL says."""
-        await self.open()
-        await self.database.enable_row_level_security()
-        self._walled = True
-
-    def _tenant(self, org: str) -> Tenant:
-        if not self._walled:
-            return Tenant(self.store, self._enqueuer)
-        if org not in self._tenants:
-            if len(self._tenants) >= MAX_TENANTS:
-                self._tenants.clear()
-            store = self.store.tenant(org, self.settings.server_statement_sec)
-            self._tenants[org] = Tenant(store, self._new_enqueuer(store))
-        return self._tenants[org]
+        self._is_walled = False
+        self._tenants: dict[str, Tenant] = {}
 
     @property
-    def _max_letters(self) -> int | None:
-        """Live dead letters of an organization at most; None: no limit."""
-        return self.settings.dlq_max_size
+    def settings(self) -> Settings:
+        return self.declared.settings
+
+    async def close(self) -> None:
+        self.changes.close()
+        self.held_keys.stop()
+        await self.store.close()
+
+    # Tenants
+
+    def store_of(self, org: str) -> Store:
+        """The store for the requests of an organization, behind row-level security where that is enabled."""
+        return self.tenant(org).store
+
+    async def enable_row_level_security(self) -> None:
+        """From now on, requests of one organization cannot touch another's rows, whatever their SQL says."""
+        await self.open()
+        await self.database.enable_row_level_security()
+        self._is_walled = True
+        self._tenants.clear()
+
+    def tenant(self, org: str) -> Tenant:
+        known = self._tenants.get(org)
+        if known is not None:
+            return known
+        if len(self._tenants) >= MAX_TENANTS:
+            self._tenants.clear()
+        self._tenants[org] = tenant = self._new_tenant(org)
+        return tenant
+
+    def _new_tenant(self, org: str) -> Tenant:
+        store, enqueuer = self.store, self.enqueuer
+        if self._is_walled:
+            store = store.tenant(org, self.settings.server_statement_sec)
+            enqueuer = self._new_enqueuer(store)
+        runs = RunParts(
+            org=org,
+            store=store,
+            definitions=self.definitions,
+            clock=self.clock,
+            waiters=self.waiters,
+            event_bus=self.event_bus,
+            encryption=self.encryption,
+            replay=partial(self._replay_run, org),
+        )
+        return Tenant(store, enqueuer, runs)
 
     def _new_enqueuer(self, store: Store) -> Enqueuer:
-        parts = (
-            self.registry,
-            self.clock,
-            self.ids,
-            self.event_bus,
-            self._retrier,
-            self.limits,
-            self.encryption,
-        )
-        return Enqueuer(store, *parts)
+        parts = (self.registry, self.clock, self.ids, self.event_bus, self.retrier)
+        return Enqueuer(store, *parts, self.limits, self.encryption)
+
+    async def start_within(
+        self, session: JoinedSession, prepared: Sequence[Prepared]
+    ) -> list[RunHandle[Any]]:
+        """Store runs in a transaction of the user's own. Their definitions are stored already."""
+        ids = await self.enqueuer.start_within(session, prepared)
+        return [
+            RunHandle(run_id, self.tenant(new.org).runs, self.registry.result_reader(new.workflow))
+            for run_id, (new, _) in zip(ids, prepared, strict=True)
+        ]
+
+    async def _replay_run(self, org: str, run_id: str, by: str, reason: str) -> None:
+        caller = Caller(org, checked_caller(by))
+        await Failures(self.failure_parts(caller)).replay_run(run_id, reason=reason)
 
     # What is made of the parts
 
-    def _failure_parts(self, caller: Caller) -> FailureParts:
+    def failure_parts(self, caller: Caller) -> FailureParts:
         return FailureParts(
             caller=caller,
             store=self.store_of(caller.org),
@@ -217,64 +263,58 @@ class Wiring:
             breakers=self.breakers,
             ids=self.ids,
             event_bus=self.event_bus,
-            retrier=self._retrier,
+            retrier=self.retrier,
             redactor=self.redactor,
             limits=self.limits,
             clock=self.clock,
             encryption=self.encryption,
-            letter_policy=self._letter_policy(),
+            letter_policy=self.declared.letter_policy(self.random),
         )
 
-    def _identity_services(self) -> IdentityServices:
-        parts = (self.store, self.ids, self.redactor, self.encryption, self.passwords, self.entropy)
-        return IdentityServices(*parts)
+    def idempotency(self, org: str) -> Idempotency:
+        keys = self.store_of(checked_name("org", org)).idempotency
+        return Idempotency(self.key_services, keys, org)
+
+    def identity_services(self) -> IdentityServices:
+        settings = self.settings
+        return IdentityServices(
+            self.store,
+            self.ids,
+            self.redactor,
+            self.encryption,
+            self.declared.passwords,
+            self.entropy,
+            SessionLimits(settings.session_days * DAY_SECONDS, settings.session_idle_hours * 3600.0),
+        )
 
     def processor(self) -> Processor:
-        """Redrives dead letters that are due. Workers run one, unless the settings say otherwise."""
-        parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self._retrier)
-        return Processor(*parts, self._processor_options())
+        """Make what redrives dead letters that are due. Workers run one, unless the settings forbid it."""
+        parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self.retrier)
+        return Processor(*parts, self.declared.processor_options)
 
-    def _processor_options(self) -> ProcessorOptions:
-        settings, days = self.settings, self.settings.dlq_archive_days
-        return ProcessorOptions(
-            interval_seconds=settings.dlq_interval_sec,
-            archive_seconds=None if days is None else days * 86_400.0,
-            max_size=settings.dlq_max_size,
-            thresholds=self.thresholds,
-            functions=self.redrive_functions,
-        )
+    def worker_in_test(self) -> Worker:
+        """Make a worker that executes sync tasks directly, for redrive.testing."""
+        return self.worker(WorkerOptions(**self.declared.worker_defaults), None)
 
-    def _worker_defaults(self) -> dict[str, Any]:
-        settings = self.settings
-        days = settings.retention_days
-        return {
-            "queues": tuple(sorted(self.registry.queues)),
-            "concurrency": settings.worker_concurrency,
-            "lease_seconds": settings.worker_lease_ttl_sec,
-            "poll_seconds": settings.worker_poll_ms / 1000.0,
-            "grace_seconds": settings.worker_grace_sec,
-            "retention_seconds": None if days is None else days * 86_400.0,
-            "redrive": settings.dlq_processor_enabled,
-        }
-
-    def _make_worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
+    def worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
         processor, signals, ended_runs = self.processor(), Signals(self.clock), EndedRunCounts()
         in_flight = InFlight(self.database, self.clock, options.lease_seconds, signals)
         reporter = EventReporter(
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
         )
-        recorder = Recorder(self.store, self._retrier)
+        recorder = Recorder(self.store, self.retrier)
         failure_handler = FailureHandler(
-            self.clock, self.random, self.ids, recorder, reporter, self._letter_policy()
+            self.clock, self.random, self.ids, recorder, reporter, self.declared.letter_policy(self.random)
         )
         works = WorkFactory(
-            self.registry, self.definitions, self._retrier, self.encryption, self.settings.org_concurrency
+            self.registry, self.definitions, self.retrier, self.encryption, self.settings.org_concurrency
         )
         invoker = Invoker(threads, self.event_bus)
         executor = Executor(
+            database=self.database,
             store=self.store,
             clock=self.clock,
-            retrier=self._retrier,
+            retrier=self.retrier,
             signals=signals,
             in_flight=in_flight,
             works=works,
@@ -299,7 +339,7 @@ class Wiring:
                 random=self.random,
                 ids=self.ids,
                 event_bus=self.event_bus,
-                retrier=self._retrier,
+                retrier=self.retrier,
                 redactor=self.redactor,
                 signals=signals,
                 in_flight=in_flight,
@@ -315,29 +355,6 @@ class Wiring:
                 driver=BulkReplayDriver(self.store, self.breakers, self.event_bus),
                 processor=processor,
             )
-        )
-
-    def _check_custom_policies(self) -> None:
-        """A name that nobody knows would never be redriven."""
-        redriven: list[AnyTask | Template] = [*self.registry.tasks.values(), *self.templates]
-        for each in redriven:
-            name = str(each.redrive).removeprefix(CUSTOM_PREFIX)
-            if str(each.redrive).startswith(CUSTOM_PREFIX) and name not in self.redrive_functions:
-                raise InvalidValueError(
-                    f"{each.name!r} is to be redriven by {each.redrive!r}, which is not known here: name it "
-                    f"with app.redrive_function({name!r}, function)"
-                )
-
-    def _letter_policy(self) -> DeadLetterPolicy:
-        settings = self.settings
-        return DeadLetterPolicy(
-            self.redactor,
-            self.random.random,
-            Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED,
-            settings.dlq_redrive,
-            settings.dlq_default_max_retries,
-            self.templates,
-            self.redrive_functions,
         )
 
 
@@ -357,7 +374,3 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
 
 def memory_database(clock: Clock) -> Database:
     return SqliteDatabase(MEMORY, clock=clock)
-
-
-def _failed(task: asyncio.Task[None]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -21,6 +21,7 @@ from redrive.app import Redrive
 from redrive.asgi import IdempotencyMiddleware, Scope
 from redrive.asgi.http import Http, Message, Receive, Send
 from redrive.clock import SYSTEM_CLOCK
+from redrive.parts import rewire
 from redrive.policy.codec import JsonLimits
 from redrive.store.database import Database
 
@@ -90,7 +91,7 @@ class World:
 @pytest.fixture
 async def world(database: Database) -> AsyncIterator[World]:
     app = new_app()
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     async with asyncio.timeout(PATIENCE):
         yield World(app, database)
     await app.close()
@@ -415,7 +416,7 @@ async def test_an_answer_too_large_to_be_kept_is_sent_and_the_request_not_execut
     database: Database, answer: bytes
 ) -> None:
     app = new_app(limits=JsonLimits(size=1_024))
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     shop = Shop(whole(200, answer))
     async with World(app, database).client(shop) as client:
         assert (await order(client)).content == answer
@@ -487,7 +488,7 @@ async def test_a_client_that_has_gone_finds_the_answer_when_it_comes_again(world
 
 async def test_an_endless_answer_ends_with_its_client(database: Database) -> None:
     app = new_app(limits=JsonLimits(size=1_024))
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     world = World(app, database)
 
     async def gone(message: Message) -> None:

@@ -16,6 +16,7 @@ import apsw
 from redrive import FinalError, Redrive
 from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
+from redrive.parts import parts_of
 from redrive.policy.codec import encode
 from redrive.policy.template import Template
 
@@ -82,7 +83,7 @@ async def furnish(path: Path) -> Furnished:
         _declare(app, word(number))
     await app.open()
     runs = [await _start(app, word(number)) for number in range(len(HOSTILE))]
-    worker = app.worker_in_test()
+    worker = parts_of(app).worker_in_test()
     await worker.work_off()
     for number, run in enumerate(runs):
         await _look_after(app, known, run, word(number))
@@ -123,15 +124,15 @@ async def _start(app: Redrive, text: str) -> RunHandle[Any]:
 
 
 async def _look_after(app: Redrive, known: Furnished, run: RunHandle[Any], text: str) -> None:
-    desk = await app.desk(by=text)
+    failures = app.failures(by=text)
     letter = await run.dead_letter()
     assert letter is not None
-    letters = desk.dead_letters
+    letters = failures
     await letters.note(letter.id, f"{text}\n{text}")
     await letters.resolve([letter.id], text)
     await letters.reopen([letter.id], text)
     await letters.assign([letter.id], text)
-    await desk.replay(letter.id, reason=text)
+    await failures.replay(letter.id, reason=text)
     known.runs.append(run.id)
     known.letters.append(letter.id)
     known.groups.append(letter.fingerprint)
@@ -139,22 +140,24 @@ async def _look_after(app: Redrive, known: Furnished, run: RunHandle[Any], text:
 
 async def _operate(app: Redrive, known: Furnished, number: int) -> None:
     text, letter = word(number), known.letters[number]
-    desk = await app.desk(by=text)
-    await desk.groups.acknowledge(known.groups[number], text)
-    plan = await desk.operations.plan(ids=[letter], reason=text)
+    failures = app.failures(by=text)
+    await failures.groups.acknowledge(known.groups[number], text)
+    plan = await failures.plans.create(ids=[letter], reason=text)
     known.operations.append(plan.operation_id)
     if number % 3 == 0:
-        await desk.operations.start(plan.operation_id)
-    await desk.saved_views.create(text, "dlq", f'"{text}"')
-    await desk.saved_views.create(text, "runs", f"workflow:{text}")
-    await app.pause(text, by=text, reason=text)
+        await failures.plans.start(plan.operation_id)
+    await failures.views.create(text, "dlq", f'"{text}"')
+    await failures.views.create(text, "runs", f"workflow:{text}")
+    await app.queues(by=text).pause(text, reason=text)
     if number % 2:
-        await app.force_breaker(text, "OPEN", reason=text, by=text)
-    directory = await app.directory(by=text)
-    await directory.keys.create(text, "VIEWER")
-    await directory.members.add(text, "VIEWER")
-    await directory.organizations.create(text, text)
-    await app.store.limits.heartbeat(f"{text} worker", text, encode([text]), 9, 1, "running", text, number)
+        await app.breakers(by=text).force(text, "OPEN", reason=text)
+    members = app.members(by=text)
+    await members.keys.create(text, "VIEWER")
+    await members.add(text, "VIEWER")
+    await members.organizations.create(text, text)
+    await parts_of(app).store.limits.heartbeat(
+        f"{text} worker", text, encode([text]), 9, 1, "running", text, number
+    )
 
 
 # Replacing the words by the texts

@@ -25,6 +25,7 @@ from tests.browser.serving import started
 from redrive.app import Redrive
 from redrive.errors import AlreadyExistsError
 from redrive.identity.passwords import Passwords
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 SECONDS = 30.0
@@ -152,20 +153,20 @@ class Site:
         """A member of each role, called like it, unless they are there already; the key of an owner."""
         schema = self._settings.get("schema", "redrive")
         app = Redrive(self.database_url, settings=Settings(schema=schema), log=False, durable=False)
-        app.passwords = quick_passwords()
+        parts_of(app).declared.passwords = quick_passwords()
         try:
             await add_people(app)
-            return (await (await app.directory()).keys.create(f"browser tests {uuid4()}", "OWNER")).text
+            return (await app.members().keys.create(f"browser tests {uuid4()}", "OWNER")).text
         finally:
             await app.close()
 
 
 async def add_people(app: Redrive) -> None:
-    directory = await app.directory()
+    members = app.members()
     for role in ROLES:
         with suppress(AlreadyExistsError):
-            await directory.members.add(f"{role}@acme.example", role)
-            await directory.accounts.set_password(f"{role}@acme.example", PASSWORD)
+            await members.add(f"{role}@acme.example", role)
+            await members.accounts.set_password(f"{role}@acme.example", PASSWORD)
 
 
 def quick_passwords() -> Passwords:

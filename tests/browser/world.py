@@ -8,8 +8,9 @@ from tests.browser.elsewhere import install
 from tests.browser.site import quick_passwords
 
 from redrive import Redrive
+from redrive.parts import parts_of
 
 install()
 
 app: Redrive = import_module("acme.work").app
-app.passwords = quick_passwords()
+parts_of(app).declared.passwords = quick_passwords()

@@ -20,6 +20,7 @@ import pytest
 
 from redrive.app import Redrive
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Immediate
 from redrive.policy.retry import RetryPolicy
@@ -89,7 +90,7 @@ class Shop:
             order = {"number": number, "card": card, "password": "hunter2-of-the-shop"}
             run = await app.start(work, order, **options)
             if wait:
-                await app.worker_in_test().work_off()
+                await parts_of(app).worker_in_test().work_off()
             return run.id
 
         return self._done(ordered)
@@ -107,14 +108,14 @@ class Shop:
 
     def work(self) -> int:
         """Execute what is ready: how many attempts that were."""
-        return self._done(lambda app: app.worker_in_test().work_off())
+        return self._done(lambda app: parts_of(app).worker_in_test().work_off())
 
     def key(self, role: str, org: str = "default") -> str:
         """The text of a new API key."""
 
         async def made(app: Redrive) -> str:
-            directory = await app.directory(org=org)
-            return (await directory.keys.create(f"{role} {app.ids.new()}", role)).text
+            members = app.members(org=org)
+            return (await members.keys.create(f"{role} {parts_of(app).ids.new()}", role)).text
 
         return self._done(made)
 

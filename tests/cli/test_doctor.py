@@ -180,6 +180,6 @@ def test_on_a_terminal(redrive: Command, tmp_path: Path, monkeypatch: pytest.Mon
 def pause(queue: str) -> None:
     async def paused() -> None:
         async with Redrive(log=False, queues=[queue]) as app:
-            await app.pause(queue, by="ana", reason="the provider moves")
+            await app.queues(by="ana").pause(queue, reason="the provider moves")
 
     asyncio.run(paused())

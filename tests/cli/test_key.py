@@ -24,7 +24,7 @@ def principal_of(text: str) -> Principal | None:
 
     async def ask() -> Principal | None:
         async with Redrive(log=False) as app:
-            return await (await app.credentials()).of_key(text.strip())
+            return await app.members().credentials.of_key(text.strip())
 
     return asyncio.run(ask())
 
@@ -103,9 +103,9 @@ def test_a_list_as_a_table(redrive: Command, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_long_list_is_whole(redrive: Command) -> None:
     async def make() -> None:
         async with Redrive(log=False) as app:
-            directory = await app.directory(by="ana")
+            members = app.members(by="ana")
             for number in range(501):
-                await directory.keys.create(f"key {number}", "VIEWER")
+                await members.keys.create(f"key {number}", "VIEWER")
 
     asyncio.run(make())
     assert len(json.loads(redrive("key", "list", "-o", "json").out)) == 501

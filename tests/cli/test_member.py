@@ -36,7 +36,7 @@ def redeemed(token: str) -> bool:
 
 async def _with_sessions(ask: Any) -> bool:
     async with Redrive(log=False) as app:
-        return bool(await ask(await app.sessions()))
+        return bool(await ask(app.members().sessions))
 
 
 def members(redrive: Command, *arguments: str) -> dict[str, tuple[str, bool]]:
@@ -198,7 +198,7 @@ def test_what_is_done_is_in_the_audit_as_the_operators(redrive: Command) -> None
 
     async def read() -> list[tuple[str, str]]:
         async with Redrive(log=False) as app:
-            page = await (await app.desk()).audit.list()
+            page = await app.failures().audit.list()
             return [(str(entry.action), entry.actor) for entry in page.entries]
 
     assert sorted(asyncio.run(read())) == [("key.created", "operator"), ("member.added", "operator")]

@@ -15,6 +15,7 @@ from tests.cli.conftest import Command, Ended
 from tests.cli.terminal import talk
 
 from redrive.app import Redrive
+from redrive.parts import rewire
 from redrive.policy import Backoff, Exponential
 from redrive.policy.retry import RetryPolicy
 from redrive.store.sqlite import SqliteDatabase
@@ -57,11 +58,11 @@ def history(path: Path) -> None:
     test = Harness(app)
     test.clock.time = (time.time() - 86_400.0) // 60.0 * 60.0 - EPOCH
     down = test.clock.time + 66.0
-    app.wire(SqliteDatabase(str(path), clock=test.clock), test.clock, Random(1))
+    rewire(app, SqliteDatabase(str(path), clock=test.clock), test.clock, Random(1))
 
     async def live() -> None:
         # Its breaker would hold what comes later, which is another story.
-        await app.force_breaker("bank", "closed", reason="it is to be seen how retries go")
+        await app.breakers().force("bank", "closed", reason="it is to be seen how retries go")
         for number in range(20):
             await app.start("checkout", number)
             await test.advance(7.0)

@@ -38,7 +38,7 @@ def state(redrive: Command, operation: dict[str, Any]) -> str:
 def resolve(letter: str) -> None:
     async def resolved() -> None:
         async with Redrive(log=False) as app:
-            await (await app.desk()).dead_letters.resolve([letter])
+            await app.failures().resolve([letter])
 
     asyncio.run(resolved())
 
@@ -46,7 +46,7 @@ def resolve(letter: str) -> None:
 def force_open() -> None:
     async def forced() -> None:
         async with Redrive(log=False) as app:
-            await app.force_breaker("gateway", "OPEN", reason="it is down")
+            await app.breakers().force("gateway", "OPEN", reason="it is down")
 
     asyncio.run(forced())
 

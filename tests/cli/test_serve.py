@@ -19,6 +19,7 @@ from redrive.cli.application import application, application_at
 from redrive.cli.options import GlobalOptions
 from redrive.cli.serve import LATE
 from redrive.errors import RedriveError
+from redrive.parts import parts_of
 
 SHOP = """
 from redrive import Redrive
@@ -138,7 +139,7 @@ class TestSettings:
     ) -> None:
         monkeypatch.setenv("REDRIVE_SERVER_PORT", "7")
         monkeypatch.setenv("REDRIVE_SERVER_STREAMS", "8")
-        settings = application("shop_of_test:app", given(server_port="9"), LATE).settings
+        settings = parts_of(application("shop_of_test:app", given(server_port="9"), LATE)).settings
         assert (settings.server_port, settings.server_streams) == (9, 8)
         assert settings.origins()["server_streams"] == "REDRIVE_SERVER_STREAMS"
 
@@ -151,7 +152,10 @@ class TestSettings:
         self, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "a.toml").write_text("worker_threads = 7\n")
-        assert application("shop_of_test:app", given(config="a.toml"), LATE).settings.worker_threads == 7
+        assert (
+            parts_of(application("shop_of_test:app", given(config="a.toml"), LATE)).settings.worker_threads
+            == 7
+        )
         assert capsys.readouterr().err == ""
 
     def test_an_application_with_settings_of_its_own_is_told(
@@ -161,7 +165,10 @@ class TestSettings:
         shop.write_text(
             "from redrive import *\napp = Redrive('sqlite://:memory:', settings=Settings(), log=False)"
         )
-        assert application("shop_of_test:app", given(config="a.toml"), LATE).settings.worker_threads == 32
+        assert (
+            parts_of(application("shop_of_test:app", given(config="a.toml"), LATE)).settings.worker_threads
+            == 32
+        )
         assert "does not take all its settings from --config" in capsys.readouterr().err
 
     @pytest.mark.parametrize(

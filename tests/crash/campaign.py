@@ -21,6 +21,7 @@ from tests.crash.work import ORGS
 
 from redrive.model.caller import SELF
 from redrive.model.replay import OperationState
+from redrive.parts import parts_of
 
 PATIENCE = 120.0
 """Seconds after which it is given up: a fault does not bite, or something is stuck."""
@@ -113,7 +114,7 @@ def _load(place: Site) -> dict[str, int]:
 async def _take_up(place: Site) -> None:
     """The bulk replays that a replayer has left behind: what was begun goes on, what was not is cancelled."""
     for org in ORGS:
-        operations = (await place.app.desk(org=org)).operations
+        operations = place.app.failures(org=org).plans
         cursor: str | None = None
         while True:
             page = await operations.list(size=500, cursor=cursor)
@@ -132,6 +133,6 @@ async def _settle(place: Site, crew: Crew) -> list[int | None]:
     await _take_up(place)
     crew.employ(workers=WORKERS)
     deadline = time.monotonic() + PATIENCE
-    while await unfinished(place.app.database) and time.monotonic() < deadline:
+    while await unfinished(parts_of(place.app).database) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
     return await crew.retire()

@@ -10,6 +10,7 @@ from tests.crash.crew import Crew
 from tests.crash.replays import check_replays
 from tests.crash.site import Site
 
+from redrive.parts import parts_of
 from redrive.verify import Witness, verify
 
 MUST_BE_CHECKED = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I10", "I16")
@@ -47,7 +48,7 @@ async def check(
 async def _verified(site: Site, crew: Crew) -> list[str]:
     tolerance = SLOWEST_LEAP if site.database == "sqlite" and crew.errors != [0.0] else 0.05
     verdict = await verify(
-        site.app.database, witness=witness_of(site), settled=True, most=10, tolerance=tolerance
+        parts_of(site.app).database, witness=witness_of(site), settled=True, most=10, tolerance=tolerance
     )
     unproven = [f"{each}: nothing was checked" for each in MUST_BE_CHECKED if not verdict.checked[each]]
     return [f"{each.invariant}: {each.subject}: {each.text}" for each in verdict.findings] + unproven
@@ -61,14 +62,16 @@ def _died(site: Site, crew: Crew) -> list[str]:
 
 async def _strangers(site: Site) -> list[str]:
     asked = {run_id for note in site.sink.of("asked") for run_id in note["runs"].values()}
-    rows = await look(site.app.database, "SELECT id FROM redrive.runs")
+    rows = await look(parts_of(site.app).database, "SELECT id FROM redrive.runs")
     accepted = [f"I1: {note['name']} should have been refused" for note in site.sink.of("not refused")]
     return accepted + [f"I1: nobody has asked for run {run_id}" for [run_id] in rows if run_id not in asked]
 
 
 async def zombies(site: Site) -> list[str]:
     """The result that counts must be that of the last holder of the lease."""
-    rows = await look(site.app.database, "SELECT id, epoch, result FROM redrive.runs WHERE state = 'SUCCESS'")
+    rows = await look(
+        parts_of(site.app).database, "SELECT id, epoch, result FROM redrive.runs WHERE state = 'SUCCESS'"
+    )
     return [
         f"I4: run {run_id} was held under fence {epoch}, and has the result of fence {fence}"
         for run_id, epoch, result in rows
@@ -80,7 +83,9 @@ async def _times(site: Site, time: tuple[float, float]) -> list[str]:
     """By the clock of the database, however wrong those of the workers are."""
     if site.database == "sqlite":
         return []
-    rows = await look(site.app.database, "SELECT id, submitted_at, started_at, ended_at FROM redrive.runs")
+    rows = await look(
+        parts_of(site.app).database, "SELECT id, submitted_at, started_at, ended_at FROM redrive.runs"
+    )
     return [
         f"run {run_id} has a time of another clock: {times}"
         for run_id, *times in rows

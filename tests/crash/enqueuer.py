@@ -17,6 +17,7 @@ from tests.crash.work import ORGS, WORKFLOWS, payload
 
 from redrive.app import Redrive
 from redrive.errors import ConflictError, StoreUnavailableError
+from redrive.parts import parts_of
 
 MAX_CONCURRENT = 6
 
@@ -54,7 +55,7 @@ class Enqueuer:
 
     async def _is_enough(self) -> bool:
         try:
-            return await backlog(self._app.database) >= self._most_waiting
+            return await backlog(parts_of(self._app).database) >= self._most_waiting
         except StoreUnavailableError:
             return True
 

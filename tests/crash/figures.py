@@ -9,6 +9,8 @@ from tests.crash.backlog import look
 from tests.crash.crew import Crew
 from tests.crash.site import Site
 
+from redrive.parts import parts_of
+
 _LOST = "SELECT worker, ended_at FROM redrive.attempts WHERE outcome = 'lost'"
 _REPLAYS = """
 SELECT
@@ -96,7 +98,7 @@ _TITLES = {
 
 
 async def figures_of(site: Site, crew: Crew, seconds: float, lease: float, *, only_kills: bool) -> Figures:
-    database, sink = site.app.database, site.sink
+    database, sink = parts_of(site.app).database, site.sink
     [[runs]] = await look(database, "SELECT count(*) FROM redrive.runs")
     [[letters]] = await look(database, "SELECT count(*) FROM redrive.dead_letters")
     [replays] = await look(database, _REPLAYS)

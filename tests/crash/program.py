@@ -33,6 +33,7 @@ from redrive.model.event import (
     fields_of,
     name_of,
 )
+from redrive.parts import parts_of, rewire
 from redrive.settings import Settings
 
 _TOLD = (
@@ -64,7 +65,7 @@ def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
     clock = WrongClock(spec["clock"]) if spec.get("clock") else SYSTEM_CLOCK
     settings = Settings(database_url=spec["url"], schema=spec["schema"])
     app = Redrive(settings=settings, log=False, clock=clock)
-    app.wire(Seam(app.database, trap, line), clock, app.random)
+    rewire(app, Seam(parts_of(app).database, trap, line), clock, parts_of(app).random)
     define(app, line, trap)
 
     def told(event: Event) -> None:
@@ -77,14 +78,14 @@ def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
 
 
 async def _work(app: Redrive, spec: Spec, line: Line) -> None:
-    make = app.processor
+    make = parts_of(app).processor
 
     def quick() -> Processor:
         processor = make()
         processor.options = replace(processor.options, interval_seconds=REDRIVE_INTERVAL)
         return processor
 
-    app.processor = quick  # type: ignore[method-assign]
+    parts_of(app).processor = quick  # type: ignore[method-assign]
     await app.work(**spec["options"])
 
 
@@ -100,7 +101,7 @@ async def _replay(app: Redrive, spec: Spec, line: Line) -> None:
 
 
 async def _opened(app: Redrive) -> None:
-    timeout = StoreRetrier(app.clock, app.random, app.event_bus)
+    timeout = StoreRetrier(parts_of(app).clock, parts_of(app).random, parts_of(app).event_bus)
     await timeout.run("open", app.open, errors=StoreUnavailableError)
 
 

@@ -39,37 +39,37 @@ class Replayer:
         """Until it is killed."""
         while True:
             try:
-                desk = await self._app.desk(org=self._random.choice(ORGS), by="ana")
+                failures = self._app.failures(org=self._random.choice(ORGS), by="ana")
                 with suppress(*REFUSED):
-                    await self._act(desk)
+                    await self._act(failures)
             except StoreUnavailableError:
                 await asyncio.sleep(0.1)
             await asyncio.sleep(self._random.uniform(0.0, 0.05))
 
-    async def _act(self, desk: Failures) -> None:
-        page = await desk.dead_letters.list("is:open,exhausted", size=2 * MAX_IN_BULK)
+    async def _act(self, failures: Failures) -> None:
+        page = await failures.list("is:open,exhausted", size=2 * MAX_IN_BULK)
         letters = [line.id for line in page.lines]
         if not letters:
             return
         [act] = self._random.choices((self._single, self._bulk, self._steer, self._close), (4, 4, 1, 1))
-        await act(desk, letters)
+        await act(failures, letters)
 
-    async def _single(self, desk: Failures, letters: Sequence[str]) -> None:
+    async def _single(self, failures: Failures, letters: Sequence[str]) -> None:
         chosen = self._random.choice(letters)
         step = self._random.choice((None, None, 0))
         mode = Mode.FROM_STEP if step == 0 else self._random.choice(list(Mode))
-        replay = await desk.replay(chosen, mode=mode, from_step=step)
+        replay = await failures.replay(chosen, mode=mode, from_step=step)
         self._line.tell("replayed", id=replay.id)
 
-    async def _bulk(self, desk: Failures, letters: Sequence[str]) -> None:
+    async def _bulk(self, failures: Failures, letters: Sequence[str]) -> None:
         chosen = self._random.sample(letters, min(len(letters), self._random.randint(1, MAX_IN_BULK)))
         canary = self._random.randint(0, 5)
-        plan = await desk.operations.plan(ids=chosen, canary=canary, failure_rate=1.0, same_failures=None)
-        await desk.operations.start(plan.operation_id, accept_drift=True)
+        plan = await failures.plans.create(ids=chosen, canary=canary, failure_rate=1.0, same_failures=None)
+        await failures.plans.start(plan.operation_id, accept_drift=True)
         self._line.tell("started", id=plan.operation_id)
 
-    async def _steer(self, desk: Failures, letters: Sequence[str]) -> None:
-        operations = desk.operations
+    async def _steer(self, failures: Failures, letters: Sequence[str]) -> None:
+        operations = failures.plans
         for known in (await operations.list(size=10)).operations:
             if known.state == OperationState.PAUSED:
                 await operations.resume(known.id, "go on")
@@ -78,8 +78,8 @@ class Replayer:
             elif known.state == OperationState.RUNNING and self._random.random() < 0.3:
                 await self._random.choice((operations.pause, operations.cancel))(known.id, "wait")
 
-    async def _close(self, desk: Failures, letters: Sequence[str]) -> None:
+    async def _close(self, failures: Failures, letters: Sequence[str]) -> None:
         chosen = self._random.choice(letters)
-        await desk.dead_letters.resolve(chosen, "by hand")
+        await failures.resolve(chosen, "by hand")
         if self._random.random() < 0.5:
-            await desk.dead_letters.reopen(chosen, "not quite")
+            await failures.reopen(chosen, "not quite")

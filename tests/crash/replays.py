@@ -9,6 +9,7 @@ from tests.crash.site import Site
 from tests.crash.work import ORGS
 
 from redrive.model.step import step_key
+from redrive.parts import parts_of
 
 _QUESTIONS = {
     "I1: replay {} of run {} has not ended: it is {}": """
@@ -39,15 +40,17 @@ async def check_replays(site: Site) -> list[str]:
     findings = [
         sentence.format(*row)
         for sentence, text in _QUESTIONS.items()
-        for row in await look(site.app.database, text)
+        for row in await look(parts_of(site.app).database, text)
     ]
     return findings + await _missing(site) + await _repeated(site) + await _audited(site)
 
 
 async def _missing(site: Site) -> list[str]:
     """What was acknowledged must be there."""
-    replays = {row[0] for row in await look(site.app.database, "SELECT id FROM redrive.replays")}
-    operations = {row[0] for row in await look(site.app.database, "SELECT id FROM redrive.replay_operations")}
+    replays = {row[0] for row in await look(parts_of(site.app).database, "SELECT id FROM redrive.replays")}
+    operations = {
+        row[0] for row in await look(parts_of(site.app).database, "SELECT id FROM redrive.replay_operations")
+    }
     lost = [note["id"] for note in site.sink.of("replayed") if note["id"] not in replays]
     lost += [note["id"] for note in site.sink.of("started") if note["id"] not in operations]
     return [f"I1: {each} was acknowledged, and is not there" for each in lost]
@@ -58,7 +61,7 @@ async def _repeated(site: Site) -> list[str]:
     effects = Counter((note["key"], note["replay"]) for note in site.sink.of("effect"))
     ways = Counter(
         (step_key(org, run_id, key, index), replay)
-        for run_id, org, key, index, replay in await look(site.app.database, _ATTEMPTS)
+        for run_id, org, key, index, replay in await look(parts_of(site.app).database, _ATTEMPTS)
     )
     return [
         f"I2: {key} had {times} effects in replay {replay}, in {1 + ways[key, replay]} attempts at most"
@@ -68,7 +71,7 @@ async def _repeated(site: Site) -> list[str]:
 
 
 async def _audited(site: Site) -> list[str]:
-    audits = [await (await site.app.desk(org=org)).audit.verify() for org in ORGS]
+    audits = [await site.app.failures(org=org).audit.verify() for org in ORGS]
     return [
         f"I13: the audit of {org}: {each}" for org, each in zip(ORGS, audits, strict=True) if not each.sound
     ]

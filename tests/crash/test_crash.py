@@ -21,6 +21,7 @@ from tests.crash.work import ORGS
 
 from redrive.engine.context import Context
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 from redrive.store.statement import statements
 
 SEED = SystemRandom().randrange(1_000_000) if "REDRIVE_TEST_EXPLORE" in os.environ else 1
@@ -64,7 +65,7 @@ async def test_what_is_wrong_with_replays_is_found(tampering: str) -> None:
     async with site("sqlite") as place:
         await _replayed_in_bulk(place)
         assert await check_replays(place) == []
-        await look(place.app.database, tampering)
+        await look(parts_of(place.app).database, tampering)
 
         found = await check_replays(place)
 
@@ -101,10 +102,10 @@ async def _replayed_in_bulk(place: Site) -> str:
         run = await app.start(broken, org=org)
         while not (letter := await run.dead_letter()):
             await asyncio.sleep(0.01)
-        operations = (await app.desk(org=org)).operations
-        plan = await operations.plan(ids=[letter.id])
+        operations = app.failures(org=org).plans
+        plan = await operations.create(ids=[letter.id])
         await operations.start(plan.operation_id)
-        while (await operations.get(plan.operation_id)).state != "DONE":
+        while (await operations.view(plan.operation_id)).state != "DONE":
             await asyncio.sleep(0.01)
     return keys[-1]
 

@@ -20,9 +20,9 @@ def failures(url: str) -> tuple[set[str], set[str], int]:
 
     async def ask() -> tuple[set[str], set[str], int]:
         async with Redrive(url, settings=Settings(), log=False) as app:
-            desk = await app.desk()
-            groups = [each.group for each in (await desk.groups.search("is:open")).lines]
-            number = (await desk.dead_letters.count("is:open")).number
+            desk = app.failures()
+            groups = [each.group for each in (await desk.groups.list("is:open")).lines]
+            number = (await desk.count("is:open")).number
             return {each.fingerprint for each in groups}, {each.category for each in groups}, number
 
     return asyncio.run(ask())

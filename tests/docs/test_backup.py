@@ -13,6 +13,7 @@ import psycopg
 from tests.servers import PostgresServer
 
 from redrive import Redrive
+from redrive.parts import parts_of
 from redrive.verify import verify
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "backup.md"
@@ -51,11 +52,11 @@ async def test_a_dump_can_be_restored(live_postgres: PostgresServer, tmp_path: P
             connection.execute("DROP SCHEMA redrive CASCADE")
         execute(found[2], url, tmp_path)
         async with application(url) as app, app.worker():
-            await app.database.enable_row_level_security()  # as a server does
+            await parts_of(app).database.enable_row_level_security()  # as a server does
             assert await app.run(run.id).result(timeout=60) == "label 7"
             again = await app.start("label", 7, key="order-7")
             assert (again.id, again.existed) == (run.id, True)
-            assert (await verify(app.database.another())).sound
+            assert (await verify(parts_of(app).database.another())).sound
     finally:
         with psycopg.connect(live_postgres.url, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

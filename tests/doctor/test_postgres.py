@@ -24,6 +24,7 @@ from redrive.doctor.postgres import (
     judge_tables,
 )
 from redrive.errors import StoreUnavailableError
+from redrive.parts import parts_of
 from redrive.store.postgres_condition import Leftover, Server
 
 SERVER = Server("18.1 (Debian)", False, 12_000_000, 5, 0, 0.0)
@@ -40,7 +41,7 @@ def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Itera
 
 
 async def test_what_the_server_is(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
-    report = await examine(postgres_app.database)
+    report = await examine(parts_of(postgres_app).database)
     assert only(report, "database").seen.startswith("PostgreSQL 18.")
     assert report.database == live_postgres.url.rpartition("@")[2]
     assert only(report, "clock").state is State.OK
@@ -50,7 +51,7 @@ async def test_what_the_server_is(postgres_app: Redrive, live_postgres: Postgres
 
 async def test_a_server_that_does_not_write_to_its_disk(postgres_app: Redrive) -> None:
     """That of the tests is started so. I1."""
-    fsync, pages = about(await examine(postgres_app.database), "durability")
+    fsync, pages = about(await examine(parts_of(postgres_app).database), "durability")
     assert (fsync.state, fsync.seen) == (State.BAD, "fsync is off")
     assert (pages.state, pages.seen) == (State.WARN, "full_page_writes is off")
     assert is_complete(fsync)
@@ -60,13 +61,13 @@ async def test_a_server_that_does_not_write_to_its_disk(postgres_app: Redrive) -
 async def test_a_user_whose_commits_are_not_waited_for(live_postgres: PostgresServer) -> None:
     """I1."""
     app = made(f"{live_postgres.url}?synchronous_commit=off", schema=f"test_{uuid.uuid4().hex}")
-    found = {each.seen: each.state for each in about(await examine(app.database), "durability")}
+    found = {each.seen: each.state for each in about(await examine(parts_of(app).database), "durability")}
     assert found["synchronous_commit is off"] is State.BAD
 
 
 async def test_a_schema_that_is_not_there_is_not_made(live_postgres: PostgresServer) -> None:
     schema = f"test_{uuid.uuid4().hex}"
-    report = await examine(made(live_postgres.url, schema=schema).database)
+    report = await examine(parts_of(made(live_postgres.url, schema=schema)).database)
     found = only(report, "schema")
     assert (found.state, found.seen) == (State.BAD, "this database has no tables of Redrive")
     with psycopg.connect(live_postgres.url) as connection:
@@ -78,16 +79,17 @@ async def test_a_long_transaction(
     postgres_app: Redrive, live_postgres: PostgresServer, keeps_rows: bool
 ) -> None:
     with in_transaction(live_postgres, keeps_rows=keeps_rows) as process:
-        report = await examine(postgres_app.database, limits=DoctorLimits(transaction_seconds=0.0))
+        report = await examine(parts_of(postgres_app).database, limits=DoctorLimits(transaction_seconds=0.0))
         later = await examine(
-            postgres_app.database, limits=DoctorLimits(transaction_seconds=0.0, old_transaction_seconds=0.0)
+            parts_of(postgres_app).database,
+            limits=DoctorLimits(transaction_seconds=0.0, old_transaction_seconds=0.0),
         )
     found = next(each for each in about(report, "transactions") if "report" in each.seen)
     assert (found.state, "old versions of rows stay" in found.meaning) == (State.WARN, keeps_rows)
     assert f"report of user postgres, process {process}, idle in transaction" in found.seen
     assert found.command == f"psql -c 'SELECT pg_terminate_backend({process})'"
     assert State.BAD in {each.state for each in about(later, "transactions")}
-    assert only(await examine(postgres_app.database), "transactions").state is State.OK
+    assert only(await examine(parts_of(postgres_app).database), "transactions").state is State.OK
 
 
 async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) -> None:
@@ -96,7 +98,7 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
         connection.execute(f"CREATE ROLE {user} LOGIN")
         try:
             with in_transaction(live_postgres):
-                report = await examine(made(live_postgres.at(user=user)).database)
+                report = await examine(parts_of(made(live_postgres.at(user=user))).database)
         finally:
             connection.execute(f"DROP ROLE {user}")
     found = only(report, "transactions")
@@ -106,14 +108,14 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
 
 
 async def test_rows_that_nobody_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
-    schema = postgres_app.settings.schema
+    schema = parts_of(postgres_app).settings.schema
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.organizations SET (autovacuum_enabled = false)")
         for _ in range(30):
             connection.execute(f"UPDATE {schema}.organizations SET title = title || '.'")
         connection.execute("SELECT pg_stat_force_next_flush()")
         connection.execute("SELECT 1")
-    report = await examine(postgres_app.database, limits=DoctorLimits(dead_rows=30))
+    report = await examine(parts_of(postgres_app).database, limits=DoctorLimits(dead_rows=30))
     found = only(report, "tables")
     assert found.state is State.BAD
     assert found.seen.startswith(f"{schema}.organizations: ")
@@ -126,14 +128,16 @@ async def test_a_slot_that_nobody_uses(postgres_app: Redrive, live_postgres: Pos
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
         try:
-            found = about(await examine(postgres_app.database), "replication")
+            found = about(await examine(parts_of(postgres_app).database), "replication")
         finally:
             connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
     assert State.WARN in {each.state for each in found if name in each.seen}
 
 
 async def test_hardly_any_connection_left(postgres_app: Redrive) -> None:
-    found = only(await examine(postgres_app.database, limits=DoctorLimits(connections=0.0)), "connections")
+    found = only(
+        await examine(parts_of(postgres_app).database, limits=DoctorLimits(connections=0.0)), "connections"
+    )
     assert found.state is State.WARN
     assert found.seen.endswith(" of 57 are taken")
 
@@ -145,7 +149,7 @@ async def test_clocks_that_differ(postgres_app: Redrive, ahead: float, state: st
         def now() -> float:
             return SystemClock.now() + ahead
 
-    found = only(await examine(postgres_app.database, clock=Shifted()), "clock")
+    found = only(await examine(parts_of(postgres_app).database, clock=Shifted()), "clock")
     assert found.state == state
     if ahead:
         assert ("behind" if ahead > 0 else "ahead of") in found.seen
@@ -153,7 +157,7 @@ async def test_clocks_that_differ(postgres_app: Redrive, ahead: float, state: st
 
 async def test_a_server_that_is_away() -> None:
     with pytest.raises(StoreUnavailableError):
-        await examine(made("postgresql://app:canary-7@127.0.0.1:1/shop").database)
+        await examine(parts_of(made("postgresql://app:canary-7@127.0.0.1:1/shop")).database)
 
 
 # What the one server of the tests cannot be

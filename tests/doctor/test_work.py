@@ -17,6 +17,7 @@ from redrive import FinalError, new_encryption_key
 from redrive.app import Redrive
 from redrive.doctor import DoctorLimits, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
+from redrive.parts import parts_of, rewire
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.settings import Settings
 
@@ -45,7 +46,7 @@ async def at_work(app: Redrive, **options: Any) -> AsyncIterator[None]:
 
 
 async def some(app: Redrive, text: str) -> bool:
-    return bool(await ask(app.database, text))
+    return bool(await ask(parts_of(app).database, text))
 
 
 async def killed(app: Redrive) -> None:
@@ -63,7 +64,7 @@ async def killed(app: Redrive) -> None:
 
 
 async def test_an_empty_database_is_well(app: Redrive) -> None:
-    report = await examine(app.database, keys=())
+    report = await examine(parts_of(app).database, keys=())
     assert {each.seen for each in report.findings if each.state is not State.OK} <= OF_THE_SERVER
     assert only(report, "queues").seen == "nothing waits"
     assert only(report, "schema").seen.endswith("as this Redrive needs them")
@@ -76,7 +77,7 @@ async def test_a_queue_without_a_worker(app: Redrive) -> None:
 
     await app.start(send)
     await app.start(send, delay=3600.0)
-    found = only(await examine(app.database), "queues")
+    found = only(await examine(parts_of(app).database), "queues")
     assert (found.state, found.command) == (State.BAD, "redrive worker MODULE:ATTRIBUTE --queue mail")
     assert found.seen.startswith("the queue mail has 1 run ready for ")
 
@@ -86,7 +87,7 @@ async def test_a_queue_that_will_need_a_worker(app: Redrive) -> None:
     async def send() -> None: ...
 
     await app.start(send, delay=3600.0)
-    found = only(await examine(app.database), "queues")
+    found = only(await examine(parts_of(app).database), "queues")
     assert (found.state, found.seen) == (
         State.WARN,
         "the queue mail has no worker; 1 run in it will need one later",
@@ -98,8 +99,8 @@ async def test_a_paused_queue(app: Redrive) -> None:
     async def send() -> None: ...
 
     await app.start_many(send, [None] * 3)
-    await app.pause("mail", by="ana", reason="the provider moves")
-    found = only(await examine(app.database), "queues")
+    await app.queues(by="ana").pause("mail", reason="the provider moves")
+    found = only(await examine(parts_of(app).database), "queues")
     assert (found.state, found.command) == (State.WARN, "redrive queue resume mail")
     assert found.seen == "the queue mail is paused by ana, because the provider moves; 3 runs waiting in it"
 
@@ -107,7 +108,7 @@ async def test_a_paused_queue(app: Redrive) -> None:
 async def test_a_worker_that_was_killed(app: Redrive) -> None:
     """I6, I15."""
     await killed(app)
-    report = await examine(app.database, limits=IMPATIENT)
+    report = await examine(parts_of(app).database, limits=IMPATIENT)
     lease = only(report, "leases")
     assert lease.state is State.BAD
     assert lease.seen.startswith("1 step leased to ")
@@ -125,7 +126,7 @@ async def test_work_that_is_overdue(app: Redrive) -> None:
 
     await app.start(send, delay=0.001)
     await asyncio.sleep(0.01)
-    found = only(await examine(app.database, limits=IMPATIENT), "overdue work")
+    found = only(await examine(parts_of(app).database, limits=IMPATIENT), "overdue work")
     assert found.state is State.BAD
     assert found.seen.startswith("1 run overdue, the oldest for ")
 
@@ -141,7 +142,7 @@ async def test_more_than_the_workers_get_done(app: Redrive) -> None:
     await app.start_many(slow, [None] * 3)
     async with at_work(app, concurrency=1), asyncio.timeout(PATIENCE):
         await begun.wait()
-        report = await examine(app.database, limits=DoctorLimits(backlog_seconds=0.0))
+        report = await examine(parts_of(app).database, limits=DoctorLimits(backlog_seconds=0.0))
     assert only(report, "workers").seen.startswith("1 worker running, ")
     found = only(report, "queues")
     assert (found.state, found.command) == (State.WARN, "redrive workers")
@@ -161,7 +162,7 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
     await app.start_many(charge, [None] * 8)
     async with at_work(app, concurrency=2):
         await until(lambda: some(app, "SELECT 1 FROM redrive.runs WHERE place = 'held'"))
-        report = await examine(app.database)
+        report = await examine(parts_of(app).database)
     found = only(report, "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker view gateway")
     assert found.seen.startswith("the breaker gateway is OPEN; ")
@@ -170,16 +171,16 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
 
 @pytest.mark.parametrize("state", ["OPEN", "CLOSED"])
 async def test_a_breaker_that_somebody_keeps(app: Redrive, state: str) -> None:
-    await app.force_breaker("pay ments", state, reason="maintenance", by="ben", seconds=7200.0)
-    found = only(await examine(app.database), "breakers")
+    await app.breakers(by="ben").force("pay ments", state, reason="maintenance", seconds=7200.0)
+    found = only(await examine(parts_of(app).database), "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker auto 'pay ments'")
     assert found.seen == f"the breaker pay ments is kept {state} by ben for 2 h more, because maintenance"
 
 
 async def test_a_breaker_that_is_left_to_itself_again(app: Redrive) -> None:
-    await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ben")
-    await app.release_breaker("gateway", by="ben")
-    found = about(await examine(app.database), "breakers")
+    await app.breakers(by="ben").force("gateway", "OPEN", reason="maintenance")
+    await app.breakers(by="ben").release("gateway")
+    found = about(await examine(parts_of(app).database), "breakers")
     assert [each.state for each in found] == [State.WARN]
     assert "HALF_OPEN" in found[0].seen
 
@@ -193,29 +194,31 @@ async def test_dead_letters(app: Redrive) -> None:
     async with at_work(app), asyncio.timeout(PATIENCE):
         for each in handles:
             await each.wait()
-    found = only(await examine(app.database), "dead letters")
+    found = only(await examine(parts_of(app).database), "dead letters")
     assert (found.state, found.command) == (State.WARN, "redrive dlq groups")
     assert found.seen == "2 need you; the oldest for 0 s"
 
 
 async def test_dead_letters_of_all_organizations(app: Redrive) -> None:
-    await letters(app.database, 2, age=7200.0, org="acme")
-    await letters(app.database, 1, age=86_400.0 * 3, org="other", state="EXHAUSTED", exhausted_at=1.0)
-    await letters(app.database, 1, age=86_400.0 * 9, org="other", next_redrive_at=9e9)
-    found = only(await examine(app.database), "dead letters")
+    await letters(parts_of(app).database, 2, age=7200.0, org="acme")
+    await letters(
+        parts_of(app).database, 1, age=86_400.0 * 3, org="other", state="EXHAUSTED", exhausted_at=1.0
+    )
+    await letters(parts_of(app).database, 1, age=86_400.0 * 9, org="other", next_redrive_at=9e9)
+    found = only(await examine(parts_of(app).database), "dead letters")
     assert found.seen == "3 need you, of these 1 after all their automatic redrives; the oldest for 3 d"
     assert "long overdue" in found.meaning
 
 
 async def test_as_many_dead_letters_as_there_may_be(app: Redrive) -> None:
-    await letters(app.database, 60, org="acme")
-    await letters(app.database, 60, org="other")
+    await letters(parts_of(app).database, 60, org="acme")
+    await letters(parts_of(app).database, 60, org="other")
     settings = Settings(dlq_max_size=100)
-    assert [each.state for each in about(await examine(app.database, settings=settings), "dead letters")] == [
-        State.WARN
-    ]
-    await letters(app.database, 40, org="other")
-    full, _ = about(await examine(app.database, settings=settings), "dead letters")
+    assert [
+        each.state for each in about(await examine(parts_of(app).database, settings=settings), "dead letters")
+    ] == [State.WARN]
+    await letters(parts_of(app).database, 40, org="other")
+    full, _ = about(await examine(parts_of(app).database, settings=settings), "dead letters")
     assert full.state is State.BAD
     assert "100 live ones, and dlq_max_size is 100" in full.seen
 
@@ -225,12 +228,12 @@ async def test_a_key_that_is_missing(app: Redrive) -> None:
     async def send(text: str) -> None: ...
 
     key = new_encryption_key()
-    app.encryption = Encryption([key])
-    app.wire(app.database, app.clock, app.random)
+    parts_of(app).declared.encryption = Encryption([key])
+    rewire(app, parts_of(app).database, parts_of(app).clock, parts_of(app).random)
     await app.start(send, "secret")
-    known = only(await examine(app.database, keys=[key_id(key)]), "encryption")
+    known = only(await examine(parts_of(app).database, keys=[key_id(key)]), "encryption")
     assert known.state is State.OK
-    found = only(await examine(app.database, keys=()), "encryption")
+    found = only(await examine(parts_of(app).database, keys=()), "encryption")
     assert found.state is State.BAD
     assert f"encrypted with the key {key_id(key)}" in found.seen
     assert key not in str(found)
@@ -238,14 +241,14 @@ async def test_a_key_that_is_missing(app: Redrive) -> None:
 
 async def test_tables_of_another_version(app: Redrive) -> None:
     """Work is not looked at then: its tables may be others."""
-    await ask(app.database, "DELETE FROM redrive.migrations WHERE version >= 10")
-    report = await examine(app.database)
+    await ask(parts_of(app).database, "DELETE FROM redrive.migrations WHERE version >= 10")
+    report = await examine(parts_of(app).database)
     older = only(report, "schema")
     assert (older.state, older.command) == (State.BAD, "redrive migrate")
     assert older.seen.startswith("the tables are at version 9, this Redrive needs ")
     assert not about(report, "queues")
-    await ask(app.database, "INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
-    newer = only(await examine(app.database), "schema")
+    await ask(parts_of(app).database, "INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
+    newer = only(await examine(parts_of(app).database), "schema")
     assert newer.state is State.BAD
     assert "version 9999" in newer.seen
     assert "Install that newer version" in newer.advice
@@ -255,9 +258,9 @@ async def test_it_only_reads(app: Redrive) -> None:
     from tests.store.build import tables
 
     await killed(app)
-    before = await tables(app.database)
-    await examine(app.database, keys=(), limits=IMPATIENT)
-    assert await tables(app.database) == before
+    before = await tables(parts_of(app).database)
+    await examine(parts_of(app).database, keys=(), limits=IMPATIENT)
+    assert await tables(parts_of(app).database) == before
 
 
 def test_a_report_in_words() -> None:

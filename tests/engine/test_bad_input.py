@@ -25,6 +25,7 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import StoreFailed
+from redrive.parts import parts_of
 from redrive.policy.codec import JsonLimits
 from redrive.testing import EPOCH
 
@@ -385,7 +386,7 @@ def test_generators_classes_and_other_things_are_refused_as_tasks() -> None:
             app.task(name="odd")(odd)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="name"):
         app.task(lambda: 1)
-    assert app.registry.tasks == {}
+    assert parts_of(app).registry.tasks == {}
 
 
 @pytest.mark.parametrize(
@@ -425,8 +426,8 @@ def test_options_of_a_task_are_checked_when_it_is_registered(options: dict[str, 
 
     with pytest.raises((InvalidValueError, TypeError), match=next(iter(options))):
         app.task(**options)(work)
-    assert app.registry.tasks == {}
-    assert app.registry.workflows == {}
+    assert parts_of(app).registry.tasks == {}
+    assert parts_of(app).registry.workflows == {}
 
 
 def test_a_second_task_of_the_same_name_is_refused() -> None:
@@ -438,10 +439,10 @@ def test_a_second_task_of_the_same_name_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="'work' already"):
         app.task(work)
     app.task(name="work 2")(work)
-    app.workflow("flow", [app.registry.tasks["work"]])
+    app.workflow("flow", [parts_of(app).registry.tasks["work"]])
     with pytest.raises(InvalidValueError, match="'flow' already"):
         app.task(name="flow")(work)
-    assert sorted(app.registry.tasks) == ["work", "work 2"]
+    assert sorted(parts_of(app).registry.tasks) == ["work", "work 2"]
 
 
 BAD_OPTIONS: list[dict[str, Any]] = [
@@ -547,7 +548,7 @@ async def test_unknown_names_are_refused_with_a_suggestion() -> None:
         with pytest.raises(NotFoundError, match="did you mean 'express'"):
             app.worker(queues=["expres"])
         with pytest.raises(NotFoundError, match="did you mean 'default'"):
-            await app.pause("defualt")
+            await app.queues().pause("defualt")
         with pytest.raises(NotFoundError, match="no run"):
             await app.run("nope").get()
         with pytest.raises(NotFoundError, match="no run"):
@@ -731,10 +732,10 @@ async def test_a_breaker_that_cannot_be_read_starts_anew(body: str) -> None:
         return "paid"
 
     async with bench(app, timeout=3.0) as test:
-        await app.force_breaker("bank", "CLOSED", reason="make the row")
+        await app.breakers().force("bank", "CLOSED", reason="make the row")
         await sql(app, "UPDATE breakers SET body = ?1", body)
         assert await test.execute(pay) == "paid"
-        [state] = await app.breaker_states()
+        [state] = await parts_of(app).breakers.all()
     assert state.state == "CLOSED"
 
 
@@ -776,10 +777,10 @@ async def test_the_result_of_an_earlier_step_that_cannot_be_read_is_a_failure_of
 
     app.workflow("flow", [first, second])
     async with bench(app) as test:
-        await app.pause("other")
+        await app.queues().pause("other")
         run = await app.start("flow")
         await test.drain()
         await sql(app, "UPDATE steps SET output = 'not json'")
-        await app.resume("other")
+        await app.queues().resume("other")
         await test.drain()
         check_letter(await run.dead_letter(), "final_error")

@@ -12,9 +12,10 @@ from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, set
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
-from redrive.engine.breakers import SharedBreaker
+from redrive.engine.shared_breakers import SharedBreaker
 from redrive.errors import HttpStatusError, InvalidValueError, RateLimitedError
 from redrive.model.event import BreakerChanged, StepHeld
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.policy.breaker_policy import Ramp
 from redrive.testing import EPOCH, Harness
@@ -47,7 +48,7 @@ class Bank:
         return "paid"
 
     async def state(self) -> SharedBreaker:
-        [state] = await self.app.breaker_states()
+        [state] = await parts_of(self.app).breakers.all()
         return state
 
 
@@ -109,7 +110,7 @@ async def test_errors_that_say_nothing_against_the_dependency_do_not_open_it(err
     async with bench(app) as test:
         await app.start_many(pay, [None] * 12)
         await test.drain()
-        assert all(each.state == "CLOSED" for each in await app.breaker_states())
+        assert all(each.state == "CLOSED" for each in await parts_of(app).breakers.all())
         await check_ended(app, 12)
 
 
@@ -245,14 +246,14 @@ async def test_a_person_can_open_and_close_it() -> None:
     heard = Ear(bank.app)
     async with bench(bank.app) as test:
         bank.test = test
-        await bank.app.force_breaker("bank", "OPEN", reason="maintenance", by="ann")
+        await bank.app.breakers(by="ann").force("bank", "OPEN", reason="maintenance")
         run = await bank.app.start(bank.pay)
         await test.advance(10_000.0)
         assert not bank.calls
         state = (await bank.state()).snapshot
         assert state.force is not None
         assert (state.state, state.force.reason, state.force.by) == ("OPEN", "maintenance", "ann")
-        await bank.app.force_breaker("bank", "CLOSED", reason="over", by="ann")
+        await bank.app.breakers(by="ann").force("bank", "CLOSED", reason="over")
         await test.advance(1.0)
         assert await run.state() == "SUCCESS"
     assert heard.of(BreakerChanged) == [
@@ -265,12 +266,12 @@ async def test_forced_closed_it_counts_nothing() -> None:
     bank = new_bank()
     async with bench(bank.app) as test:
         bank.test = test
-        await bank.app.force_breaker("bank", "CLOSED", reason="we know")
+        await bank.app.breakers().force("bank", "CLOSED", reason="we know")
         await bank.app.start_many(bank.pay, [None] * 40)
         await test.drain()
         assert len(bank.calls) == 40
         assert (await bank.state()).state == "CLOSED"
-        await bank.app.release_breaker("bank")
+        await bank.app.breakers().release("bank")
         await bank.app.start_many(bank.pay, [None] * 4)
         await test.drain()
         assert (await bank.state()).state == "OPEN"
@@ -281,7 +282,7 @@ async def test_a_forced_state_ends_by_itself() -> None:
     bank.down = False
     async with bench(bank.app) as test:
         bank.test = test
-        await bank.app.force_breaker("bank", "OPEN", reason="maintenance", seconds=600.0)
+        await bank.app.breakers().force("bank", "OPEN", reason="maintenance", seconds=600.0)
         run = await bank.app.start(bank.pay)
         await test.advance(599.0)
         assert not bank.calls
@@ -299,7 +300,7 @@ async def test_an_odd_force_is_refused(options: dict[str, Any]) -> None:
     app = new_app()
     async with bench(app):
         with pytest.raises(InvalidValueError):
-            await app.force_breaker("bank", **{"state": "OPEN", "reason": "x", **options})
+            await app.breakers().force("bank", **{"state": "OPEN", "reason": "x", **options})
 
 
 async def test_work_that_is_held_too_often_ends() -> None:
@@ -327,7 +328,7 @@ async def test_a_hint_of_the_server_keeps_it_open_longer() -> None:
     async with bench(app) as test:
         await app.start_many(pay, [None] * 4)
         await test.drain()
-        [state] = await app.breaker_states()
+        [state] = await parts_of(app).breakers.all()
         assert state.snapshot.open_until == EPOCH + 100.0
 
 
@@ -354,7 +355,7 @@ async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> Non
         down = False
         await app.start_many(pay, [None] * 3)
         await settle(test, app)
-        [state] = await app.breaker_states()
+        [state] = await parts_of(app).breakers.all()
         await check_ended(app, 7)
     assert moments == [30.0, 55.0, 80.0]
     assert state.state == "CLOSED"
@@ -384,11 +385,11 @@ async def test_a_suspect_that_is_held_stays_a_suspect_and_is_not_counted_as_exec
 
     async with seamed(app) as (test, seam):
         run = await app.start(work, 1)
-        await app.force_breaker("mail", "OPEN", reason="maintenance", seconds=100)
+        await app.breakers().force("mail", "OPEN", reason="maintenance", seconds=100)
         await sql(app, "UPDATE runs SET place = 'alone', isolation = 1, losses = 2 WHERE id = ?1", run.id)
         await test.drain()
         assert await sql(app, "SELECT place, isolation FROM runs") == [("held", 1)]
-        await app.force_breaker("mail", "CLOSED", reason="over")
+        await app.breakers().force("mail", "CLOSED", reason="over")
         released: list[Any] = []
 
         async def look() -> None:

@@ -60,12 +60,12 @@ async def test_a_held_run_is_cancelled_at_once() -> None:
     async def pay() -> None: ...
 
     async with seamed(app, watch=True) as (test, _):
-        await app.force_breaker("bank", "OPEN", reason="down")
+        await app.breakers().force("bank", "OPEN", reason="down")
         run = await app.start(pay)
         await test.drain()
         assert (await run.get()).place == "held"
         assert await run.cancel() == "cancelled"
-        await app.force_breaker("bank", "CLOSED", reason="up")
+        await app.breakers().force("bank", "CLOSED", reason="up")
         await test.advance(10)
         assert await run.state() == "CANCELLED"
         await check_ended(app, 1)

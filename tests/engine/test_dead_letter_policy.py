@@ -14,6 +14,7 @@ from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
 from redrive.model.run import RunState
+from redrive.parts import parts_of
 from redrive.policy.codec import decode
 from redrive.settings import Settings
 from redrive.store.dead_letter_writer import TOO_MANY
@@ -37,7 +38,7 @@ async def failed(app: Redrive, kind: str, **options: Any) -> RunHandle[Any]:
 
 
 async def check_sound(app: Redrive) -> None:
-    verdict = await verify(app.database)
+    verdict = await verify(parts_of(app).database)
     assert verdict.sound, str(verdict)
 
 
@@ -61,7 +62,7 @@ async def test_a_full_queue_refuses_loudly_and_the_run_keeps_its_evidence_m6() -
         history = await refused.history()
         assert [each.error_type for each in history.attempts] == ["ConnectionError"]
         assert [each.detail for each in history.events if each.what == "unburied"] == [TOO_MANY]
-        statistics = await (await app.desk()).dead_letters.statistics()
+        statistics = await app.failures().statistics()
         assert statistics.lifetime.refused == 3
         await check_sound(app)
 
@@ -71,18 +72,18 @@ async def test_what_was_refused_enters_when_there_is_room_again() -> None:
     async with bench(app):
         runs = [await failed(app, "network") for _ in range(101)]
         refused = runs[-1]
-        desk = await app.desk(by="ana")
+        failures = app.failures(by="ana")
         with pytest.raises(QueueFullError):
-            await desk.enter(refused.id)
+            await failures.add(refused.id)
         first = await runs[0].dead_letter()
         assert first is not None
-        await desk.dead_letters.archive(first.id, "old")
-        letter_id = await desk.enter(refused.id)
-        letter = await desk.dead_letters.get(letter_id)
+        await failures.archive(first.id, "old")
+        letter_id = await failures.add(refused.id)
+        letter = await failures.view(letter_id)
         assert letter.fingerprint == first.fingerprint
         assert (letter.state, letter.error_type, letter.attempts) == ("OPEN", "ConnectionError", 1)
-        assert await desk.enter(refused.id) == letter_id
-        entries = (await desk.audit.list(subject=letter_id)).entries
+        assert await failures.add(refused.id) == letter_id
+        entries = (await failures.audit.list(subject=letter_id)).entries
         assert [(each.action, each.actor) for each in entries] == [("dead_letter.moved", "ana")]
         await check_sound(app)
 
@@ -102,7 +103,7 @@ async def test_a_replay_that_fails_needs_no_room() -> None:
         runs = [await failed(app, "network") for _ in range(100)]
         letter = await runs[0].dead_letter()
         assert letter is not None
-        await (await app.desk()).replay(letter.id)
+        await app.failures().replay(letter.id)
         assert await runs[0].wait() is RunState.DLQ_PENDING
         await check_sound(app)
 
@@ -131,13 +132,13 @@ async def test_on_request_a_failed_run_enters_and_can_be_replayed() -> None:
     app = app_with(dlq_strategy="manual")
     async with bench(app):
         run = await failed(app, "network", tags=["vip"])
-        desk = await app.desk()
-        letter_id = await desk.enter(run.id)
-        letter = await desk.dead_letters.get(letter_id)
+        failures = app.failures()
+        letter_id = await failures.add(run.id)
+        letter = await failures.view(letter_id)
         assert (decode(letter.payload), decode(letter.tags or "null")) == ("network", ["vip"])
-        await desk.replay(letter_id)
+        await failures.replay(letter_id)
         assert await run.wait() is RunState.DLQ_PENDING
-        assert (await desk.dead_letters.get(letter_id)).attempts == 2
+        assert (await failures.view(letter_id)).attempts == 2
         await check_sound(app)
 
 
@@ -152,7 +153,7 @@ async def test_what_has_not_failed_does_not_enter() -> None:
         run = await app.start(fine)
         await run.wait()
         with pytest.raises(ReplayRefusedError, match="SUCCESS"):
-            await (await app.desk()).enter(run.id)
+            await app.failures().add(run.id)
 
 
 async def test_dead_letters_of_runs_are_redriven_only_when_somebody_asks_for_it() -> None:
@@ -229,10 +230,10 @@ async def test_the_figures_of_a_lifetime_follow_m7() -> None:
     async with bench(app) as test:
         run = await failed(app, "network")
         await test.advance(3_600)
-        desk = await app.desk()
+        failures = app.failures()
         letter = await run.dead_letter()
         assert letter is not None
-        await desk.replay(letter.id)
+        await failures.replay(letter.id)
         await run.wait()
         rows = await sql(app, "SELECT figure, number FROM dead_letter_figures")
         assert {row[0]: row[1] for row in rows} == {
@@ -247,8 +248,8 @@ async def test_a_run_that_is_retried_without_a_letter_has_no_place_of_its_own_m6
     app = app_with(dlq_max_size=100)
     async with bench(app):
         runs = [await failed(app, "network") for _ in range(101)]
-        desk = await app.desk()
-        await desk.retry(runs[-1].id)
+        failures = app.failures()
+        await failures.replay_run(runs[-1].id)
         assert await runs[-1].wait() is RunState.FAILED
         assert await letters(app) == 100
         rows = await sql(app, "SELECT state FROM replays")
@@ -260,12 +261,12 @@ async def test_a_retry_does_not_get_around_the_strategy_m5() -> None:
     app = app_with(dlq_strategy="disabled")
     async with bench(app):
         run = await failed(app, "network")
-        desk = await app.desk()
-        await desk.retry(run.id)
+        failures = app.failures()
+        await failures.replay_run(run.id)
         assert await run.wait() is RunState.FAILED
         assert await letters(app) == 0
         with pytest.raises(ReplayRefusedError, match="disabled"):
-            await desk.enter(run.id)
+            await failures.add(run.id)
         await check_sound(app)
 
 
@@ -296,11 +297,11 @@ async def test_what_is_no_template_and_no_policy_is_refused_at_once() -> None:
     with pytest.raises(InvalidValueError):
         app.template("gateway")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError):
-        app.redrive_function("mine", "soon")  # type: ignore[arg-type]
+        parts_of(app).declared.add_redrive_function("mine", "soon")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError):
         app.task(name="x", source=5)(lambda: None)  # type: ignore[call-overload]
     app.template(Template("t", category="network", redrive="custom:mine"))
-    with pytest.raises(InvalidValueError, match="custom:mine"):
+    with pytest.raises(InvalidValueError, match="the redrive function 'mine'"):
         app.worker()
-    app.redrive_function("mine", lambda redrives: 5.0)
+    parts_of(app).declared.add_redrive_function("mine", lambda redrives: 5.0)
     app.worker()

@@ -19,6 +19,7 @@ from redrive.engine.encryption import MARK, Encryption, new_encryption_key
 from redrive.engine.process import run_in_process
 from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
+from redrive.parts import parts_of, rewire
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
 from redrive.policy.codec import decode
 from redrive.settings import Settings
@@ -138,16 +139,17 @@ async def test_a_worker_without_the_key_gives_the_work_back_and_one_with_it_does
 
     async with bench(app) as test:
         run = await app.start(note, 5)
-        key, app.encryption = app.encryption, Encryption([OTHER])
-        stranger = app.worker_in_test()
+        key, parts_of(app).encryption = parts_of(app).encryption, Encryption([OTHER])
+        stranger = parts_of(app).worker_in_test()
         assert await stranger.work_off() == 0
         assert calls == []
         assert (await run.get()).failures == 0
         [attempt] = (await run.history()).attempts
         assert (attempt.outcome, attempt.error_type) == ("released", "redrive.errors.SealedError")
-        app.encryption = key
+        parts_of(app).encryption = key
         assert await run.result() == 5
-        app.encryption = Encryption()
+        parts_of(app).declared.encryption = Encryption()
+        rewire(app, parts_of(app).database, test.clock, parts_of(app).random)
         without = app.run(run.id)
         with pytest.raises(SealedError):
             await without.result()
@@ -163,8 +165,8 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
 
     async with bench(app):
         run = await app.start(note, "hunter2", metadata={"a": "hunter2"})
-        app.encryption = Encryption([OTHER])
-        await app.worker_in_test().work_off()
+        parts_of(app).encryption = Encryption([OTHER])
+        await parts_of(app).worker_in_test().work_off()
         letter = await run.dead_letter()
         assert letter is not None
         assert str(decode(letter.payload)).startswith(MARK)

@@ -135,14 +135,14 @@ async def test_a_paused_queue_is_left_alone_and_others_are_not() -> None:
         order.append(name)
 
     async with bench(app) as test:
-        await app.pause("slow", by="ann", reason="deploy")
+        await app.queues(by="ann").pause("slow", reason="deploy")
         await app.start(work, "slow", queue="slow")
         await app.start(work, "other")
         await test.drain()
-        [row] = await app.queues()
+        row = await app.queues().view("slow")
         assert (row.name, row.paused_at, row.paused_by, row.reason) == ("slow", EPOCH, "ann", "deploy")
         assert order == ["other"]
-        await app.resume("slow")
+        await app.queues().resume("slow")
         await test.drain()
     assert order == ["other", "slow"]
 

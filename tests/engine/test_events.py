@@ -21,6 +21,7 @@ from redrive.engine.context import Context
 from redrive.errors import RateLimitedError
 from redrive.model import event
 from redrive.model.event import Event, StepRef, fields_of, name_of
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(5.0)))
@@ -178,8 +179,8 @@ async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> No
     async def work() -> None: ...
 
     async with working(app, concurrency=7) as worker:
-        await app.pause("default", by="me", reason="deploy")
-        await app.resume("default", by="you")
+        await app.queues(by="me").pause("default", reason="deploy")
+        await app.queues(by="you").resume("default")
         await (await app.start(work)).result(5)
     assert heard.of(event.QueuePaused) == [event.QueuePaused("default", "me", "deploy")]
     assert heard.of(event.QueueResumed) == [event.QueueResumed("default", "you")]
@@ -350,7 +351,7 @@ async def test_a_listener_may_leave_while_it_is_told_something() -> None:
     heard: list[Event] = []
 
     def once(told: Event) -> None:
-        app.event_bus.forget(once)
+        parts_of(app).event_bus.forget(once)
 
     app.listen(once)
     app.listen(heard.append)

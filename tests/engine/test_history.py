@@ -10,6 +10,7 @@ from redrive.engine.context import Context
 from redrive.engine.history import Happening
 from redrive.errors import RateLimitedError
 from redrive.model.step import FinishedStep
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.testing import EPOCH
 
@@ -83,11 +84,11 @@ async def test_lost_deferred_and_held_attempts_are_part_of_it() -> None:
         return context.attempt
 
     async with bench(app) as test:
-        await app.force_breaker("bank", "OPEN", reason="maintenance")
+        await app.breakers().force("bank", "OPEN", reason="maintenance")
         run = await app.start(pay)
         await test.drain()
         held = await run.history()
-        await app.force_breaker("bank", "CLOSED", reason="over")
+        await app.breakers().force("bank", "CLOSED", reason="over")
         await test.advance(60)
         assert await run.result() == 3
         history = await run.history()
@@ -171,7 +172,7 @@ async def test_a_replay_from_an_earlier_step_moves_nothing_that_was_before_it() 
         test.clock.advance(100.0)
         letter = await run.dead_letter()
         assert letter is not None
-        await (await app.desk()).replay(letter.id, from_step=0)
+        await app.failures().replay(letter.id, from_step=0)
         await test.drain()
         after = (await run.history()).events
     began = [(round(each.at - EPOCH, 3), each.step, each.attempt) for each in after if each.what == "started"]
@@ -194,13 +195,13 @@ async def test_a_run_that_goes_on_while_its_records_are_read(monkeypatch: pytest
     app.workflow("flow", [first, second])
     async with bench(app) as test:
         run = await app.start("flow")
-        read = app.store.runs.steps
+        read = parts_of(app).store.runs.steps
 
         async def read_late(*which: str) -> list[FinishedStep]:
             await test.drain()
             return await read(*which)
 
-        monkeypatch.setattr(app.store.runs, "steps", read_late)
+        monkeypatch.setattr(parts_of(app).store.runs, "steps", read_late)
         history = await run.history()
     assert history.run.state == "SUCCESS"
     assert [(each.what, each.step) for each in history.events] == [

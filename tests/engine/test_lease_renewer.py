@@ -28,6 +28,7 @@ from redrive.engine.context import Context
 from redrive.engine.in_flight import RunLease, renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
+from redrive.parts import parts_of, rewire
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
 from redrive.store.sqlite import SqliteDatabase
@@ -44,9 +45,9 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
 
     async with bench(app) as test:
         lost: list[RunLease] = []
-        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
+        lease_renewer = LeaseRenewer("test", parts_of(app).database, test.clock, renew_runs, lost.extend)
         run = await app.start(work)
-        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        [claim] = await parts_of(app).store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
         lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
 
         async def expiry() -> float:
@@ -55,11 +56,11 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
 
         for seconds, expected in ((19.9, 60.0), (0.1, 80.0), (19.9, 80.0), (0.2, 100.1)):
             test.clock.advance(seconds)
-            await lease_renewer.renew(app.database)
+            await lease_renewer.renew(parts_of(app).database)
             assert round(await expiry(), 6) == expected
         lease_renewer.drop((claim.id, claim.token))
         test.clock.advance(59.0)
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert round(await expiry(), 6) == 100.1
         assert not lost
         assert run.id == claim.id
@@ -73,19 +74,19 @@ async def test_it_says_which_leases_somebody_else_has() -> None:
 
     async with bench(app) as test:
         lost: list[RunLease] = []
-        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
+        lease_renewer = LeaseRenewer("test", parts_of(app).database, test.clock, renew_runs, lost.extend)
         await app.start_many(work, [None] * 3)
-        claims = await app.store.leases.claim(
+        claims = await parts_of(app).store.leases.claim(
             "default", 3, Holder(token=7, worker="me", code_version="", ttl=60.0)
         )
         for claim in claims:
             lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         await lose_lease(app, claims[1].id)
         test.clock.advance(20.0)
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert lost == [(claims[1].id, 7)]
         test.clock.advance(20.0)
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert len(lost) == 1
 
 
@@ -97,25 +98,26 @@ async def test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_an
 
     async with seamed(app) as (test, seam):
         lost: list[RunLease] = []
-        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
+        lease_renewer = LeaseRenewer("test", parts_of(app).database, test.clock, renew_runs, lost.extend)
         await app.start(work)
-        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        [claim] = await parts_of(app).store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
         lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         seam.down = True
         for _ in range(5):
             test.clock.advance(11.9)
-            await lease_renewer.renew(app.database)
+            await lease_renewer.renew(parts_of(app).database)
         assert not lost
         test.clock.advance(0.5)
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert lost == [(claim.id, 7)]
 
 
 def faulty(path: Path) -> tuple[Redrive, Seam]:
     app = app_at(path)
-    assert isinstance(app.database, SqliteDatabase)
-    seam = Seam(app.database)
-    app.wire(seam, SYSTEM_CLOCK, app.random)
+    database = parts_of(app).database
+    assert isinstance(database, SqliteDatabase)
+    seam = Seam(database)
+    rewire(app, seam, SYSTEM_CLOCK, parts_of(app).random)
     return app, seam
 
 
@@ -150,7 +152,7 @@ async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
         run = await app.start(rude)
         while not calls:
             await asyncio.sleep(0.01)
-        assert await other.store.leases.reclaim(5, 1.0, 10) == []
+        assert await parts_of(other).store.leases.reclaim(5, 1.0, 10) == []
         assert await run.result(8) == 1
     await other.close()
     assert calls == [1]
@@ -301,14 +303,14 @@ async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has
 
     async with bench(app) as test:
         lost: list[RunLease] = []
-        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lost.extend)
+        lease_renewer = LeaseRenewer("test", parts_of(app).database, test.clock, renew_runs, lost.extend)
         run = await app.start(work)
-        [claim] = await app.store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
+        [claim] = await parts_of(app).store.leases.claim("default", 1, Holder(7, "me", "", 60.0))
         lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         await lose_lease(app, run.id)
         test.clock.advance(20.0)
         assert not lease_renewer.has_expired((claim.id, claim.token))
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert lost == [(claim.id, claim.token)]
         assert lease_renewer.has_expired((claim.id, claim.token))
 
@@ -321,9 +323,11 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
     async def work() -> None: ...
 
     async with bench(app) as test:
-        lease_renewer = LeaseRenewer("test", app.database, test.clock, renew_runs, lambda keys: None)
+        lease_renewer = LeaseRenewer(
+            "test", parts_of(app).database, test.clock, renew_runs, lambda keys: None
+        )
         await app.start(work)
-        [claim] = await app.store.leases.claim(
+        [claim] = await parts_of(app).store.leases.claim(
             "default", 1, Holder(token=7, worker="me", code_version="", ttl=60.0)
         )
         for token in range(5_000):
@@ -340,7 +344,7 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
         try:
             test.clock.advance(30)  # all are due: the list of them is long enough for a collection
             gc.set_threshold(20)  # a worker that starts in another thread makes it large
-            await lease_renewer.renew(app.database)
+            await lease_renewer.renew(parts_of(app).database)
         finally:
             gc.set_threshold(*threshold)
             gc.callbacks.remove(claimed_meanwhile)

@@ -26,6 +26,7 @@ from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.errors import RateLimitedError
 from redrive.model.event import HeldReleased, StepHeld
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
@@ -245,7 +246,7 @@ async def test_a_limit_that_was_lowered_holds_at_once() -> None:
         await test.drain()
         assert meter.most["work"] == 4
         meter.most.clear()
-        object.__setattr__(app.registry.tasks["work"], "concurrency", 2)
+        object.__setattr__(parts_of(app).registry.tasks["work"], "concurrency", 2)
         await app.start_many(work, [None] * 8)
         await test.drain()
         await check_ended(app, 16)
@@ -376,10 +377,10 @@ async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_i
             leave.set()
             while (await first.get()).place != "ended":
                 await asyncio.sleep(0)
-            await app.store.limits.forget_limits()
+            await parts_of(app).store.limits.forget_limits()
 
         seam.after("save_limit", meanwhile)
-        await app.worker_in_test().work_off()
+        await parts_of(app).worker_in_test().work_off()
         await working_first
         assert "save_limit" in seam.executed
         await settle(test, app)

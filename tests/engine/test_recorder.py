@@ -37,6 +37,7 @@ from redrive.model.event import (
 )
 from redrive.model.run import Place
 from redrive.model.step import StepState
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
 from redrive.store.record import Completed, Record, Recorded, Rescheduled
@@ -221,12 +222,15 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
 
     async with bench(app) as test:
         run = await app.start(work)
-        [old] = await app.store.leases.claim(
+        [old] = await parts_of(app).store.leases.claim(
             "default", 1, Holder(token=1, worker="old", code_version="", ttl=60.0)
         )
         test.clock.advance(61)
-        [new] = await app.store.leases.reclaim(2, 60.0, 10)
-        recorder = Recorder(app.store, StoreRetrier(app.clock, app.random, app.event_bus))
+        [new] = await parts_of(app).store.leases.reclaim(2, 60.0, 10)
+        recorder = Recorder(
+            parts_of(app).store,
+            StoreRetrier(parts_of(app).clock, parts_of(app).random, parts_of(app).event_bus),
+        )
         won: list[tuple[str, Recorded | None]] = []
         late = Record(Completed(id=old.id, token=old.token, epoch=old.epoch, result="1"))
         judged = Record(

@@ -19,11 +19,12 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.encryption import key_id, new_encryption_key
 from redrive.engine.history import Happening
-from redrive.engine.queue_queries import QueueView
-from redrive.engine.run_queries import RunQueries
+from redrive.engine.queues import QueueView
+from redrive.engine.runs import Runs
 from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Cancellation
+from redrive.parts import parts_of, rewire
 from redrive.policy import STEP
 from redrive.settings import Settings
 from redrive.store.database import Database
@@ -51,7 +52,7 @@ def app_on(database: Database, **settings: Any) -> Redrive:
 
     config = {"password": SECRET, "currency": "EUR"}
     app.workflow("checkout", [reserve, charge.step(config=config), ship])
-    app.wire(database, SYSTEM_CLOCK, Random(0))
+    rewire(app, database, SYSTEM_CLOCK, Random(0))
     return app
 
 
@@ -59,8 +60,8 @@ class World:
     def __init__(self, app: Redrive) -> None:
         self.app = app
 
-    async def book(self, org: str = "default", by: str = "ana") -> RunQueries:
-        return await self.app.runs(org=org, by=by)
+    async def book(self, org: str = "default", by: str = "ana") -> Runs:
+        return self.app.runs(org=org, by=by)
 
     async def started(self, fails: str = "", **options: Any) -> str:
         order = {"item": "book", "password": SECRET, "fails": fails}
@@ -68,7 +69,7 @@ class World:
 
     async def worked_off(self, fails: str = "", **options: Any) -> str:
         run_id = await self.started(fails, **options)
-        await self.app.worker_in_test().work_off()
+        await parts_of(self.app).worker_in_test().work_off()
         return run_id
 
 
@@ -160,7 +161,7 @@ async def test_what_is_not_understood_is_refused(world: World) -> None:
 async def test_a_run_that_waits_for_a_retry(world: World) -> None:
     run_id = await world.worked_off("once", metadata={"team": "shop", "secret": SECRET}, tags=["vip"])
 
-    run = await (await world.book()).get(run_id)
+    run = await (await world.book()).view(run_id)
 
     assert (run.state, run.place, run.step_state, run.step) == ("RUNNING", "waiting", "RETRYING", "charge")
     assert run.next_retry_at == run.due_at
@@ -186,7 +187,7 @@ async def test_a_run_that_waits_for_a_retry(world: World) -> None:
 async def test_a_run_that_has_succeeded(world: World) -> None:
     run_id = await world.worked_off()
 
-    run = await (await world.book()).get(run_id)
+    run = await (await world.book()).view(run_id)
 
     assert (run.state, run.result, run.error, run.dead_letter) == ("SUCCESS", "shipped book", None, None)
     assert run.started_at is not None
@@ -197,9 +198,9 @@ async def test_a_run_that_has_succeeded(world: World) -> None:
 async def test_a_run_that_has_failed_names_its_dead_letter(world: World) -> None:
     run_id = await world.worked_off("for good")
 
-    run = await (await world.book()).get(run_id)
+    run = await (await world.book()).view(run_id)
 
-    [letter] = await world.app.store.runs.dead_letters(run_id, "default")
+    [letter] = await parts_of(world.app).store.runs.dead_letters(run_id, "default")
     assert run.dead_letter == (letter.id, "OPEN")
     assert run.error is not None
     assert run.error.category == letter.category
@@ -233,11 +234,11 @@ async def test_the_steps_tell_everything_w6(world: World) -> None:
 
 async def test_the_override_of_a_replay_is_told_w6(world: World) -> None:
     run_id = await world.worked_off("for good")
-    book, desk = await world.book(), await world.app.desk(by="ana")
-    letter = (await book.get(run_id)).dead_letter
+    book, failures = await world.book(), world.app.failures(by="ana")
+    letter = (await book.view(run_id)).dead_letter
     assert letter is not None
 
-    await desk.replay(letter.id, retry=replace(STEP, max_attempts=7))
+    await failures.replay(letter.id, retry=replace(STEP, max_attempts=7))
 
     charge = (await book.steps(run_id))[1]
     assert isinstance(charge.retry_policy_override, dict)
@@ -271,7 +272,7 @@ async def test_what_is_sealed_is_opened_and_redacted_or_shown_as_sealed_m11(data
     run_id = await sealing.worked_off(metadata={"team": "shop"})
     keyless = World(app_on(database, encryption_keys=new_encryption_key()))
 
-    opened, closed = await (await sealing.book()).get(run_id), await (await keyless.book()).get(run_id)
+    opened, closed = await (await sealing.book()).view(run_id), await (await keyless.book()).view(run_id)
     steps = await (await keyless.book()).steps(run_id)
 
     assert opened.result == "shipped book"
@@ -293,7 +294,7 @@ async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: D
         await ask(database, damage, value=damaged)
         await ask(database, "UPDATE redrive.steps SET output = :value", value=damaged)
 
-        run, steps, page = await book.get(run_id), await book.steps(run_id), await book.list()
+        run, steps, page = await book.view(run_id), await book.steps(run_id), await book.list()
 
         for value in (run.input, run.metadata, steps[0].output):
             assert isinstance(value, dict)
@@ -308,13 +309,13 @@ async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: D
 async def test_a_run_of_another_org_does_not_exist_i8(world: World) -> None:
     run_id = await world.started(org="acme")
     book = await world.book()
-    asked: list[Callable[[str], Awaitable[object]]] = [book.get, book.steps, book.attempts, book.events]
+    asked: list[Callable[[str], Awaitable[object]]] = [book.view, book.steps, book.attempts, book.events]
 
     for ask_for in (*asked, book.story, book.cancel):
         for each in (run_id, "no such run", "", "a\x00b", "\ud800", "x" * 10_000):
             with pytest.raises(NotFoundError, match="there is no run"):
                 await ask_for(each)
-    assert (await (await world.book("acme")).get(run_id)).state == "PENDING"
+    assert (await (await world.book("acme")).view(run_id)).state == "PENDING"
 
 
 async def test_cancelling_has_the_name_of_the_caller_in_the_audit_i14(world: World) -> None:
@@ -324,16 +325,16 @@ async def test_cancelling_has_the_name_of_the_caller_in_the_audit_i14(world: Wor
     assert await book.cancel(run_id) is Cancellation.CANCELLED
     assert await book.cancel(run_id) is Cancellation.ENDED
 
-    [entry] = (await (await world.app.desk(org="acme")).audit.list(action="run.cancelled")).entries
+    [entry] = (await world.app.failures(org="acme").audit.list(action="run.cancelled")).entries
     assert (entry.actor, entry.subjects) == ("bo", (run_id,))
-    assert (await book.get(run_id)).state == "CANCELLED"
+    assert (await book.view(run_id)).state == "CANCELLED"
 
 
 # Queues and workers
 
 
 async def queues_of(world: World, org: str) -> dict[str, QueueView]:
-    return {each.name: each for each in await (await world.app.queue_book(org=org)).list()}
+    return {each.name: each for each in await world.app.queues(org=org).list()}
 
 
 async def test_a_queue_as_its_orgs_see_it(world: World) -> None:
@@ -366,7 +367,7 @@ async def test_what_is_ready_and_since_when(world: World) -> None:
 
 
 async def test_why_a_queue_is_paused_is_told_at_home_only(world: World) -> None:
-    await world.app.pause("post", by="ana", reason="the customer Globex has not paid")
+    await world.app.queues(by="ana").pause("post", reason="the customer Globex has not paid")
 
     home, acme = (await queues_of(world, "default"))["post"], (await queues_of(world, "acme"))["post"]
 
@@ -403,10 +404,10 @@ async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: 
 async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
     await world.app.open()
     beat = ("w1", "v1", '["default","post"]', 10, 2, "running", "machine-7", 4711)
-    await world.app.store.limits.heartbeat(*beat)
+    await parts_of(world.app).store.limits.heartbeat(*beat)
 
-    [home] = await (await world.app.queue_book()).workers()
-    [acme] = await (await world.app.queue_book(org="acme")).workers()
+    [home] = await world.app.workers().list()
+    [acme] = await world.app.workers(org="acme").list()
 
     assert (home.host, home.process, home.queues) == ("machine-7", 4711, ("default", "post"))
     assert (acme.host, acme.process) == (None, None)
@@ -418,17 +419,17 @@ async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
 async def test_everything_here_works_behind_the_second_wall(world: World) -> None:
     theirs = await world.worked_off("for good", org="globex")
     run_id = await world.worked_off("for good", org="acme")
-    await world.app.enable_row_level_security()
+    await parts_of(world.app).enable_row_level_security()
     book = await world.book("acme")
 
     assert [run.id for run in (await book.list("is:failed")).runs] == [run_id]
-    assert (await book.get(run_id)).dead_letter is not None
+    assert (await book.view(run_id)).dead_letter is not None
     assert len((await book.story(run_id)).attempts) == 2
     with pytest.raises(NotFoundError):
-        await book.get(theirs)
+        await book.view(theirs)
     assert await book.cancel(await world.started(org="acme")) is Cancellation.CANCELLED
     assert sorted(await queues_of(world, "acme")) == sorted(await queues_of(world, "default"))
-    async with aclosing(world.app.changes.follow("acme", after=0)) as changes:
+    async with aclosing(parts_of(world.app).changes.follow("acme", after=0)) as changes:
         told = [await anext(changes) for _ in range(3)]
     assert [each.sequence for each in told] == [0, 1, 2]
     assert told[0].counters == ({"OPEN": 1}, {})

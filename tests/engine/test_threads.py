@@ -16,6 +16,7 @@ from redrive import Backoff, RetryPolicy
 from redrive.engine.context import Context
 from redrive.engine.invoker import Threads
 from redrive.model.event import ThreadAbandoned
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.02)))
@@ -151,7 +152,7 @@ async def test_many_more_tasks_than_threads(tmp_path: Path) -> None:
         runs = await app.start_many(work, range(300))
         assert [await run.result(8) for run in runs] == list(range(300))
         await check_ended(app, 300)
-    assert 1 < most <= app.settings.worker_threads
+    assert 1 < most <= parts_of(app).settings.worker_threads
 
 
 @pytest.mark.parametrize(

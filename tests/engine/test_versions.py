@@ -17,9 +17,9 @@ CHANGES = ("resolve", "ignore", "archive", "assign", "tag")
 
 
 class World:
-    def __init__(self, app: Redrive, test: Harness, desk: Failures) -> None:
-        self.app, self.test, self.desk = app, test, desk
-        self.letters = desk.dead_letters
+    def __init__(self, app: Redrive, test: Harness, failures: Failures) -> None:
+        self.app, self.test, self.failures = app, test, failures
+        self.letters = failures
 
     async def fail(self) -> str:
         run = await self.app.start("charge", 7)
@@ -29,7 +29,7 @@ class World:
         return letter.id
 
     async def version(self, letter_id: str) -> str:
-        return version_of(await self.letters.get(letter_id))
+        return version_of(await self.letters.view(letter_id))
 
     async def change(self, how: str, letter_id: str, version: str | list[str] | None) -> int:
         if how == "assign":
@@ -49,7 +49,7 @@ async def world() -> AsyncIterator[World]:
         raise FinalError("declined")
 
     async with bench(app) as test:
-        yield World(app, test, await app.desk(by="ana"))
+        yield World(app, test, app.failures(by="ana"))
 
 
 @pytest.mark.parametrize("how", CHANGES)
@@ -81,7 +81,7 @@ async def test_undo_reopens_what_was_closed_and_nothing_else(world: World) -> No
 async def test_a_replay_makes_a_new_version(world: World) -> None:
     letter = await world.fail()
     read = await world.version(letter)
-    await world.desk.replay(letter)
+    await world.failures.replay(letter)
     replaying = await world.version(letter)
     await world.test.drain()
     assert len({read, replaying, await world.version(letter)}) == 3
@@ -120,7 +120,7 @@ async def test_no_version_at_all_fits_none(world: World) -> None:
 async def test_plans_do_not_go_by_tags_and_owners(world: World) -> None:
     """`updated_at` is that of the failure: to look after it does not undo a plan."""
     letter = await world.fail()
-    plan = await world.desk.operations.plan(ids=[letter])
+    plan = await world.failures.plans.create(ids=[letter])
     await world.letters.assign(letter, "ben")
     await world.letters.tag(letter, ["seen"])
-    assert (await world.desk.operations.start(plan.operation_id)).state == "RUNNING"
+    assert (await world.failures.plans.start(plan.operation_id)).state == "RUNNING"

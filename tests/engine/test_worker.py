@@ -15,6 +15,7 @@ from redrive import Context, Redrive, RetryableError
 from redrive.engine import claimer as claiming
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import Event, StoreFailed, TaskUnknown, WorkerStopped
+from redrive.parts import parts_of
 from redrive.policy import BreakerPolicy
 from redrive.store.leases import Holder
 from redrive.store.sqlite import SqliteDatabase
@@ -60,9 +61,9 @@ async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> No
     async with bench(app) as test:
         run = await app.start(pay)
         if held:
-            await app.force_breaker("bank", "OPEN", reason="test")
+            await app.breakers().force("bank", "OPEN", reason="test")
         else:
-            app.registry.tasks.pop("pay")
+            parts_of(app).registry.tasks.pop("pay")
         await sql(app, "UPDATE runs SET cancel_requested_at = 1.0")
         await test.drain()
         assert await run.state() == "CANCELLED"
@@ -74,7 +75,7 @@ async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> No
 async def test_a_probe_that_hangs_holds_up_nothing_else(
     is_async: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.engine.breakers.PROBE_SECONDS", 2.0)
+    monkeypatch.setattr("redrive.engine.shared_breakers.PROBE_SECONDS", 2.0)
     app = app_at(tmp_path / "work.db")
 
     async def hang() -> None:
@@ -101,7 +102,7 @@ async def test_a_probe_that_hangs_holds_up_nothing_else(
 
 
 async def is_open(app: Redrive) -> bool:
-    return any(each.state == "OPEN" for each in await app.breaker_states())
+    return any(each.state == "OPEN" for each in await parts_of(app).breakers.all())
 
 
 async def is_held(app: Redrive) -> bool:
@@ -259,8 +260,8 @@ async def test_leases_that_expired_in_an_outage_speak_against_nobody(after_outag
 
     async with bench(app) as test:
         await app.start(work)
-        worker = app.worker_in_test()
-        await app.store.leases.claim(
+        worker = parts_of(app).worker_in_test()
+        await parts_of(app).store.leases.claim(
             "default", 1, Holder(token=1, worker="another", code_version="", ttl=60.0)
         )
         test.clock.advance(61)
@@ -324,13 +325,13 @@ async def test_only_a_death_while_it_was_executed_alone_is_a_lonely_one(
 
     async with bench(app) as test:
         await app.start(work)
-        worker = app.worker_in_test()
-        [claim] = await app.store.leases.claim(
+        worker = parts_of(app).worker_in_test()
+        [claim] = await parts_of(app).store.leases.claim(
             "default", 1, Holder(token=1, worker="another", code_version="", ttl=60.0)
         )
         await sql(app, "UPDATE runs SET isolation = ?1", min(1, alone))
         if alone == 2:
-            assert await app.store.leases.begin_alone(claim)
+            assert await parts_of(app).store.leases.begin_alone(claim)
         test.clock.advance(61)
         await worker.maintenance.reclaim()
         await worker.parts.recorder.flush()
@@ -379,7 +380,9 @@ async def test_an_attempt_that_was_lost_by_one_and_cannot_be_read_by_the_next_is
 
     async with bench(app) as test:
         run = await app.start(work)
-        await app.store.leases.claim("default", 1, Holder(token=7, worker="dead", code_version="", ttl=1.0))
+        await parts_of(app).store.leases.claim(
+            "default", 1, Holder(token=7, worker="dead", code_version="", ttl=1.0)
+        )
         await sql(app, "UPDATE definitions SET body = '{}'")
         test.clock.advance(2.0)
         await test.drain()

@@ -17,6 +17,7 @@ from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.errors import InvalidValueError, PayloadError
 from redrive.model.event import RunFinished, StepReleased, StepStarted, StepSucceeded, TaskUnknown
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.testing import EPOCH
 
@@ -303,7 +304,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
     heard = Ear(app)
     async with seamed(app, watch=True) as (test, _):
         run = await app.start(later, 1)
-        task = app.registry.tasks.pop("later")
+        task = parts_of(app).registry.tasks.pop("later")
         await test.drain()
         waiting = await run.get()
         assert (waiting.place, waiting.due_at, waiting.step_state) == ("waiting", EPOCH + 0.1, "PENDING")
@@ -313,7 +314,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         delays = [each.delay for each in heard.of(TaskUnknown)]
         assert delays == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6])
         assert {each.reason for each in heard.of(StepReleased)} == {"unknown_task"}
-        app.registry.tasks["later"] = task
+        parts_of(app).registry.tasks["later"] = task
         await test.advance(30.0)
         assert await run.result() == 2
         [*_, before, last] = (await run.history()).attempts
@@ -336,12 +337,12 @@ async def test_an_unknown_task_in_the_middle_holds_nothing_else_up() -> None:
     app.workflow("flow", [known.step("a"), gone, known.step("b")])
     async with bench(app) as test:
         run = await app.start("flow", 1)
-        task = app.registry.tasks.pop("gone")
+        task = parts_of(app).registry.tasks.pop("gone")
         other = await app.start(known, 5)
         await test.drain()
         assert await other.result() == 6
         assert [step.state for step in (await run.history()).steps] == ["SUCCESS", "PENDING", "PENDING"]
-        app.registry.tasks["gone"] = task
+        parts_of(app).registry.tasks["gone"] = task
         assert await run.result() == 21
 
 
@@ -378,7 +379,7 @@ async def test_a_held_middle_step_goes_on_when_its_breaker_closes() -> None:
 
     app.workflow("flow", [first, pay])
     async with seamed(app, watch=True) as (test, _):
-        await app.force_breaker("bank", "OPEN", reason="maintenance", seconds=60.0)
+        await app.breakers().force("bank", "OPEN", reason="maintenance", seconds=60.0)
         run = await app.start("flow")
         await test.drain()
         held = await run.get()

@@ -16,6 +16,7 @@ from redrive.errors import StoreUnavailableError
 from redrive.model.event import Event
 from redrive.model.run import RUN_TRANSITIONS, Run, RunState
 from redrive.model.step import STEP_TRANSITIONS, StepState
+from redrive.parts import parts_of, rewire
 from redrive.settings import Settings
 from redrive.store.database import OpenTransaction, Row, Session
 from redrive.store.sqlite import SqliteDatabase
@@ -80,7 +81,7 @@ async def sql(app: Redrive, text: str, *values: Any) -> list[Row]:
     """Look at, or tamper with, the tables by hand."""
     names = tuple(f"v{number}" for number in range(len(values)))
     query = SqlQuery("by hand", text, names)
-    return await app.database.fetch(Statement(query, query), dict(zip(names, values, strict=True)))
+    return await parts_of(app).database.fetch(Statement(query, query), dict(zip(names, values, strict=True)))
 
 
 async def lose_lease(app: Redrive, run_id: str, *, worker: str = "another") -> None:
@@ -105,7 +106,7 @@ async def settle(test: Harness, app: Redrive, *, step: float = 600.0, most: int 
 
 async def check_ended(app: Redrive, started: int) -> list[Run]:
     """I1, I7, I16: every run has ended, and has a live dead letter exactly if it needs one."""
-    runs = await app.store.runs.all()
+    runs = await parts_of(app).store.runs.all()
     assert len(runs) == started
     [[counted]] = await sql(app, f"SELECT count(*) FROM runs WHERE state IN {tuple(map(str, TERMINAL))}")
     assert counted == started
@@ -280,10 +281,10 @@ async def seamed(
 ) -> AsyncIterator[tuple[Harness, Seam]]:
     """As bench, with faults at the seam of the database."""
     async with bench(app, seed=seed, timeout=timeout) as test:
-        database = app.database
+        database = parts_of(app).database
         assert isinstance(database, SqliteDatabase)
         seam = Seam(database, watch=watch)
-        waiters, after_start = app.waiters, app.after_start
-        app.wire(seam, test.clock, app.random)
-        app.waiters.help, app.after_start = waiters.help, after_start
+        waiters, after_start = parts_of(app).waiters, parts_of(app).after_start
+        rewire(app, seam, test.clock, parts_of(app).random)
+        parts_of(app).waiters.help, parts_of(app).after_start = waiters.help, after_start
         yield test, seam

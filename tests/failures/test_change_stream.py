@@ -16,6 +16,7 @@ from redrive.app import Redrive
 from redrive.errors import InvalidValueError, StoreError, StoreUnavailableError
 from redrive.failures.change_stream import BEAT_SECONDS, FAR_BEHIND, MAX_SUBJECTS, PAGE
 from redrive.model.audit import Action, Change, ChangeKind, NewEntry
+from redrive.parts import parts_of, rewire
 from redrive.settings import Settings
 from redrive.store.database import Database, Row
 from redrive.store.statement import Statement
@@ -55,7 +56,7 @@ class World:
         self.clock = HandClock()
         self.line = Line(database)
         self.app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
-        self.app.wire(self.line, self.clock, Random(0))
+        rewire(self.app, self.line, self.clock, Random(0))
 
     async def enter(
         self, number: int = 1, subjects: Sequence[str] = (), org: str = "default", **detail: Any
@@ -66,15 +67,15 @@ class World:
             NewEntry(org=org, actor="ana", action=Action.DEAD_LETTER_TAGGED, subjects=each, detail=detail)
             for each in ids
         ]
-        async with self.app.database.transaction() as session:
-            await self.app.store.audit.append(session, entries)
+        async with parts_of(self.app).database.transaction() as session:
+            await parts_of(self.app).store.audit.append(session, entries)
 
     @asynccontextmanager
     async def listening(
         self, org: str = "default", after: int | None = None
     ) -> AsyncIterator[AsyncGenerator[Change, None]]:
         """As somebody who has just come: the counters are told first."""
-        async with aclosing(self.app.changes.follow(org, after)) as stream:
+        async with aclosing(parts_of(self.app).changes.follow(org, after)) as stream:
             first = await anext(stream)
             assert (first.kind, first.sequence) == (
                 ChangeKind.COUNTERS,
@@ -103,7 +104,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     world = World(database)
     await world.app.open()
     yield world
-    world.app.changes.close()
+    parts_of(world.app).changes.close()
 
 
 async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> None:
@@ -119,8 +120,8 @@ async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> N
 
 async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -> None:
     async with world.listening() as stream, world.listening("acme") as theirs:
-        await ask(world.app.database, THREE_LETTERS)
-        await world.app.force_breaker("mail", "OPEN", reason="it is down", by="ana")
+        await ask(parts_of(world.app).database, THREE_LETTERS)
+        await world.app.breakers(by="ana").force("mail", "OPEN", reason="it is down")
 
         [entry, counters] = await world.told(stream, 2)
         others = Change(ChangeKind.BEAT, 0, 0.0)
@@ -220,8 +221,10 @@ async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World
 
 async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
     await world.enter(6, subjects=["a", "b"])
-    await ask(world.app.database, "UPDATE redrive.audit SET subjects = 'no json' WHERE sequence = 2")
-    await ask(world.app.database, "DELETE FROM redrive.audit WHERE sequence IN (3, 4)")
+    await ask(
+        parts_of(world.app).database, "UPDATE redrive.audit SET subjects = 'no json' WHERE sequence = 2"
+    )
+    await ask(parts_of(world.app).database, "DELETE FROM redrive.audit WHERE sequence IN (3, 4)")
 
     async with world.listening(after=1) as stream:
         found = await world.told(stream, 3)
@@ -258,9 +261,9 @@ async def test_who_comes_during_an_outage_is_told_so(world: World) -> None:
     world.line.cut = True
 
     with pytest.raises(StoreError):
-        await anext(world.app.changes.follow("default"))
+        await anext(parts_of(world.app).changes.follow("default"))
 
-    assert world.app.changes.watched == frozenset()
+    assert parts_of(world.app).changes.watched == frozenset()
 
 
 async def test_one_poller_serves_all_and_only_while_somebody_listens(world: World) -> None:
@@ -273,9 +276,9 @@ async def test_one_poller_serves_all_and_only_while_somebody_listens(world: Worl
 
         assert one == two
         assert looks == 1
-        assert world.app.changes.watched == {"default"}
+        assert parts_of(world.app).changes.watched == {"default"}
 
-    assert world.app.changes.watched == frozenset()
+    assert parts_of(world.app).changes.watched == frozenset()
     await asyncio.sleep(0)
     assert world.clock.sleeping == 0
 
@@ -285,7 +288,7 @@ async def test_closing_ends_all_listeners(world: World) -> None:
         waiting = [asyncio.ensure_future(anext(each)) for each in (stream, other)]
         await world.clock.advance(ONE_LOOK)
 
-        world.app.changes.close()
+        parts_of(world.app).changes.close()
 
         async with asyncio.timeout(10):
             ended = await asyncio.gather(*waiting, return_exceptions=True)
@@ -296,4 +299,4 @@ async def test_a_place_that_is_none_is_refused(world: World) -> None:
     places: list[Any] = [-1, 2**63, 1.5, "7", True]
     for after in places:
         with pytest.raises(InvalidValueError, match="after must be a whole number"):
-            await anext(world.app.changes.follow("default", after))
+            await anext(parts_of(world.app).changes.follow("default", after))

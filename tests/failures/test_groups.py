@@ -19,6 +19,7 @@ from redrive.model.audit import Action
 from redrive.model.caller import Caller
 from redrive.model.event import DeadLetterChanged, GroupChanged
 from redrive.model.failure_group import FailureGroup, LetterCounts
+from redrive.parts import parts_of
 from redrive.testing import EPOCH, Harness
 
 ANA = Caller("default", "ana")
@@ -36,16 +37,18 @@ class Bench:
 
     def of(self, caller: Caller) -> FailureGroups:
         app = self.app
-        return FailureGroups(app.store, app.event_bus, app.redactor, app.clock, caller)
+        return FailureGroups(
+            parts_of(app).store, parts_of(app).event_bus, parts_of(app).redactor, parts_of(app).clock, caller
+        )
 
     async def fail(self, how: str = "broken", times: int = 1) -> FailureGroup:
         for _ in range(times):
             await self.app.start("work", how)
         await self.test.drain()
-        return (await self.groups.search(f'"it is {how}"')).lines[0].group
+        return (await self.groups.list(f'"it is {how}"')).lines[0].group
 
     async def state(self, group: FailureGroup) -> str:
-        return (await self.groups.get(group.fingerprint)).group.state
+        return (await self.groups.view(group.fingerprint)).group.state
 
     async def audit(self) -> list[tuple[Any, ...]]:
         """What was written about groups and their letters, but for the letters themselves."""
@@ -77,8 +80,8 @@ async def test_a_failure_that_occurs_again_is_one_group() -> None:
     async with failing() as at:
         await at.fail("odd")
         group = await at.fail("broken", 3)
-        found = await at.groups.get(group.fingerprint)
-        lines = (await at.groups.search()).lines
+        found = await at.groups.view(group.fingerprint)
+        lines = (await at.groups.list()).lines
     assert sorted(each.group.occurrences for each in lines) == [1, 3]
     assert (found.group.title, found.group.task, found.group.error_type) == (
         "it is broken",
@@ -95,10 +98,10 @@ async def test_a_group_is_found_by_the_beginning_of_its_fingerprint() -> None:
         group = await at.fail()
         digits = group.fingerprint.removeprefix("v1:")
         for name in (group.fingerprint, digits, digits[:6], f"v1:{digits[:6]}"):
-            assert (await at.groups.get(name)).group == group
+            assert (await at.groups.view(name)).group == group
         for name in (digits[:5], "0" * 6, "", "%", "\x00" * 8, "v2:" + digits, "a" * 1_000):
             with pytest.raises(NotFoundError, match="name its fingerprint, or at least 6 digits"):
-                await at.groups.get(name)
+                await at.groups.view(name)
 
 
 async def test_a_beginning_that_several_groups_share_is_refused() -> None:
@@ -108,8 +111,8 @@ async def test_a_beginning_that_several_groups_share_is_refused() -> None:
             change = "UPDATE failure_groups SET fingerprint = ?2 WHERE fingerprint = ?1"
             await sql(at.app, change, group.fingerprint, f"v1:abcdef{number}")
         with pytest.raises(InvalidValueError, match="several failure groups begin with 'abcdef'"):
-            await at.groups.get("abcdef")
-        assert (await at.groups.get("abcdef1")).group.fingerprint == "v1:abcdef1"
+            await at.groups.view("abcdef")
+        assert (await at.groups.view("abcdef1")).group.fingerprint == "v1:abcdef1"
 
 
 async def test_a_list_is_read_page_by_page_in_either_order() -> None:
@@ -122,12 +125,12 @@ async def test_a_list_is_read_page_by_page_in_either_order() -> None:
         for sort, numbers in (("last_seen", [1, 3, 2]), ("occurrences", [3, 2, 1])):
             found, cursor, pages = [], None, 0
             while pages == 0 or cursor is not None:
-                page = await at.groups.search(sort=sort, size=1, cursor=cursor)
+                page = await at.groups.list(sort=sort, size=1, cursor=cursor)
                 found += [each.group.occurrences for each in page.lines]
                 cursor, pages = page.next_cursor, pages + 1
             assert (found, pages) == (numbers, 3)
-        assert len((await at.groups.search("group:open LookupError")).lines) == 1
-        assert (await at.groups.search("group:resolved")).lines == ()
+        assert len((await at.groups.list("group:open LookupError")).lines) == 1
+        assert (await at.groups.list("group:resolved")).lines == ()
 
 
 @pytest.mark.parametrize(
@@ -152,16 +155,16 @@ async def test_a_list_is_read_page_by_page_in_either_order() -> None:
 async def test_a_list_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     async with failing() as at:
         with pytest.raises(InvalidValueError):
-            await at.groups.search(**wrong)
+            await at.groups.list(**wrong)
 
 
 async def test_a_cursor_belongs_to_its_order() -> None:
     async with failing() as at:
         await at.fail("odd")
         await at.fail("broken")
-        cursor = (await at.groups.search(size=1)).next_cursor
+        cursor = (await at.groups.list(size=1)).next_cursor
         with pytest.raises(InvalidValueError, match="none of a list sorted by occurrences"):
-            await at.groups.search(size=1, sort="occurrences", cursor=cursor)
+            await at.groups.list(size=1, sort="occurrences", cursor=cursor)
 
 
 async def test_occurrences_are_told_over_time() -> None:
@@ -230,7 +233,7 @@ async def test_without_its_audit_entry_nothing_changes_and_nothing_is_told() -> 
         await sql(at.app, "ALTER TABLE audit RENAME TO hidden")
         with pytest.raises(StoreError):
             await at.groups.resolve(group.fingerprint, "fixed", letters=True)
-        found = await at.groups.get(group.fingerprint)
+        found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=2))
         assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
 
@@ -259,10 +262,10 @@ async def test_a_group_of_another_org_does_not_exist() -> None:
     async with failing() as at:
         group = await at.fail()
         key, foreign = group.fingerprint, at.of(STRANGER)
-        assert (await foreign.search()).lines == ()
+        assert (await foreign.list()).lines == ()
         assert (await foreign.count()).number == 0
         for attempt in (
-            foreign.get(key),
+            foreign.view(key),
             foreign.occurrences(key),
             foreign.acknowledge(key),
             foreign.resolve(key, "", letters=True),
@@ -271,7 +274,7 @@ async def test_a_group_of_another_org_does_not_exist() -> None:
         ):
             with pytest.raises(NotFoundError, match="there is no failure group"):
                 await attempt
-        found = await at.groups.get(key)
+        found = await at.groups.view(key)
         assert (found.group.state, found.letters.open) == ("OPEN", 1)
 
 
@@ -288,7 +291,7 @@ async def test_a_group_is_resolved_with_its_letters_when_asked() -> None:
             "SELECT id, state, resolved_by, resolution FROM dead_letters WHERE fingerprint = ?1 ORDER BY id",
             group.fingerprint,
         )
-        counts = [each.letters for each in (await at.groups.search()).lines]
+        counts = [each.letters for each in (await at.groups.list()).lines]
         entries, told = await at.audit(), at.ear.of(DeadLetterChanged)
     assert (found.ids, found.left) == (tuple(each[0] for each in letters), 0)
     assert [tuple(each[1:]) for each in letters] == [("RESOLVED", "ana", "fixed in v2")] * 3
@@ -304,7 +307,7 @@ async def test_without_being_asked_letters_stay_as_they_are() -> None:
     async with failing() as at:
         group = await at.fail("broken", 2)
         assert (await at.groups.resolve(group.fingerprint, "fixed"))[1:] == ((), 2)
-        assert (await at.groups.get(group.fingerprint)).letters == LetterCounts(open=2)
+        assert (await at.groups.view(group.fingerprint)).letters == LetterCounts(open=2)
 
 
 @pytest.mark.parametrize("expect", [0, 2, 4])
@@ -315,7 +318,7 @@ async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None
         said = f"3 dead letters would be resolved with the group, {expect} were expected; nothing"
         with pytest.raises(DriftError, match=said) as refused:
             await at.groups.resolve(group.fingerprint, "fixed", letters=True, expect=expect)
-        found = await at.groups.get(group.fingerprint)
+        found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=3))
         assert (refused.value.number, await at.audit()) == (3, [])
         assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
@@ -370,7 +373,7 @@ async def test_an_ignored_group_is_open_when_its_time_is_over(until: Any) -> Non
         assert await at.state(group) == "IGNORED"
         at.test.clock.advance(1.0)
         assert await at.state(group) == "OPEN"
-        assert len((await at.groups.search("group:open")).lines) == 1
+        assert len((await at.groups.list("group:open")).lines) == 1
         assert (await at.groups.acknowledge(group.fingerprint)).state == "ACKNOWLEDGED"
 
 
@@ -399,10 +402,10 @@ async def test_what_time_brings_is_made_durable_audited_and_told() -> None:
         first, second = await at.fail("odd"), await at.fail("broken")
         for group in (first, second):
             await at.groups.ignore(group.fingerprint, "", until=60.0)
-        assert await settle(at.app.store, at.app.event_bus) == 0
+        assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 0
         at.test.clock.advance(60.0)
-        assert await settle(at.app.store, at.app.event_bus) == 2
-        assert await settle(at.app.store, at.app.event_bus) == 0
+        assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 2
+        assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 0
         stored = await sql(at.app, "SELECT DISTINCT state, ignored_until, changed_by FROM failure_groups")
         entries, told = await at.audit(), at.ear.of(GroupChanged)[2:]
     assert [tuple(row) for row in stored] == [("OPEN", None, "redrive")]

@@ -36,6 +36,7 @@ from redrive.errors import (
 from redrive.failures.service import Failures
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState
 from redrive.model.run import Cancellation
+from redrive.parts import parts_of, rewire
 from redrive.policy import Backoff
 from redrive.policy.curve import Immediate
 from redrive.settings import Settings
@@ -79,7 +80,10 @@ class Site:
         return "paid"
 
     async def everything(self) -> dict[str, list[str]]:
-        rows = {table: await ask(self.apps[0].database, f"SELECT * FROM redrive.{table}") for table in KEPT}
+        rows = {
+            table: await ask(parts_of(self.apps[0]).database, f"SELECT * FROM redrive.{table}")
+            for table in KEPT
+        }
         return {table: sorted(map(repr, several)) for table, several in rows.items()}
 
 
@@ -117,9 +121,9 @@ async def closed_at_last(site: Site) -> AsyncIterator[Site]:
 
 
 async def sound(app: Redrive, org: str = "default") -> None:
-    verdict = await verify(app.database)
+    verdict = await verify(parts_of(app).database)
     assert verdict.sound, str(verdict)
-    audit = await (await app.desk(org=org)).audit.verify()
+    audit = await app.failures(org=org).audit.verify()
     assert audit.sound, str(audit)
 
 
@@ -131,8 +135,8 @@ async def failed(app: Redrive, task: str, payloads: list[Any], **options: Any) -
     return [(run.id, letter.id) for run, letter in zip(runs, letters, strict=True) if letter is not None]
 
 
-async def replayed_and_cancelled(desk: Failures, app: Redrive, run_id: str, letter_id: str) -> None:
-    await desk.replay(letter_id)
+async def replayed_and_cancelled(failures: Failures, app: Redrive, run_id: str, letter_id: str) -> None:
+    await failures.replay(letter_id)
     assert await app.run(run_id).cancel(by="eve") is Cancellation.CANCELLED
 
 
@@ -153,14 +157,14 @@ class Scramble:
         self.site.random, self.site.broken = self.random, True
         orders = [self.seed * 10 + number for number in range(self.random.randint(1, 3))]
         self.members = await failed(self.apps[0], "charge", list(orders))
-        self.desks = [await app.desk(by=name) for app, name in zip(self.apps, ("ana", "bob"), strict=True)]
+        self.desks = [app.failures(by=name) for app, name in zip(self.apps, ("ana", "bob"), strict=True)]
         self.site.broken = False
         deeds = [self._deed() for _ in range(self.random.randint(6, 12))]
         answers = await asyncio.gather(*map(self._done, deeds), return_exceptions=True)
         strange = [each for each in answers if isinstance(each, BaseException)]
         assert not [each for each in strange if not isinstance(each, RedriveError)], strange
         for _ in range(4):
-            await asyncio.gather(*(app.worker_in_test().work_off() for app in self.apps))
+            await asyncio.gather(*(parts_of(app).worker_in_test().work_off() for app in self.apps))
         for order, (run_id, _) in zip(orders, self.members, strict=True):
             await self._check(order, run_id)
         await sound(self.apps[0])
@@ -171,41 +175,41 @@ class Scramble:
         return await deed()
 
     def _deed(self) -> Callable[[], Awaitable[Any]]:
-        app, desk = self.random.choice(self.apps), self.random.choice(self.desks)
+        app, failures = self.random.choice(self.apps), self.random.choice(self.desks)
         run_id, letter = self.random.choice(self.members)
         letters = [each for _, each in self.members]
         return self.random.choice(
             [
-                lambda: desk.replay(letter),
-                lambda: desk.replay(letter, mode="STEP_ONLY"),
-                lambda: desk.dead_letters.resolve(letters, "r"),
-                lambda: desk.dead_letters.ignore(letter, "r"),
-                lambda: desk.dead_letters.archive(letter, "r"),
-                lambda: desk.dead_letters.reopen(letter, "r"),
-                lambda: desk.dead_letters.reopen(letters, "r"),
-                lambda: desk.dead_letters.tag(letters, ["t"]),
+                lambda: failures.replay(letter),
+                lambda: failures.replay(letter, mode="STEP_ONLY"),
+                lambda: failures.resolve(letters, "r"),
+                lambda: failures.ignore(letter, "r"),
+                lambda: failures.archive(letter, "r"),
+                lambda: failures.reopen(letter, "r"),
+                lambda: failures.reopen(letters, "r"),
+                lambda: failures.tag(letters, ["t"]),
                 lambda: app.run(run_id).cancel(by="eve"),
-                lambda: desk.retry(run_id),
-                lambda: desk.enter(run_id),
-                lambda: self._operate(desk, letters),
-                lambda: app.processor().run_once(),
-                lambda: app.worker_in_test().work_off(),
+                lambda: failures.replay_run(run_id),
+                lambda: failures.add(run_id),
+                lambda: self._operate(failures, letters),
+                lambda: parts_of(app).processor().run_once(),
+                lambda: parts_of(app).worker_in_test().work_off(),
                 lambda: app.worker(redrive=False).work_off(),
             ]
         )
 
-    async def _operate(self, desk: Failures, letters: list[str]) -> None:
+    async def _operate(self, failures: Failures, letters: list[str]) -> None:
         canary = self.random.choice([0, 1, 10])
-        plan = await desk.operations.plan(ids=letters, canary=canary, failure_rate=1.0, same_failures=None)
-        await desk.operations.start(plan.operation_id, accept_drift=self.random.random() < 0.5)
+        plan = await failures.plans.create(ids=letters, canary=canary, failure_rate=1.0, same_failures=None)
+        await failures.plans.start(plan.operation_id, accept_drift=self.random.random() < 0.5)
         if self.random.random() < 0.3:
-            await desk.operations.pause(plan.operation_id)
-            await desk.operations.resume(plan.operation_id)
+            await failures.plans.pause(plan.operation_id)
+            await failures.plans.resume(plan.operation_id)
         if self.random.random() < 0.3:
-            await desk.operations.cancel(plan.operation_id)
+            await failures.plans.cancel(plan.operation_id)
 
     async def _check(self, order: int, run_id: str) -> None:
-        database = self.apps[0].database
+        database = parts_of(self.apps[0]).database
         replays = await ask(
             database,
             "SELECT state FROM redrive.replays WHERE run_id = :run AND started_at IS NOT NULL",
@@ -249,21 +253,21 @@ async def test_a_run_that_is_retried_while_it_is_entered_leaves_no_letter_of_a_s
         await run.wait()
         letter = await run.dead_letter()
         assert letter is not None
-        await (await app.desk()).dead_letters.ignore(letter.id, "not needed")
-        seam = Seam(app.database)  # type: ignore[arg-type]
-        waiters = app.waiters
-        app.wire(seam, test.clock, app.random)
-        app.waiters.help = waiters.help
-        desk = await app.desk(by="ana")
+        await app.failures().ignore(letter.id, "not needed")
+        seam = Seam(parts_of(app).database)  # type: ignore[arg-type]
+        waiters = parts_of(app).waiters
+        rewire(app, seam, test.clock, parts_of(app).random)
+        parts_of(app).waiters.help = waiters.help
+        failures = app.failures(by="ana")
         broken = False
 
         async def retried() -> None:
-            await (await app.desk(by="bob")).retry(run.id)
+            await app.failures(by="bob").replay_run(run.id)
             await test.drain()
 
         seam.after("attempts", retried)
         with pytest.raises(ReplayRefusedError):
-            await desk.enter(run.id)
+            await failures.add(run.id)
         live = await sql(
             app, "SELECT state FROM dead_letters WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')"
         )
@@ -288,8 +292,8 @@ async def test_a_letter_that_is_reopened_while_its_run_is_retried_is_not_left_op
     """The retry waits for the run that the reopening has locked; it must then see the letter as it is."""
     site, app = busy_site, busy_site.app()
     [(run_id, letter_id)] = await failed(app, "plain", [1])
-    ana, bob = await app.desk(by="ana"), await app.desk(by="bob")
-    await ana.dead_letters.ignore(letter_id, "not needed")
+    ana, bob = app.failures(by="ana"), app.failures(by="bob")
+    await ana.ignore(letter_id, "not needed")
     site.broken, site.random.random = False, lambda: 1.0  # type: ignore[method-assign]
     connection = await asyncpg.connect(site.url)
     async with asyncio.timeout(PATIENCE):
@@ -297,15 +301,15 @@ async def test_a_letter_that_is_reopened_while_its_run_is_retried_is_not_left_op
         try:
             async with connection.transaction():
                 await connection.fetch(f'SELECT * FROM "{site.schema}".audit_heads FOR UPDATE')
-                tasks.append(asyncio.create_task(ana.dead_letters.reopen(letter_id, "it is")))
+                tasks.append(asyncio.create_task(ana.reopen(letter_id, "it is")))
                 await waiting_for_locks(connection, tasks)
-                tasks.append(asyncio.create_task(bob.retry(run_id)))
+                tasks.append(asyncio.create_task(bob.replay_run(run_id)))
                 await waiting_for_locks(connection, tasks)
         finally:
             await connection.close()
             await asyncio.gather(*tasks, return_exceptions=True)
-        await app.worker_in_test().work_off()
-    letter = await ana.dead_letters.get(letter_id)
+        await parts_of(app).worker_in_test().work_off()
+    letter = await ana.view(letter_id)
     assert (letter.state, await app.run(run_id).state()) in {
         ("OPEN", "DLQ_PENDING"),
         ("RESOLVED", "SUCCESS"),
@@ -316,14 +320,14 @@ async def test_a_letter_that_is_reopened_while_its_run_is_retried_is_not_left_op
 async def test_two_hundred_replays_of_one_letter_at_once_are_one(site: Site) -> None:
     apps = [site.app(), site.app()]
     [(run_id, letter_id)] = await failed(apps[0], "plain", [7])
-    desks = [await app.desk(by="ana") for app in apps]
+    desks = [app.failures(by="ana") for app in apps]
     answers = await asyncio.gather(
         *(desks[number % 2].replay(letter_id) for number in range(200)), return_exceptions=True
     )
     begun = [each for each in answers if not isinstance(each, BaseException)]
     assert len(begun) == 1
     assert all(isinstance(each, ReplayRefusedError) for each in answers if isinstance(each, BaseException))
-    await asyncio.gather(*(app.worker_in_test().work_off() for app in apps))
+    await asyncio.gather(*(parts_of(app).worker_in_test().work_off() for app in apps))
     assert site.executed[7] == 2
     assert (await apps[0].run(run_id).get()).replays == 1
     await sound(apps[0])
@@ -339,7 +343,7 @@ async def instants_of_redrives(policy: Any, redrives: int) -> list[float]:
 
     @app.task(max_attempts=1, redrive=policy, max_redrives=redrives)
     async def fetch(page: int) -> None:
-        at.append(app.clock.now())
+        at.append(parts_of(app).clock.now())
         raise TimeoutError("no answer")
 
     async with bench(app) as test:
@@ -377,11 +381,11 @@ async def test_a_custom_function_is_told_how_many_there_were_m1() -> None:
         told.append(redrives)
         return 7.0 * (redrives + 1) if redrives < 3 else None
 
-    app.redrive_function("sevens", wait)
+    parts_of(app).declared.add_redrive_function("sevens", wait)
 
     @app.task(max_attempts=1, redrive="custom:sevens", max_redrives=10)
     async def fetch(page: int) -> None:
-        at.append(app.clock.now())
+        at.append(parts_of(app).clock.now())
         raise TimeoutError("no answer")
 
     async with bench(app) as test:
@@ -407,13 +411,13 @@ async def test_replays_by_hand_use_up_no_redrives_and_redrives_no_retries_i3() -
         await test.drain()
         letter = await run.dead_letter()
         assert letter is not None
-        desk = await app.desk(by="ana")
+        failures = app.failures(by="ana")
         for _ in range(3):
-            await desk.replay(letter.id)
+            await failures.replay(letter.id)
             await test.drain()
-        assert (await desk.dead_letters.get(letter.id)).redrives == 0
+        assert (await failures.view(letter.id)).redrives == 0
         await test.advance(86_400.0)
-        ended = await desk.dead_letters.get(letter.id)
+        ended = await failures.view(letter.id)
         assert (ended.state, ended.redrives, ended.replay_count) == ("EXHAUSTED", 2, 5)
         assert attempts == list(range(1, 13)), "six rounds of two, numbered on"
         await sound(app)
@@ -450,16 +454,16 @@ async def test_what_is_unsafe_and_may_have_been_executed_is_never_redriven_by_it
         assert executed == [1]
         letter = await run.dead_letter()
         assert letter is not None
-        desk = await app.desk(by="ana")
-        plan = await desk.operations.plan(ids=[letter.id])
+        failures = app.failures(by="ana")
+        plan = await failures.plans.create(ids=[letter.id])
         assert (plan.will_run, plan.may_repeat_effects) == (1, 1)
-        careful = await desk.operations.plan(ids=[letter.id], exclude_unsafe=True)
+        careful = await failures.plans.create(ids=[letter.id], exclude_unsafe=True)
         assert (careful.will_run, careful.skipped) == (0, 1)
-        await desk.operations.start(careful.operation_id)
+        await failures.plans.start(careful.operation_id)
         await test.advance(60)
         assert executed == [1]
-        assert (await desk.operations.get(careful.operation_id)).state == "DONE"
-        await desk.replay(letter.id)
+        assert (await failures.plans.view(careful.operation_id)).state == "DONE"
+        await failures.replay(letter.id)
         await test.drain()
         assert executed == [1, 1], "a person may decide so"
         await sound(app)
@@ -478,8 +482,8 @@ async def test_the_idempotency_key_is_the_same_on_every_way_back(site: Site) -> 
 
     app.task(fail, name="fail")  # type: ignore[call-overload]
     [(run_id, letter_id)] = await failed(app, "fail", [1], keys=["order-1"])
-    desk = await app.desk(by="ana")
-    worker = app.worker_in_test()
+    failures = app.failures(by="ana")
+    worker = parts_of(app).worker_in_test()
     policy = RetryPolicy(name="once", max_attempts=1, backoff=Backoff(Immediate()))
     for options in (
         {},
@@ -488,12 +492,12 @@ async def test_the_idempotency_key_is_the_same_on_every_way_back(site: Site) -> 
         {"payload": 2, "reason": "r"},
         {"from_step": 0},
     ):
-        await desk.replay(letter_id, **options)
+        await failures.replay(letter_id, **options)
         await worker.work_off()
-    await desk.retry(run_id)
+    await failures.replay_run(run_id)
     await worker.work_off()
-    await desk.dead_letters.ignore(letter_id, "r")
-    await desk.retry(run_id)
+    await failures.ignore(letter_id, "r")
+    await failures.replay_run(run_id)
     await worker.work_off()
     assert len(keys) == 8
     assert len(set(keys)) == 1
@@ -505,16 +509,18 @@ async def test_the_idempotency_key_is_the_same_on_every_way_back(site: Site) -> 
 async def test_an_override_is_for_one_replay_and_shows_in_the_record(site: Site) -> None:
     app = site.app()
     [(run_id, letter_id)] = await failed(app, "plain", [1])
-    desk = await app.desk(by="ana")
+    failures = app.failures(by="ana")
     worker = app.worker(redrive=False)
     four = RetryPolicy(name="four", max_attempts=4, backoff=Backoff(Immediate()))
     for retry, executions in ((four, 4), (None, 1), (four, 4), (None, 1)):
         before = site.executed[1]
-        await desk.replay(letter_id, retry=retry)
+        await failures.replay(letter_id, retry=retry)
         for _ in range(5):
             await worker.work_off()
         assert site.executed[1] - before == executions
-    overrides = [each.policy_override is not None for each in reversed(await desk.replays.of(letter_id))]
+    overrides = [
+        each.policy_override is not None for each in reversed(await failures.replays.list(letter_id))
+    ]
     assert overrides == [True, False, True, False]
     assert len((await app.run(run_id).history()).attempts) == 11, "every attempt stays"
     await sound(app)
@@ -544,25 +550,25 @@ async def test_whatever_the_edit_is_it_arrives_and_the_original_stays(site: Site
 
     app.task(take, name="take", max_attempts=1)  # type: ignore[call-overload]
     [(run_id, letter_id)] = await failed(app, "take", [{"original": True}])
-    desk = await app.desk(by="ana")
+    failures = app.failures(by="ana")
     worker = app.worker(redrive=False)
     original = (await app.run(run_id).get()).input
     for edit in HOSTILE_EDITS:
-        replay = await desk.replay(letter_id, payload=edit, reason="because")
+        replay = await failures.replay(letter_id, payload=edit, reason="because")
         await worker.work_off()
         assert received[-1] == edit
         assert replay.edit is not None
     assert (await app.run(run_id).get()).input == original
-    assert len(await desk.replays.of(letter_id)) == len(HOSTILE_EDITS)
+    assert len(await failures.replays.list(letter_id)) == len(HOSTILE_EDITS)
     before = await site.everything()
     deep: Any = []
     for _ in range(5_000):
         deep = [deep]
     for edit in (float("nan"), float("inf"), object(), deep, "x" * 2_000_000, {5: "key"}):
         with pytest.raises(InvalidValueError):
-            await desk.replay(letter_id, payload=edit, reason="because")
+            await failures.replay(letter_id, payload=edit, reason="because")
     with pytest.raises(InvalidValueError, match="reason"):
-        await desk.replay(letter_id, payload=1)
+        await failures.replay(letter_id, payload=1)
     assert await site.everything() == before
     await sound(app)
 
@@ -579,35 +585,35 @@ async def test_a_secret_in_an_edit_is_shown_nowhere_i9(site: Site) -> None:
     app.task(take, name="take", max_attempts=1)  # type: ignore[call-overload]
     secrets = {"password": word, "note": f"use {secret}", "nested": {"api_key": word}}
     [(_, letter_id)] = await failed(app, "take", [secrets], metadata={"token": word})
-    desk = await app.desk(by="ana")
+    failures = app.failures(by="ana")
     edit = {
         **secrets,
         "password": word + "2",
         "nested": [{"token": word}],
         "more": f'{{"password": "{word}"}}',
     }
-    await desk.replay(letter_id, payload=edit, reason="r")
+    await failures.replay(letter_id, payload=edit, reason="r")
     await app.worker(redrive=False).work_off()
     stored = await site.everything()
     del stored["runs"]
     for canary in (secret, word):
         assert [table for table, rows in stored.items() if canary in repr(rows)] == []
         assert canary not in repr(told)
-        assert canary not in repr(await desk.verdict(letter_id))
+        assert canary not in repr(await failures.verdict(letter_id))
 
 
 async def test_a_refused_replay_changes_nothing_and_is_not_audited(site: Site) -> None:
     app = site.app()
     members = await failed(app, "plain", [1, 2, 3])
-    desk = await app.desk(by="ana")
-    await desk.replay(members[0][1])
-    await desk.dead_letters.archive(members[1][1], "r")
-    await replayed_and_cancelled(desk, app, *members[2])
+    failures = app.failures(by="ana")
+    await failures.replay(members[0][1])
+    await failures.archive(members[1][1], "r")
+    await replayed_and_cancelled(failures, app, *members[2])
     before = await site.everything()
     for letter_id in (*(letter for _, letter in members), "no such letter"):
         for mode in ("STEP_ONLY", "FROM_STEP"):
             with pytest.raises(RedriveError):
-                await desk.replay(letter_id, mode=mode)
+                await failures.replay(letter_id, mode=mode)
     for wrong in (
         {"from_step": 1},
         {"from_step": -1},
@@ -616,7 +622,7 @@ async def test_a_refused_replay_changes_nothing_and_is_not_audited(site: Site) -
         {"mode": ""},
     ):
         with pytest.raises(RedriveError):
-            await desk.replay(members[0][1], **wrong)
+            await failures.replay(members[0][1], **wrong)
     assert await site.everything() == before
 
 
@@ -624,15 +630,15 @@ async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_tha
     """An older code version: what it cannot execute is neither lost nor failed."""
     app = site.app()
     [(run_id, letter_id)] = await failed(app, "plain", [1])
-    await (await app.desk(by="ana")).replay(letter_id)
+    await app.failures(by="ana").replay(letter_id)
     old = Redrive(
         site.url, settings=Settings(schema=site.schema), queues=["default"], log=False, durable=False
     )
     site.apps.append(old)
     old.task(site._charge, name="something else")  # type: ignore[call-overload]
-    await old.worker_in_test().work_off()
+    await parts_of(old).worker_in_test().work_off()
     assert site.executed[1] == 1
-    assert (await (await old.desk()).dead_letters.get(letter_id)).state == "REPLAYING"
+    assert (await old.failures().view(letter_id)).state == "REPLAYING"
     assert (await app.run(run_id).get()).failures in (0, 1)
     await sound(app)
 
@@ -640,16 +646,16 @@ async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_tha
 async def test_the_group_tells_the_version_of_the_worker_that_failed(site: Site) -> None:
     old, new = site.app(code_version="1.0"), site.app(code_version="2.0")
     [(_, letter_id)] = await failed(new, "plain", [1])
-    desk = await new.desk(by="ana")
-    assert (await desk.dead_letters.get(letter_id)).code_version == "2.0"
-    fingerprint = (await desk.dead_letters.get(letter_id)).fingerprint
-    await desk.groups.ignore(fingerprint, "known in 2.0", version="2.0")
-    await desk.replay(letter_id)
+    failures = new.failures(by="ana")
+    assert (await failures.view(letter_id)).code_version == "2.0"
+    fingerprint = (await failures.view(letter_id)).fingerprint
+    await failures.groups.ignore(fingerprint, "known in 2.0", version="2.0")
+    await failures.replay(letter_id)
     await new.worker(redrive=False).work_off()
-    assert (await desk.groups.get(fingerprint)).group.state == "IGNORED"
-    await desk.replay(letter_id)
+    assert (await failures.groups.view(fingerprint)).group.state == "IGNORED"
+    await failures.replay(letter_id)
     await old.worker(redrive=False).work_off()
-    detail = await desk.groups.get(fingerprint)
+    detail = await failures.groups.view(fingerprint)
     assert detail.group.state == "OPEN"
     assert {each.code_version for each in detail.versions} == {"1.0", "2.0"}
     await sound(new)
@@ -694,8 +700,8 @@ async def outcome(
     async with bench(plant.app) as test:
         ids = await plant.fail(test, number)
         plant.wrong, plant.other = set(range(wrong)), set(range(wrong, wrong + other))
-        operations = (await plant.app.desk(by="ana")).operations
-        plan = await operations.plan(ids=ids, **options)
+        operations = plant.app.failures(by="ana").plans
+        plan = await operations.create(ids=ids, **options)
         await operations.start(plan.operation_id)
         await test.advance(waiting)
         report = await operations.report(plan.operation_id)
@@ -758,14 +764,14 @@ async def test_a_request_beyond_its_bounds_is_refused_and_nothing_is_planned(wro
     plant = Plant()
     async with bench(plant.app) as test:
         ids = await plant.fail(test, 3)
-        desk = await plant.app.desk(by="ana")
-        head = await desk.audit.head()
+        failures = plant.app.failures(by="ana")
+        head = await failures.audit.head()
         with pytest.raises((InvalidValueError, DriftError)):
-            await desk.operations.plan(**{"ids": ids, **wrong})
+            await failures.plans.create(**{"ids": ids, **wrong})
         assert [tuple(row) for row in await sql(plant.app, "SELECT count(*) FROM replay_operations")] == [
             (0,)
         ]
-        assert await desk.audit.head() == head
+        assert await failures.audit.head() == head
 
 
 VERBS = {
@@ -780,8 +786,8 @@ FROM = {"start": {OperationState.PLANNED}, "resume": {OperationState.PAUSED, Ope
 async def operation_in(site: Site, app: Redrive, state: OperationState) -> str:
     """Brought there by what really happens."""
     members = await failed(app, "plain", [1, 2])
-    operations = (await app.desk(by="zoe")).operations
-    plan = await operations.plan(ids=[letter for _, letter in members], canary=1, same_failures=1)
+    operations = app.failures(by="zoe").plans
+    plan = await operations.create(ids=[letter for _, letter in members], canary=1, same_failures=1)
     if state is not OperationState.PLANNED:
         await operations.start(plan.operation_id)
     if state is OperationState.PAUSED:
@@ -792,9 +798,9 @@ async def operation_in(site: Site, app: Redrive, state: OperationState) -> str:
         site.broken = state is OperationState.STOPPED
         site.random.random = lambda: 1.0  # type: ignore[method-assign]
         worker = app.worker(redrive=False)
-        while (await operations.get(plan.operation_id)).state == OperationState.RUNNING:
+        while (await operations.view(plan.operation_id)).state == OperationState.RUNNING:
             await worker.work_off()
-    assert (await operations.get(plan.operation_id)).state == state
+    assert (await operations.view(plan.operation_id)).state == state
     return plan.operation_id
 
 
@@ -805,14 +811,14 @@ async def test_an_operation_is_moved_as_the_table_says_or_not_at_all_i10(
 ) -> None:
     app = site.app()
     operation_id = await operation_in(site, app, state)
-    desk = await app.desk(by="ana")
-    before, number = await site.everything(), (await desk.audit.head()).sequence
-    call = getattr(desk.operations, verb)
+    failures = app.failures(by="ana")
+    before, number = await site.everything(), (await failures.audit.head()).sequence
+    call = getattr(failures.plans, verb)
     allowed = OPERATION_TRANSITIONS.allows(state, VERBS[verb]) and state in FROM.get(verb, {state})
     if allowed:
         await call(operation_id)
-        assert (await desk.operations.get(operation_id)).state == VERBS[verb]
-        assert (await desk.audit.head()).sequence == number + 1
+        assert (await failures.plans.view(operation_id)).state == VERBS[verb]
+        assert (await failures.audit.head()).sequence == number + 1
     else:
         with pytest.raises(TransitionError):
             await call(operation_id)
@@ -823,12 +829,12 @@ async def test_an_operation_is_moved_as_the_table_says_or_not_at_all_i10(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda desk, app, run, letter: desk.dead_letters.resolve(letter, "r"),
-        lambda desk, app, run, letter: desk.dead_letters.ignore(letter, "r"),
-        lambda desk, app, run, letter: desk.dead_letters.archive(letter, "r"),
-        lambda desk, app, run, letter: desk.replay(letter),
-        lambda desk, app, run, letter: desk.retry(run),
-        lambda desk, app, run, letter: replayed_and_cancelled(desk, app, run, letter),
+        lambda failures, app, run, letter: failures.resolve(letter, "r"),
+        lambda failures, app, run, letter: failures.ignore(letter, "r"),
+        lambda failures, app, run, letter: failures.archive(letter, "r"),
+        lambda failures, app, run, letter: failures.replay(letter),
+        lambda failures, app, run, letter: failures.replay_run(run),
+        lambda failures, app, run, letter: replayed_and_cancelled(failures, app, run, letter),
     ],
     ids=["resolve", "ignore", "archive", "replay", "retry", "cancel"],
 )
@@ -837,17 +843,17 @@ async def test_whatever_has_changed_between_plan_and_start_is_a_conflict_with_a_
 ) -> None:
     app = site.app()
     members = await failed(app, "plain", [1, 2, 3])
-    desk = await app.desk(by="ana")
-    plan = await desk.operations.plan(ids=[letter for _, letter in members])
-    await change(desk, app, *members[1])
+    failures = app.failures(by="ana")
+    plan = await failures.plans.create(ids=[letter for _, letter in members])
+    await change(failures, app, *members[1])
     before = await site.everything()
     with pytest.raises(DriftError) as caught:
-        await desk.operations.start(plan.operation_id)
+        await failures.plans.start(plan.operation_id)
     assert [each.letter_id for each in caught.value.changes] == [members[1][1]]
     assert caught.value.number == 1
     assert await site.everything() == before
-    await desk.operations.start(plan.operation_id, accept_drift=True)
-    items = (await desk.operations.items(plan.operation_id)).items
+    await failures.plans.start(plan.operation_id, accept_drift=True)
+    items = (await failures.plans.items(plan.operation_id)).items
     assert Counter(each.state for each in items) == {"PLANNED": 2, "REFUSED": 1}
     await sound(app)
 
@@ -856,39 +862,39 @@ async def test_what_was_done_and_undone_is_drift_too_or_runs_as_planned(site: Si
     """Membership is frozen by ids: never more than was planned."""
     app = site.app()
     members = await failed(app, "plain", [1, 2])
-    desk = await app.desk(by="ana")
-    plan = await desk.operations.plan(query="is:open")
+    failures = app.failures(by="ana")
+    plan = await failures.plans.create(query="is:open")
     await failed(app, "plain", [3])
-    await desk.operations.start(plan.operation_id)
+    await failures.plans.start(plan.operation_id)
     site.broken, site.random.random = False, lambda: 1.0  # type: ignore[method-assign]
     worker = app.worker(redrive=False)
-    while (await desk.operations.get(plan.operation_id)).state == "RUNNING":
+    while (await failures.plans.view(plan.operation_id)).state == "RUNNING":
         await worker.work_off()
     assert [site.executed[order] for order in (1, 2, 3)] == [2, 2, 1]
-    assert len(members) == (await desk.operations.report(plan.operation_id)).items["SUCCEEDED"]
+    assert len(members) == (await failures.plans.report(plan.operation_id)).items["SUCCEEDED"]
     await sound(app)
 
 
 async def test_a_paused_operation_survives_everybody_and_goes_on_when_it_is_resumed(site: Site) -> None:
     app = site.app()
     members = await failed(app, "plain", list(range(6)))
-    desk = await app.desk(by="ana")
-    plan = await desk.operations.plan(ids=[letter for _, letter in members], canary=0)
-    await desk.operations.start(plan.operation_id)
-    await desk.operations.pause(plan.operation_id, "lunch")
+    failures = app.failures(by="ana")
+    plan = await failures.plans.create(ids=[letter for _, letter in members], canary=0)
+    await failures.plans.start(plan.operation_id)
+    await failures.plans.pause(plan.operation_id, "lunch")
     await app.close()
     site.broken, site.random.random = False, lambda: 1.0  # type: ignore[method-assign]
     other = site.app()
-    worker = other.worker_in_test()
+    worker = parts_of(other).worker_in_test()
     await worker.work_off()
     assert sum(site.executed.values()) == 6, "nothing is begun while it is paused"
-    desk = await other.desk(by="bob")
-    assert (await desk.operations.get(plan.operation_id)).state == "PAUSED"
-    await desk.operations.resume(plan.operation_id, "back")
-    while (await desk.operations.get(plan.operation_id)).state == "RUNNING":
+    failures = other.failures(by="bob")
+    assert (await failures.plans.view(plan.operation_id)).state == "PAUSED"
+    await failures.plans.resume(plan.operation_id, "back")
+    while (await failures.plans.view(plan.operation_id)).state == "RUNNING":
         await worker.work_off()
     assert site.executed == Counter(dict.fromkeys(range(6), 2))
-    assert (await desk.operations.report(plan.operation_id)).items["SUCCEEDED"] == 6
+    assert (await failures.plans.report(plan.operation_id)).items["SUCCEEDED"] == 6
     await sound(other)
 
 
@@ -896,23 +902,23 @@ async def test_the_numbers_of_the_report_add_up_to_those_of_the_plan(site: Site)
     """UI rule 3: the number shown is the number affected."""
     app = site.app()
     members = await failed(app, "plain", list(range(8)))
-    desk = await app.desk(by="ana")
+    failures = app.failures(by="ana")
     letters = [letter for _, letter in members]
-    await desk.dead_letters.resolve(letters[0], "r")
-    await desk.replay(letters[1])
-    plan = await desk.operations.plan(ids=letters, canary=2, failure_rate=1.0, same_failures=None)
+    await failures.resolve(letters[0], "r")
+    await failures.replay(letters[1])
+    plan = await failures.plans.create(ids=letters, canary=2, failure_rate=1.0, same_failures=None)
     assert plan.selected == 8 == plan.will_run + sum(plan.refused.values()) + plan.skipped
     assert plan.will_run == 6
-    await desk.operations.start(plan.operation_id)
+    await failures.plans.start(plan.operation_id)
     worker = app.worker(redrive=False)
-    while (await desk.operations.get(plan.operation_id)).state == "RUNNING":
+    while (await failures.plans.view(plan.operation_id)).state == "RUNNING":
         await worker.work_off()
-    report = await desk.operations.report(plan.operation_id)
+    report = await failures.plans.report(plan.operation_id)
     assert sum(report.items.values()) == 8
     assert report.items["SUCCEEDED"] + report.items["FAILED"] == 6
     seen, cursor = [], None
     while True:
-        page = await desk.operations.items(plan.operation_id, size=3, cursor=cursor)
+        page = await failures.plans.items(plan.operation_id, size=3, cursor=cursor)
         seen += [each.letter_id for each in page.items]
         if (cursor := page.next_cursor) is None:
             break
@@ -937,7 +943,7 @@ async def test_retention_never_removes_what_is_live() -> None:
             raise FinalError("no")
 
     async with bench(app) as test:
-        app.settings = Settings(dlq_archive_days=None, retention_days=1.0)
+        parts_of(app).declared.settings = Settings(dlq_archive_days=None, retention_days=1.0)
         runs = [
             await app.start(plain, 1),
             await app.start(auto, 2),
@@ -947,27 +953,27 @@ async def test_retention_never_removes_what_is_live() -> None:
         await test.advance(60)
         letters = [await run.dead_letter() for run in runs]
         opened, exhausted, closed, waiting = [letter for letter in letters if letter is not None]
-        desk = await app.desk(by="ana")
-        assert (await desk.dead_letters.get(exhausted.id)).state == "EXHAUSTED"
-        await desk.dead_letters.note(opened.id, "keep me")
-        await desk.dead_letters.link(waiting.id, opened.id)
-        await desk.dead_letters.ignore(closed.id, "r")
-        head = await desk.audit.head()
-        upkeep = app.worker_in_test().maintenance
+        failures = app.failures(by="ana")
+        assert (await failures.view(exhausted.id)).state == "EXHAUSTED"
+        await failures.note(opened.id, "keep me")
+        await failures.link(waiting.id, opened.id)
+        await failures.ignore(closed.id, "r")
+        head = await failures.audit.head()
+        upkeep = parts_of(app).worker_in_test().maintenance
         for _ in range(60):
             await test.advance(86_400.0)
             await upkeep.remove_expired()
         with pytest.raises(NotFoundError):
-            await desk.dead_letters.get(closed.id)
-        assert (await desk.dead_letters.get(opened.id)).payload == opened.payload
-        assert (await desk.dead_letters.get(exhausted.id)).state == "EXHAUSTED"
-        assert [note.body for note in await desk.dead_letters.notes(opened.id)] == ["keep me"]
-        assert [line.id for line in await desk.dead_letters.dependencies(waiting.id)] == [opened.id]
-        assert (await desk.audit.verify(head)).sound
+            await failures.view(closed.id)
+        assert (await failures.view(opened.id)).payload == opened.payload
+        assert (await failures.view(exhausted.id)).state == "EXHAUSTED"
+        assert [note.body for note in await failures.notes(opened.id)] == ["keep me"]
+        assert [line.id for line in await failures.dependencies(waiting.id)] == [opened.id]
+        assert (await failures.audit.verify(head)).sound
         broken = False
-        await desk.replay(opened.id)
+        await failures.replay(opened.id)
         await test.drain()
-        assert (await desk.dead_letters.get(opened.id)).state == "RESOLVED"
+        assert (await failures.view(opened.id)).state == "RESOLVED"
         await sound(app)
 
 
@@ -975,6 +981,6 @@ async def test_an_edit_that_cannot_be_stored_says_where_it_cannot() -> None:
     plant = Plant()
     async with bench(plant.app) as test:
         [letter_id] = await plant.fail(test, 1)
-        desk = await plant.app.desk(by="ana")
+        failures = plant.app.failures(by="ana")
         with pytest.raises(NotStorableError, match="nan"):
-            await desk.replay(letter_id, payload=float("nan"), reason="r")
+            await failures.replay(letter_id, payload=float("nan"), reason="r")

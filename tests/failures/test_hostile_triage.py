@@ -33,7 +33,6 @@ from redrive.errors import (
 )
 from redrive.failures.audit import Audit
 from redrive.failures.bulk_replays import BulkReplays
-from redrive.failures.dead_letters import DeadLetters
 from redrive.failures.groups import FailureGroups
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
@@ -42,8 +41,10 @@ from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
 from redrive.model.operation import Plan, ReplayOperation
 from redrive.observe.log import LOGGER
+from redrive.parts import parts_of
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.codec import decode, encode
+from redrive.policy.policy_change import Alteration
 from redrive.settings import Settings
 from redrive.verify import verify
 
@@ -102,7 +103,7 @@ class Ground:
         return "paid"
 
     async def work(self) -> int:
-        return await self.app.worker_in_test().work_off()
+        return await parts_of(self.app).worker_in_test().work_off()
 
     async def fail(self, *says: str, task: str = "charge", **options: Any) -> list[str]:
         """A failed run for each; the ids of their letters."""
@@ -113,16 +114,16 @@ class Ground:
 
     async def everything(self) -> dict[str, list[str]]:
         """All that a refused call must leave as it was."""
-        database = self.app.database
+        database = parts_of(self.app).database
         return {
             table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in KEPT
         }
 
     async def check(self, *orgs: str) -> None:
-        verdict = await verify(self.app.database)
+        verdict = await verify(parts_of(self.app).database)
         assert verdict.sound, str(verdict)
         for org in orgs or ("default",):
-            audit = await (await self.app.desk(org=org)).audit.verify()
+            audit = await self.app.failures(org=org).audit.verify()
             assert audit.sound, str(audit)
 
 
@@ -159,19 +160,19 @@ async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *
 
 async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Ground) -> None:
     [letter_id] = await ground.fail("x")
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     for name, text in HOSTILE.items():
         said = text.strip()
         if await refused_or_done(ground, letters.note, letter_id, text):
             assert (await letters.notes(letter_id))[-1].body == said, name
         if await refused_or_done(ground, letters.tag, letter_id, [text]):
-            assert decode((await letters.get(letter_id)).tags or "[]") == [said], name
+            assert decode((await letters.view(letter_id)).tags or "[]") == [said], name
             assert await letters.tag(letter_id, [], [text])
-            assert (await letters.get(letter_id)).tags is None, name
+            assert (await letters.view(letter_id)).tags is None, name
         if await refused_or_done(ground, letters.assign, letter_id, text):
-            assert (await letters.get(letter_id)).assignee == said, name
+            assert (await letters.view(letter_id)).assignee == said, name
         if await refused_or_done(ground, letters.resolve, letter_id, text):
-            assert (await letters.get(letter_id)).resolution == said, name
+            assert (await letters.view(letter_id)).resolution == said, name
             await letters.reopen(letter_id, text)
     await ground.check()
 
@@ -184,7 +185,7 @@ async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground
         if text.isprintable() and text.strip() == text and 0 < len(text) < 99
     ]
     ids = await ground.fail(*words)
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     for letter_id, word in zip(ids, words, strict=True):
         await letters.tag(letter_id, [word])
         await letters.assign(letter_id, word)
@@ -201,7 +202,7 @@ async def test_what_is_said_may_be_as_long_as_it_says_and_no_longer(
     ground: Ground, verb: str, shortest: int, longest: int
 ) -> None:
     ids = await ground.fail("a", "b")
-    call = getattr((await ground.app.desk(by="ana")).dead_letters, verb)
+    call = getattr(ground.app.failures(by="ana"), verb)
     assert await call(ids[0], "\u00e9" * longest)
     assert await refused_or_done(ground, call, ids[1], "\u00e9" * (longest + 1)) is None
     if shortest:
@@ -211,7 +212,7 @@ async def test_what_is_said_may_be_as_long_as_it_says_and_no_longer(
 
 async def test_fifty_tags_and_not_one_more(ground: Ground) -> None:
     [letter_id] = await ground.fail("x")
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     await letters.tag(letter_id, [f"t{number}" for number in range(50)])
     assert await refused_or_done(ground, letters.tag, letter_id, ["one more"]) is None
     assert await letters.tag(letter_id, ["one more"], ["t0"])
@@ -220,71 +221,71 @@ async def test_fifty_tags_and_not_one_more(ground: Ground) -> None:
 
 async def test_the_name_and_the_org_of_a_caller_are_bounded(ground: Ground) -> None:
     for name in ("a", "a" * 200):
-        assert (await ground.app.desk(by=name)).caller.name == name
+        assert ground.app.failures(by=name).caller.name == name
     for org in ("a", "a" * 100):
-        assert (await ground.app.desk(org=org)).caller.org == org
+        assert ground.app.failures(org=org).caller.org == org
     bad = [text for text in HOSTILE.values() if not text.isprintable() or not text or len(text) > 200]
     names: list[Any] = [*bad, "a" * 201, "ana\n", "redrive", "ReDrive", None, 5, b"ana"]
     for wrong in names:
         with pytest.raises(InvalidValueError):
-            await ground.app.desk(by=wrong)
+            ground.app.failures(by=wrong)
     orgs: list[Any] = [*bad, "a" * 101, "acme\n", "%", "a'b", None, 5]
     for wrong in orgs:
         with pytest.raises(InvalidValueError):
-            await ground.app.desk(org=wrong)
+            ground.app.failures(org=wrong)
 
 
 async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(ground: Ground) -> None:
     ids = await ground.fail("x", "y")
-    desk = await ground.app.desk(by="ana")
-    plan = await desk.operations.plan(ids=ids)
-    fingerprint = (await desk.dead_letters.get(ids[0])).fingerprint
+    failures = ground.app.failures(by="ana")
+    plan = await failures.plans.create(ids=ids)
+    fingerprint = (await failures.view(ids[0])).fingerprint
     calls: list[Callable[[str], Awaitable[Any]]] = [
-        desk.dead_letters.get,
-        lambda text: desk.dead_letters.list(cursor=text),
-        lambda text: desk.dead_letters.list(order=text),
-        lambda text: desk.dead_letters.link(ids[0], text),
-        lambda text: desk.dead_letters.link(text, ids[0]),
-        lambda text: desk.dead_letters.unlink(ids[0], text),
-        desk.dead_letters.dependencies,
-        desk.dead_letters.notes,
-        lambda text: desk.dead_letters.note(text, "x"),
-        lambda text: desk.dead_letters.resolve([ids[0], text]),
-        lambda text: desk.dead_letters.tag([ids[0], text], ["x"]),
-        lambda text: desk.dead_letters.assign([ids[0], text], "bob"),
-        desk.dead_letters.reopen,
-        desk.groups.get,
-        desk.groups.acknowledge,
-        desk.groups.occurrences,
-        lambda text: desk.groups.resolve(text, "x"),
-        desk.dead_letters.related,
-        desk.saved_views.remove,
-        desk.saved_views.list,
-        lambda text: desk.saved_views.create(text, "nowhere"),
-        lambda text: desk.groups.search(sort=text),
-        lambda text: desk.groups.search(cursor=text),
-        desk.operations.get,
-        desk.operations.report,
-        desk.operations.drift,
-        desk.operations.start,
-        desk.operations.pause,
-        desk.operations.resume,
-        desk.operations.cancel,
-        desk.operations.items,
-        lambda text: desk.operations.items(plan.operation_id, cursor=text),
-        lambda text: desk.operations.items(plan.operation_id, state=text),
-        lambda text: desk.operations.plan(ids=[ids[0], text]),
-        lambda text: desk.operations.plan(ids=ids, mode=text),
-        lambda text: desk.audit.list(action=text),
-        lambda text: desk.audit.list(cursor=text),
-        desk.replays.get,
-        desk.replays.start,
-        lambda text: desk.replays.start(ids[0], text),
-        lambda text: desk.replays.start(ids[0], from_step=text),
-        desk.enter,
-        desk.retry,
-        desk.verdict,
-        lambda text: desk.reveal(text, reason="x"),
+        failures.view,
+        lambda text: failures.list(cursor=text),
+        lambda text: failures.list(order=text),
+        lambda text: failures.link(ids[0], text),
+        lambda text: failures.link(text, ids[0]),
+        lambda text: failures.unlink(ids[0], text),
+        failures.dependencies,
+        failures.notes,
+        lambda text: failures.note(text, "x"),
+        lambda text: failures.resolve([ids[0], text]),
+        lambda text: failures.tag([ids[0], text], ["x"]),
+        lambda text: failures.assign([ids[0], text], "bob"),
+        failures.reopen,
+        failures.groups.view,
+        failures.groups.acknowledge,
+        failures.groups.occurrences,
+        lambda text: failures.groups.resolve(text, "x"),
+        failures.related,
+        failures.views.remove,
+        failures.views.list,
+        lambda text: failures.views.create(text, "nowhere"),
+        lambda text: failures.groups.list(sort=text),
+        lambda text: failures.groups.list(cursor=text),
+        failures.plans.view,
+        failures.plans.report,
+        failures.plans.drift,
+        failures.plans.start,
+        failures.plans.pause,
+        failures.plans.resume,
+        failures.plans.cancel,
+        failures.plans.items,
+        lambda text: failures.plans.items(plan.operation_id, cursor=text),
+        lambda text: failures.plans.items(plan.operation_id, state=text),
+        lambda text: failures.plans.create(ids=[ids[0], text]),
+        lambda text: failures.plans.create(ids=ids, mode=text),
+        lambda text: failures.audit.list(action=text),
+        lambda text: failures.audit.list(cursor=text),
+        failures.replays.view,
+        failures.replays.start,
+        lambda text: failures.replays.start(ids[0], text),
+        lambda text: failures.replays.start(ids[0], from_step=text),
+        failures.add,
+        failures.replay_run,
+        failures.verdict,
+        lambda text: failures.reveal(text, reason="x"),
     ]
     assert fingerprint
     before = await ground.everything()
@@ -294,14 +295,14 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
                 await call(text)
             assert str(caught.value).isprintable(), (name, number)
     assert await ground.everything() == before
-    assert await desk.replays.of(HOSTILE["quote"]) == []
-    assert (await desk.dead_letters.list(cursor=None)).lines
+    assert await failures.replays.list(HOSTILE["quote"]) == []
+    assert (await failures.list(cursor=None)).lines
 
 
 async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None:
     """Bounds on dates: the same answer on both databases."""
     await ground.fail("x")
-    audit = (await ground.app.desk(by="ana")).audit
+    audit = ground.app.failures(by="ana").audit
     moments: tuple[Any, ...] = (float("nan"), "yesterday", True)
     for moment in moments:
         for name in ("since", "until"):
@@ -312,11 +313,11 @@ async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None
 async def test_a_plan_of_a_group_that_does_not_exist_is_refused(ground: Ground) -> None:
     """W13: as for ids. What cannot be a fingerprint is neither kept nor audited (W14)."""
     await ground.fail("x")
-    operations = (await ground.app.desk(by="ana")).operations
+    operations = ground.app.failures(by="ana").plans
     before = await ground.everything()
     for group in ("", "   ", "x" * 100_000, f"password={WORD}", SECRET, "v1:" + "0" * 40):
         with pytest.raises((NotFoundError, InvalidValueError)):
-            await operations.plan(group=group)
+            await operations.create(group=group)
     assert await ground.everything() == before
 
 
@@ -366,7 +367,7 @@ async def test_free_text_finds_what_contains_it_and_nothing_by_wildcards(ground:
         "?",
     ]
     ids = dict(zip(await ground.fail(*says), says, strict=True))
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     for needle in (each for each in NEEDLES if each):
         found = {ids[line.id] for line in (await letters.list(quoted(needle), size=100)).lines}
         in_type = needle.lower() in "redrive.errors.finalerror"
@@ -460,7 +461,7 @@ def random_query(random: Random) -> str:
 async def test_any_query_is_answered_or_refused_and_pages_agree_with_counts(ground: Ground) -> None:
     """Both databases are asked the same; neither fails."""
     ids = await ground.fail("one", "two", "three", correlation_id="c")
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     await letters.assign(ids[0], "ana")
     await letters.resolve(ids[1], "done")
     random, answered = Random(5), 0
@@ -481,7 +482,7 @@ async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
     ground: Ground, order: str
 ) -> None:
     ids = await ground.fail(*(f"say {number}" for number in range(11)))
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     for query in ("", "is:open", "is:live step:charge", "is:any"):
         for size in (1, 2, 3, 10, 11, 12):
             seen, cursor = [], None
@@ -497,7 +498,7 @@ async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
 async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Ground) -> None:
     """UI rule 2, 3: nothing moves under the reader."""
     ids = await ground.fail(*(f"say {number}" for number in range(9)))
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     seen, cursor = [], None
     while True:
         page = await letters.list("is:open", size=2, cursor=cursor)
@@ -509,7 +510,7 @@ async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Gro
 
 
 async def test_queries_are_as_long_as_they_say_and_no_longer(ground: Ground) -> None:
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     fine = ["x" * 4_000, " ".join(["is:open"] * 32), "step:" + ",".join("abc" for _ in range(100))]
     for query in fine:
         assert (await letters.count(query)).number == 0
@@ -535,7 +536,7 @@ PEOPLE = {
 
 async def letter_in(ground: Ground, state: DeadLetterState) -> str:
     """Brought there by what really happens."""
-    desk = await ground.app.desk(by="zoe")
+    failures = ground.app.failures(by="zoe")
     if state is DeadLetterState.EXHAUSTED:
         [letter_id] = await ground.fail("x", task="hopeless")
         await ground.work()
@@ -543,10 +544,10 @@ async def letter_in(ground: Ground, state: DeadLetterState) -> str:
         [letter_id] = await ground.fail("x")
         verb = {end: name for name, end in PEOPLE.items()}[state]
         if state is DeadLetterState.REPLAYING:
-            await desk.replay(letter_id)
+            await failures.replay(letter_id)
         elif state is not DeadLetterState.OPEN:
-            await getattr(desk.dead_letters, verb)(letter_id, "so")
-    assert (await desk.dead_letters.get(letter_id)).state == state
+            await getattr(failures, verb)(letter_id, "so")
+    assert (await failures.view(letter_id)).state == state
     return letter_id
 
 
@@ -556,16 +557,16 @@ async def test_a_letter_is_moved_as_the_table_says_or_not_at_all_i10(
     ground: Ground, state: DeadLetterState, verb: str
 ) -> None:
     letter_id = await letter_in(ground, state)
-    desk = await ground.app.desk(by="ana")
-    call = desk.replay if verb == "replay" else getattr(desk.dead_letters, verb)
+    failures = ground.app.failures(by="ana")
+    call = failures.replay if verb == "replay" else getattr(failures, verb)
     after = PEOPLE[verb]
     by_people = state is not DeadLetterState.REPLAYING and DEAD_LETTER_TRANSITIONS.allows(state, after)
-    number = (await desk.audit.head()).sequence
+    number = (await failures.audit.head()).sequence
     if by_people:
         await call(letter_id, reason="why")
-        assert (await desk.dead_letters.get(letter_id)).state == after
-        assert (await desk.audit.head()).sequence == number + 1
-        [entry] = (await desk.audit.list(actor="ana")).entries
+        assert (await failures.view(letter_id)).state == after
+        assert (await failures.audit.head()).sequence == number + 1
+        [entry] = (await failures.audit.list(actor="ana")).entries
         assert entry.detail["reason"] == "why"
     else:
         before = await ground.everything()
@@ -580,13 +581,13 @@ async def test_words_are_added_to_a_letter_in_any_state_and_do_not_move_it(
     ground: Ground, state: DeadLetterState
 ) -> None:
     letter_id = await letter_in(ground, state)
-    desk = await ground.app.desk(by="ana")
-    number = (await desk.audit.head()).sequence
-    await desk.dead_letters.note(letter_id, "looked at it")
-    await desk.dead_letters.tag(letter_id, ["seen"])
-    await desk.dead_letters.assign(letter_id, "bob")
-    assert (await desk.dead_letters.get(letter_id)).state == state
-    assert (await desk.audit.head()).sequence == number + 3
+    failures = ground.app.failures(by="ana")
+    number = (await failures.audit.head()).sequence
+    await failures.note(letter_id, "looked at it")
+    await failures.tag(letter_id, ["seen"])
+    await failures.assign(letter_id, "bob")
+    assert (await failures.view(letter_id)).state == state
+    assert (await failures.audit.head()).sequence == number + 3
     await ground.check()
 
 
@@ -604,28 +605,28 @@ async def test_a_group_is_moved_as_the_table_says_or_not_at_all(
     ground: Ground, state: GroupState, verb: str
 ) -> None:
     [letter_id] = await ground.fail("x")
-    desk = await ground.app.desk(by="ana")
-    fingerprint = (await desk.dead_letters.get(letter_id)).fingerprint
+    failures = ground.app.failures(by="ana")
+    fingerprint = (await failures.view(letter_id)).fingerprint
     if state is not GroupState.OPEN:
         name = {end: name for name, end in GROUP_VERBS.items()}[state]
-        await getattr(desk.groups, name)(fingerprint, "so")
-    before, number = await ground.everything(), (await desk.audit.head()).sequence
-    call = getattr(desk.groups, verb)
+        await getattr(failures.groups, name)(fingerprint, "so")
+    before, number = await ground.everything(), (await failures.audit.head()).sequence
+    call = getattr(failures.groups, verb)
     if GROUP_TRANSITIONS.allows(state, GROUP_VERBS[verb]):
         await call(fingerprint, "why")
-        assert (await desk.groups.get(fingerprint)).group.state == GROUP_VERBS[verb]
-        assert (await desk.audit.head()).sequence == number + 1
+        assert (await failures.groups.view(fingerprint)).group.state == GROUP_VERBS[verb]
+        assert (await failures.audit.head()).sequence == number + 1
     else:
         with pytest.raises(TransitionError):
             await call(fingerprint, "why")
         assert await ground.everything() == before
-    assert (await desk.dead_letters.get(letter_id)).state == "OPEN"
+    assert (await failures.view(letter_id)).state == "OPEN"
     await ground.check()
 
 
 async def test_closing_several_of_which_one_cannot_be_closed_closes_none(ground: Ground) -> None:
     ids = [*await ground.fail("a", "b"), await letter_in(ground, DeadLetterState.REPLAYING)]
-    letters = (await ground.app.desk(by="ana")).dead_letters
+    letters = ground.app.failures(by="ana")
     for verb in ("resolve", "ignore", "archive", "reopen"):
         assert await refused_or_done(ground, getattr(letters, verb), ids, "why") is None
         assert (
@@ -666,19 +667,19 @@ async def estate(ground: Ground) -> Estate:
     ids = await ground.fail(
         CANARY, CANARY, CANARY, org="acme", correlation_id=CANARY, metadata={"of": CANARY}
     )
-    desk = await ground.app.desk(org="acme", by=CANARY)
-    await desk.dead_letters.note(ids[0], CANARY)
-    await desk.dead_letters.tag(ids, [CANARY])
-    await desk.dead_letters.assign(ids, CANARY)
-    await desk.dead_letters.link(ids[0], ids[1])
-    await desk.dead_letters.resolve(ids[2], CANARY)
-    replay = await desk.replay(ids[1], reason=CANARY)
+    failures = ground.app.failures(org="acme", by=CANARY)
+    await failures.note(ids[0], CANARY)
+    await failures.tag(ids, [CANARY])
+    await failures.assign(ids, CANARY)
+    await failures.link(ids[0], ids[1])
+    await failures.resolve(ids[2], CANARY)
+    replay = await failures.replay(ids[1], reason=CANARY)
     await ground.work()
-    plan = await desk.operations.plan(query="is:open", reason=CANARY)
-    letter = await desk.dead_letters.get(ids[0])
-    await desk.groups.acknowledge(letter.fingerprint, CANARY)
-    view = await desk.saved_views.create(CANARY, "dlq", CANARY)
-    head = await desk.audit.head()
+    plan = await failures.plans.create(query="is:open", reason=CANARY)
+    letter = await failures.view(ids[0])
+    await failures.groups.acknowledge(letter.fingerprint, CANARY)
+    view = await failures.views.create(CANARY, "dlq", CANARY)
+    head = await failures.audit.head()
     return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
 
 
@@ -708,36 +709,35 @@ def _alike(operation_id: str) -> ReplayOperation:
 
 
 ATTACKS: dict[tuple[type, str], Ask] = {
-    (DeadLetters, "archive"): lambda part, it: part.archive(it.letters, "x"),
-    (DeadLetters, "archive_matching"): lambda part, it: part.archive_matching("is:any", "x", expect=1),
-    (DeadLetters, "assign"): lambda part, it: part.assign(it.letters[0], "mallory"),
-    (DeadLetters, "close_matching"): lambda part, it: part.close_matching(
+    (Failures, "archive"): lambda part, it: part.archive(it.letters, "x"),
+    (Failures, "archive_matching"): lambda part, it: part.archive_matching("is:any", "x", expect=1),
+    (Failures, "assign"): lambda part, it: part.assign(it.letters[0], "mallory"),
+    (Failures, "close_matching"): lambda part, it: part.close_matching(
         f"id:{it.letters[0]}", "RESOLVED", "x", expect=1
     ),
-    (DeadLetters, "count"): lambda part, it: part.count("is:any"),
-    (DeadLetters, "dependencies"): lambda part, it: part.dependencies(it.letters[0]),
-    (DeadLetters, "get"): lambda part, it: part.get(it.letters[0]),
-    (DeadLetters, "ignore"): lambda part, it: part.ignore(it.letters[0], "x"),
-    (DeadLetters, "ignore_matching"): lambda part, it: part.ignore_matching(
+    (Failures, "count"): lambda part, it: part.count("is:any"),
+    (Failures, "dependencies"): lambda part, it: part.dependencies(it.letters[0]),
+    (Failures, "view"): lambda part, it: part.view(it.letters[0]),
+    (Failures, "ignore"): lambda part, it: part.ignore(it.letters[0], "x"),
+    (Failures, "ignore_matching"): lambda part, it: part.ignore_matching(
         f"id:{it.letters[0]}", "x", expect=1
     ),
-    (DeadLetters, "lines"): lambda part, it: part.lines(it.letters),
-    (DeadLetters, "link"): lambda part, it: part.link(it.letters[1], it.letters[0]),
-    (DeadLetters, "list"): lambda part, it: part.list(f"is:any id:{it.letters[0]}"),
-    (DeadLetters, "note"): lambda part, it: part.note(it.letters[0], "x"),
-    (DeadLetters, "notes"): lambda part, it: part.notes(it.letters[0]),
-    (DeadLetters, "reopen"): lambda part, it: part.reopen(it.letters[2], "x"),
-    (DeadLetters, "related"): lambda part, it: part.related(it.letters[0]),
-    (DeadLetters, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
-    (DeadLetters, "resolve"): lambda part, it: part.resolve(it.letters[0], "x"),
-    (DeadLetters, "resolve_matching"): lambda part, it: part.resolve_matching("is:open", "x", expect=1),
-    (DeadLetters, "statistics"): lambda part, it: part.statistics("default"),
-    (DeadLetters, "tag"): lambda part, it: part.tag(it.letters[0], ["x"]),
-    (DeadLetters, "unlink"): lambda part, it: part.unlink(it.letters[0], it.letters[1]),
+    (Failures, "lines"): lambda part, it: part.lines(it.letters),
+    (Failures, "link"): lambda part, it: part.link(it.letters[1], it.letters[0]),
+    (Failures, "list"): lambda part, it: part.list(f"is:any id:{it.letters[0]}"),
+    (Failures, "note"): lambda part, it: part.note(it.letters[0], "x"),
+    (Failures, "notes"): lambda part, it: part.notes(it.letters[0]),
+    (Failures, "reopen"): lambda part, it: part.reopen(it.letters[2], "x"),
+    (Failures, "related"): lambda part, it: part.related(it.letters[0]),
+    (Failures, "resolve"): lambda part, it: part.resolve(it.letters[0], "x"),
+    (Failures, "resolve_matching"): lambda part, it: part.resolve_matching("is:open", "x", expect=1),
+    (Failures, "statistics"): lambda part, it: part.statistics("default"),
+    (Failures, "tag"): lambda part, it: part.tag(it.letters[0], ["x"]),
+    (Failures, "unlink"): lambda part, it: part.unlink(it.letters[0], it.letters[1]),
     (FailureGroups, "acknowledge"): lambda part, it: part.acknowledge(it.fingerprint, "x"),
-    (FailureGroups, "get"): lambda part, it: part.get(it.fingerprint),
+    (FailureGroups, "view"): lambda part, it: part.view(it.fingerprint),
     (FailureGroups, "ignore"): lambda part, it: part.ignore(it.fingerprint, "x"),
-    (FailureGroups, "search"): lambda part, it: part.search(CANARY),
+    (FailureGroups, "list"): lambda part, it: part.list(CANARY),
     (FailureGroups, "count"): lambda part, it: part.count(),
     (FailureGroups, "occurrences"): lambda part, it: part.occurrences(it.fingerprint),
     (FailureGroups, "records"): lambda part, it: part.records([it.fingerprint]),
@@ -747,19 +747,19 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (FailureGroups, "resolve"): lambda part, it: part.resolve(it.fingerprint, "x", letters=True),
     (SavedViews, "list"): lambda part, it: part.list(),
     (SavedViews, "remove"): lambda part, it: part.remove(it.view),
-    (Replays, "get"): lambda part, it: part.get(it.replay),
-    (Replays, "of"): lambda part, it: part.of(it.letters[1]),
+    (Replays, "view"): lambda part, it: part.view(it.replay),
+    (Replays, "list"): lambda part, it: part.list(it.letters[1]),
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
     (BulkReplays, "cancel"): lambda part, it: part.cancel(it.operation),
     (BulkReplays, "failures"): lambda part, it: part.failures(it.operation),
     (BulkReplays, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
     (BulkReplays, "reaching"): lambda part, it: part.reaching(it.fingerprint),
     (BulkReplays, "under_way"): lambda part, it: part.under_way(),
-    (BulkReplays, "get"): lambda part, it: part.get(it.operation),
+    (BulkReplays, "view"): lambda part, it: part.view(it.operation),
     (BulkReplays, "items"): lambda part, it: part.items(it.operation),
     (BulkReplays, "list"): lambda part, it: part.list(cursor=it.operation),
     (BulkReplays, "pause"): lambda part, it: part.pause(it.operation),
-    (BulkReplays, "plan"): lambda part, it: part.plan(ids=it.letters),
+    (BulkReplays, "create"): lambda part, it: part.create(ids=it.letters),
     (BulkReplays, "report"): lambda part, it: part.report(it.operation),
     (BulkReplays, "drift"): lambda part, it: part.drift(it.operation),
     (BulkReplays, "resume"): lambda part, it: part.resume(it.operation),
@@ -768,45 +768,50 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Audit, "head"): lambda part, it: part.head(),
     (Audit, "list"): lambda part, it: part.list(subject=it.letters[0]),
     (Audit, "verify"): lambda part, it: part.verify(),
-    (Failures, "enter"): lambda part, it: part.enter(it.run),
+    (Failures, "add"): lambda part, it: part.add(it.run),
     (Failures, "replay"): lambda part, it: part.replay(it.letters[0]),
-    (Failures, "retry"): lambda part, it: part.retry(it.run),
+    (Failures, "replay_run"): lambda part, it: part.replay_run(it.run),
     (Failures, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
     (Failures, "verdict"): lambda part, it: part.verdict(it.letters[0]),
+    (Failures, "overview"): lambda part, it: part.overview(),
+    (Failures, "what_if"): lambda part, it: part.what_if(Alteration(attempts=2), since=0.0),
+    (Failures, "totals"): lambda part, it: part.totals(),
+    (Failures, "needs_you"): lambda part, it: part.needs_you(),
 }
 OF_ONES_OWN = {(SavedViews, "create")}
 """What names nothing that there is: it makes something."""
-ANSWERED = {"count", "list", "search", "lines", "records", "sparklines", "statistics"}
-ANSWERED |= {"of", "about", "head", "verify", "under_way", "progress", "reaching"}
+ANSWERED = {"count", "list", "lines", "records", "sparklines", "statistics"}
+ANSWERED |= {"overview", "totals", "needs_you", "what_if"}
+ANSWERED |= {"about", "head", "verify", "under_way", "progress", "reaching"}
 """With nothing, or with numbers that are all zero."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
 
 
-def parts_of(desk: Failures) -> list[Any]:
+def services_of(failures: Failures) -> list[Any]:
     """The desk, and everything that it is made of and shows."""
-    shown = [each for name, each in vars(desk).items() if not name.startswith("_") and name != "caller"]
-    return [desk, *(each for each in shown if not inspect.ismethod(each))]
+    shown = [each for name, each in vars(failures).items() if not name.startswith("_") and name != "caller"]
+    return [failures, *(each for each in shown if not inspect.ismethod(each))]
 
 
 def public_methods(part: object) -> set[str]:
     return {name for name, _ in inspect.getmembers(part, inspect.ismethod) if not name.startswith("_")}
 
 
-def part_of(desk: Failures, kind: type) -> Any:
-    return next(each for each in parts_of(desk) if type(each) is kind)
+def part_of(failures: Failures, kind: type) -> Any:
+    return next(each for each in services_of(failures) if type(each) is kind)
 
 
 async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground: Ground) -> None:
     it = await estate(ground)
-    desk = await ground.app.desk(org="stranger", by="mallory")
-    assert {type(each) for each in parts_of(desk)} == {kind for kind, _ in ATTACKS}
-    for part in parts_of(desk):
+    failures = ground.app.failures(org="stranger", by="mallory")
+    assert {type(each) for each in services_of(failures)} == {kind for kind, _ in ATTACKS}
+    for part in services_of(failures):
         known = {name for kind, name in {*ATTACKS, *OF_ONES_OWN} if kind is type(part)}
         assert public_methods(part) == known, "attack the new one, too"
     before = await ground.everything()
     for (kind, name), attack in ATTACKS.items():
         try:
-            answer = await attack(part_of(desk, kind), it)
+            answer = await attack(part_of(failures, kind), it)
         except (NotFoundError, DriftError) as error:
             told = str(error)
         else:
@@ -820,13 +825,13 @@ async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground:
 
 async def test_a_stranger_is_refused_in_the_same_words_as_for_what_does_not_exist_w13(ground: Ground) -> None:
     it = await estate(ground)
-    desk = await ground.app.desk(org="stranger", by="mallory")
+    failures = ground.app.failures(org="stranger", by="mallory")
     ghost = Estate(["ghost a", "ghost b", "ghost c"], "ghost", "v1:" + "0" * 40, "ghost", "ghost", it.head)
     for kind, name in MUST_REFUSE:
         told = []
         for target in (it, ghost):
             with pytest.raises(RedriveError) as caught:
-                await ATTACKS[kind, name](part_of(desk, kind), target)
+                await ATTACKS[kind, name](part_of(failures, kind), target)
             text = str(caught.value)
             named = (target.run, target.fingerprint, target.operation, target.replay, target.view)
             for word in (*target.letters, *named):
@@ -851,26 +856,26 @@ async def test_the_handle_of_a_foreign_run_shows_and_does_nothing_w13(ground: Gr
 async def test_a_link_never_crosses_organizations_w13(ground: Ground) -> None:
     [own] = await ground.fail("x", org="stranger")
     it = await estate(ground)
-    desk = await ground.app.desk(org="stranger", by="mallory")
+    failures = ground.app.failures(org="stranger", by="mallory")
     for pair in ((own, it.letters[0]), (it.letters[0], own)):
-        for call in (desk.dead_letters.link, desk.dead_letters.unlink):
+        for call in (failures.link, failures.unlink):
             assert await refused_or_done(ground, call, *pair) is None
-    assert await refused_or_done(ground, desk.dead_letters.resolve, [own, it.letters[0]], "x") is None
-    assert await refused_or_done(ground, lambda: desk.operations.plan(ids=[own, it.letters[0]])) is None
+    assert await refused_or_done(ground, failures.resolve, [own, it.letters[0]], "x") is None
+    assert await refused_or_done(ground, lambda: failures.plans.create(ids=[own, it.letters[0]])) is None
 
 
 async def test_a_group_of_one_fingerprint_is_another_one_in_every_organization_w13(ground: Ground) -> None:
     it = await estate(ground)
     [own] = await ground.fail(CANARY.replace("acme", "stranger"), org="stranger")
-    desk = await ground.app.desk(org="stranger", by="mallory")
-    fingerprint = (await desk.dead_letters.get(own)).fingerprint
-    detail = await desk.groups.get(fingerprint)
+    failures = ground.app.failures(org="stranger", by="mallory")
+    fingerprint = (await failures.view(own)).fingerprint
+    detail = await failures.groups.view(fingerprint)
     assert (detail.group.occurrences, detail.letters.live) == (1, 1)
-    resolved = await desk.groups.resolve(fingerprint, "x", letters=True)
+    resolved = await failures.groups.resolve(fingerprint, "x", letters=True)
     assert resolved.letters == 1
-    acme = await ground.app.desk(org="acme", by="ana")
-    assert (await acme.groups.get(it.fingerprint)).group.state == "ACKNOWLEDGED"
-    assert (await acme.dead_letters.count("is:open")).number == 2
+    acme = ground.app.failures(org="acme", by="ana")
+    assert (await acme.groups.view(it.fingerprint)).group.state == "ACKNOWLEDGED"
+    assert (await acme.count("is:open")).number == 2
 
 
 # Secrets (I9, W14)
@@ -880,10 +885,10 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
     """In reasons, notes, tags, names, queries, conditions: neither stored, nor told, nor shown."""
     ear = Ear(ground.app)
     [letter_id] = await ground.fail("x")
-    desk = await ground.app.desk(by="ana")
-    letters, groups, operations = desk.dead_letters, desk.groups, desk.operations
+    failures = ground.app.failures(by="ana")
+    letters, groups, operations = failures, failures.groups, failures.plans
     said = f"{SECRET} password={WORD} card {CARD}"
-    fingerprint = (await letters.get(letter_id)).fingerprint
+    fingerprint = (await letters.view(letter_id)).fingerprint
     await letters.note(letter_id, said)
     await letters.tag(letter_id, [SECRET, f"password={WORD}"])
     await letters.assign(letter_id, said)
@@ -894,22 +899,22 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
     await groups.acknowledge(fingerprint, said)
     await groups.ignore(fingerprint, said, version=SECRET)
     await groups.reopen(fingerprint, said)
-    await desk.reveal(letter_id, reason=said)
-    plan = await operations.plan(query=f"-{quoted(said)}", reason=said)
+    await failures.reveal(letter_id, reason=said)
+    plan = await operations.create(query=f"-{quoted(said)}", reason=said)
     await operations.start(plan.operation_id)
     await operations.pause(plan.operation_id, said)
     await operations.resume(plan.operation_id, said)
     await operations.cancel(plan.operation_id, said)
-    await desk.replay(letter_id, reason=said, payload={"say": SECRET, "password": WORD}, retry=None)
+    await failures.replay(letter_id, reason=said, payload={"say": SECRET, "password": WORD}, retry=None)
     shown = [
-        await letters.get(letter_id),
+        await letters.view(letter_id),
         await letters.notes(letter_id),
         await letters.list(),
-        await groups.get(fingerprint),
+        await groups.view(fingerprint),
         await operations.report(plan.operation_id),
-        await desk.replays.of(letter_id),
-        await desk.audit.list(size=200),
-        await desk.verdict(letter_id),
+        await failures.replays.list(letter_id),
+        await failures.audit.list(size=200),
+        await failures.verdict(letter_id),
     ]
     stored = await ground.everything()
     del stored["runs"]  # its own input, which it needs to be executed
@@ -939,15 +944,15 @@ async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_p
     payload = {"password": WORD, "card": CARD, "note": f"use {SECRET}", "nested": f'{{"password": "{WORD}"}}'}
     with written_to(LOGGER, logging.DEBUG) as lines:
         run = await app.start(pay, payload, metadata={"token": WORD, "k": SECRET})
-        worker = app.worker_in_test()
+        worker = parts_of(app).worker_in_test()
         await worker.work_off()
         letter = await run.dead_letter()
         assert letter is not None
-        desk = await app.desk(by="ana")
-        await desk.replay(letter.id, reason=f"password={WORD}")
+        failures = app.failures(by="ana")
+        await failures.replay(letter.id, reason=f"password={WORD}")
         await worker.work_off()
         broken = False
-        await desk.replay(letter.id, payload={**payload, "api_key": WORD, "card": CARD}, reason=SECRET)
+        await failures.replay(letter.id, payload={**payload, "api_key": WORD, "card": CARD}, reason=SECRET)
         await worker.work_off()
         assert await run.result() == {"token": WORD, "unnamed": SECRET}
         told = lines.text + repr([vars(record) for record in lines.records])
@@ -965,11 +970,11 @@ async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_withou
     ear = Ear(ground.app)
     ground.app.breaker("bank")
     said = f"{SECRET} password={WORD}"
-    await ground.app.pause("default", by="ana", reason=said)
-    await ground.app.force_breaker("bank", "OPEN", by="ana", reason=said)
-    shown = [await ground.app.queues(), await ground.app.breaker_states(), ear.events]
+    await ground.app.queues(by="ana").pause("default", reason=said)
+    await ground.app.breakers(by="ana").force("bank", "OPEN", reason=said)
+    shown = [ground.app.queues(), await parts_of(ground.app).breakers.all(), ear.events]
     shown += [
-        await ask(ground.app.database, f"SELECT * FROM redrive.{table}")
+        await ask(parts_of(ground.app).database, f"SELECT * FROM redrive.{table}")
         for table in ("queues", "breakers", "audit")
     ]
     for canary in (SECRET, WORD):
@@ -978,13 +983,13 @@ async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_withou
 
 async def test_the_reason_of_a_pause_is_checked_before_anything_is_written(ground: Ground) -> None:
     await ground.app.open()
-    before = await ask(ground.app.database, "SELECT * FROM redrive.queues")
+    before = await ask(parts_of(ground.app).database, "SELECT * FROM redrive.queues")
     for text in ("a\x00b", "a\ud800b", "x" * 2_001):
         with pytest.raises(InvalidValueError):
-            await ground.app.pause("default", by="ana", reason=text)
+            await ground.app.queues(by="ana").pause("default", reason=text)
         with pytest.raises(InvalidValueError):
-            await ground.app.force_breaker("bank", "OPEN", by="ana", reason=text)
-    assert await ask(ground.app.database, "SELECT * FROM redrive.queues") == before
+            await ground.app.breakers(by="ana").force("bank", "OPEN", reason=text)
+    assert await ask(parts_of(ground.app).database, "SELECT * FROM redrive.queues") == before
 
 
 # One entry a mutation (I14)
@@ -992,8 +997,8 @@ async def test_the_reason_of_a_pause_is_checked_before_anything_is_written(groun
 
 async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground) -> None:
     ids = await ground.fail(*"abc")
-    desk = await ground.app.desk(by="ana")
-    letters, fingerprint = desk.dead_letters, (await desk.dead_letters.get(ids[0])).fingerprint
+    failures = ground.app.failures(by="ana")
+    letters, fingerprint = failures, (await failures.view(ids[0])).fingerprint
     mutations: list[Callable[[], Awaitable[Any]]] = [
         lambda: letters.note(ids[0], "n"),
         lambda: letters.tag(ids, ["a"]),
@@ -1005,49 +1010,49 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         lambda: letters.ignore_matching("is:open", "r", expect=3),
         lambda: letters.reopen(ids, "r"),
         lambda: letters.archive(ids[2], "r"),
-        lambda: desk.groups.acknowledge(fingerprint),
-        lambda: desk.groups.reopen(fingerprint, "r"),
-        lambda: desk.reveal(ids[0], reason="r"),
-        lambda: desk.operations.plan(ids=ids[:1]),
-        lambda: desk.saved_views.create("mine", "runs"),
-        lambda: desk.replay(ids[0], reason="r"),
+        lambda: failures.groups.acknowledge(fingerprint),
+        lambda: failures.groups.reopen(fingerprint, "r"),
+        lambda: failures.reveal(ids[0], reason="r"),
+        lambda: failures.plans.create(ids=ids[:1]),
+        lambda: failures.views.create("mine", "runs"),
+        lambda: failures.replay(ids[0], reason="r"),
     ]
     looks: list[Callable[[], Awaitable[Any]]] = [
-        lambda: letters.get(ids[0]),
+        lambda: letters.view(ids[0]),
         letters.list,
         letters.count,
         letters.statistics,
         lambda: letters.notes(ids[0]),
         lambda: letters.dependencies(ids[0]),
         lambda: letters.related(ids[0]),
-        desk.saved_views.list,
-        lambda: desk.groups.get(fingerprint),
-        desk.groups.search,
-        desk.groups.count,
-        lambda: desk.verdict(ids[0]),
-        desk.audit.list,
-        desk.audit.verify,
-        lambda: desk.replays.of(ids[0]),
+        failures.views.list,
+        lambda: failures.groups.view(fingerprint),
+        failures.groups.list,
+        failures.groups.count,
+        lambda: failures.verdict(ids[0]),
+        failures.audit.list,
+        failures.audit.verify,
+        lambda: failures.replays.list(ids[0]),
     ]
     for number, mutate in enumerate(mutations):
-        before = (await desk.audit.head()).sequence
+        before = (await failures.audit.head()).sequence
         await mutate()
-        assert (await desk.audit.head()).sequence == before + 1, number
+        assert (await failures.audit.head()).sequence == before + 1, number
         for look in looks:
             await look()
-        assert (await desk.audit.head()).sequence == before + 1, number
-    again = (await desk.audit.head()).sequence
+        assert (await failures.audit.head()).sequence == before + 1, number
+    again = (await failures.audit.head()).sequence
     assert not await letters.unlink(ids[0], ids[1])
-    assert (await desk.audit.head()).sequence == again, "what changes nothing is no mutation"
+    assert (await failures.audit.head()).sequence == again, "what changes nothing is no mutation"
     await ground.check()
 
 
 async def test_two_at_once_close_a_letter_once_and_the_audit_has_one_entry(ground: Ground) -> None:
     [letter_id] = await ground.fail("x")
-    desks = [await ground.app.desk(by=name) for name in ("ana", "bob", "cy")]
+    desks = [ground.app.failures(by=name) for name in ("ana", "bob", "cy")]
     verbs = ("resolve", "ignore", "archive")
     answers = await asyncio.gather(
-        *(getattr(desk.dead_letters, verb)(letter_id, "r") for desk in desks for verb in verbs),
+        *(getattr(failures, verb)(letter_id, "r") for failures in desks for verb in verbs),
         return_exceptions=True,
     )
     assert sum(answer == 1 for answer in answers) == 1
@@ -1059,15 +1064,15 @@ async def test_two_at_once_close_a_letter_once_and_the_audit_has_one_entry(groun
 
 async def test_everything_is_as_it_was_after_closing_and_opening_the_application(ground: Ground) -> None:
     ids = await ground.fail("a", "b")
-    desk = await ground.app.desk(by="ana")
-    await desk.dead_letters.note(ids[0], "n")
-    await desk.dead_letters.ignore(ids[1], "r")
-    before, head = await ground.everything(), await desk.audit.head()
-    figures = await desk.dead_letters.statistics()
+    failures = ground.app.failures(by="ana")
+    await failures.note(ids[0], "n")
+    await failures.ignore(ids[1], "r")
+    before, head = await ground.everything(), await failures.audit.head()
+    figures = await failures.statistics()
     await ground.app.close()
-    desk = await ground.app.desk(by="ana")
+    failures = ground.app.failures(by="ana")
     assert await ground.everything() == before
-    assert await desk.dead_letters.statistics() == figures
-    assert (await desk.audit.verify(head)).sound
-    await desk.dead_letters.reopen(ids[1], "again")
-    assert (await desk.audit.verify(head)).sound
+    assert await failures.statistics() == figures
+    assert (await failures.audit.verify(head)).sound
+    await failures.reopen(ids[1], "again")
+    assert (await failures.audit.verify(head)).sound

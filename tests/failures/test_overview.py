@@ -21,6 +21,7 @@ from redrive.model.failure_group import Timeline
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS, Cancellation
 from redrive.model.statistics import Span, first_part
+from redrive.parts import parts_of, rewire
 from redrive.policy import Exponential
 from redrive.store.database import Database
 from redrive.testing import EPOCH, VirtualClock
@@ -50,12 +51,12 @@ def new_world(**options: Any) -> Redrive:
 @pytest.fixture
 async def world(database: Database) -> Redrive:
     app = new_world()
-    app.wire(database, app.clock, Random(0))
+    rewire(app, database, parts_of(app).clock, Random(0))
     return app
 
 
 async def looked(app: Redrive, span: str = "24h", org: str = "default") -> Overview:
-    return await (await app.overview(org=org)).read(span)
+    return await app.failures(org=org).overview(span)
 
 
 def ended(overview: Overview) -> dict[str, int]:
@@ -80,7 +81,7 @@ async def test_work_is_seen_by_its_org_alone(world: Redrive) -> None:
         ("greet", "b"),
     ):
         await world.start(work, org=org)
-    await world.worker_in_test().work_off()
+    await parts_of(world).worker_in_test().work_off()
 
     seen = await looked(world, org="acme")
     assert (seen.totals.needs_you.open, seen.totals.needs_you.total) == (1, 1)
@@ -95,14 +96,14 @@ async def test_work_is_seen_by_its_org_alone(world: Redrive) -> None:
 
 async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
     runs = [await world.start("charge", number) for number in range(3)]
-    worker = world.worker_in_test()
+    worker = parts_of(world).worker_in_test()
     await worker.work_off()
     letters = [letter.id for letter in [await run.dead_letter() for run in runs] if letter is not None]
-    desk = await world.desk(by="ana")
-    await desk.replay(letters[0])
+    failures = world.failures(by="ana")
+    await failures.replay(letters[0])
     replaying = (await looked(world)).totals
     await worker.work_off()
-    await desk.dead_letters.resolve([letters[1]], "fixed")
+    await failures.resolve([letters[1]], "fixed")
 
     assert (replaying.needs_you.open, replaying.heals_itself.replaying) == (2, 1)
     seen = await looked(world)
@@ -117,7 +118,7 @@ async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
 async def test_cancellations_are_counted_once_wherever_they_are_made(world: Redrive) -> None:
     run = await world.start("greet")
     assert await run.cancel() is Cancellation.CANCELLED
-    await world.worker_in_test().work_off()
+    await parts_of(world).worker_in_test().work_off()
 
     assert ended(await looked(world)) == {"CANCELLED": 1}
 
@@ -128,7 +129,7 @@ async def test_work_that_a_breaker_holds_heals_itself(world: Redrive, database: 
         text = "UPDATE redrive.runs SET place = 'held', held_by = :held_by, state = 'RUNNING' WHERE id = :id"
         await ask(database, text, id=run.id, held_by=held_by)
 
-    heals = (await (await world.overview()).totals()).heals_itself
+    heals = (await world.failures().totals()).heals_itself
     assert (heals.held, heals.total) == (Count(3, False), Count(3, False))
 
 
@@ -136,7 +137,7 @@ async def test_letters_that_will_be_redriven_need_nobody(world: Redrive, databas
     await world.open()
     await put(database, [letter(), letter(next_redrive_at=9e9), letter(state="EXHAUSTED")])
 
-    needs, heals = await (await world.overview()).totals()
+    needs, heals = await world.failures().totals()
     assert (needs.open, needs.exhausted, needs.total) == (1, 1, 2)
     assert (heals.scheduled, heals.total) == (1, Count(1, False))
 
@@ -179,17 +180,17 @@ async def test_an_unknown_span_is_refused(world: Redrive) -> None:
 
 async def test_what_the_database_dates_in_the_future_is_in_the_last_part(database: Database) -> None:
     app, clock = new_world(), VirtualClock()  # years behind
-    app.wire(database, clock, Random(0))
+    rewire(app, database, clock, Random(0))
     await app.open()
     await put(database, [letter(created_at=EPOCH + 7200.0, fingerprint="f")])
 
     assert (await looked(app, "1h")).came[-1] == 1
-    assert (await (await app.desk()).groups.sparklines(["f"]))["f"].numbers[-1] == 1
+    assert (await app.failures().groups.sparklines(["f"]))["f"].numbers[-1] == 1
 
 
 async def test_sparklines_are_the_hours_of_the_last_day(database: Database) -> None:
     app, clock = new_world(), VirtualClock()
-    app.wire(database, clock, Random(0))
+    rewire(app, database, clock, Random(0))
     await app.open()
     hour = EPOCH - EPOCH % 3600.0
     for at, fingerprint in (
@@ -202,7 +203,7 @@ async def test_sparklines_are_the_hours_of_the_last_day(database: Database) -> N
         await put(database, [letter(created_at=hour + at, fingerprint=fingerprint)])
     await put(database, [letter(created_at=hour, fingerprint="f", org="acme")])
 
-    lines = await (await app.desk()).groups.sparklines(["f", "g", "h"])
+    lines = await app.failures().groups.sparklines(["f", "g", "h"])
 
     start, empty = hour - 23 * 3600.0, (0,) * 24
     assert lines == {
@@ -210,9 +211,9 @@ async def test_sparklines_are_the_hours_of_the_last_day(database: Database) -> N
         "g": Timeline(start, 3600.0, (1, *empty[1:])),
         "h": Timeline(start, 3600.0, empty),
     }
-    assert await (await app.desk(org="b")).groups.sparklines(["f"]) == {"f": Timeline(start, 3600.0, empty)}
+    assert await app.failures(org="b").groups.sparklines(["f"]) == {"f": Timeline(start, 3600.0, empty)}
     with pytest.raises(InvalidValueError, match="at most"):
-        await (await app.desk()).groups.sparklines(["f"] * (MAX_SPARKLINES + 1))
+        await app.failures().groups.sparklines(["f"] * (MAX_SPARKLINES + 1))
 
 
 async def test_a_worker_tells_with_its_heartbeat_and_when_it_stops(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ async def test_what_cannot_be_told_is_told_later() -> None:
     async with seamed(app) as (_, seam):
         await app.start("greet")
         seam.fail("count_ended")
-        worker = app.worker_in_test()
+        worker = parts_of(app).worker_in_test()
         with pytest.raises(StoreUnavailableError):
             await worker.work_off()
         assert ended(await looked(app)) == {}

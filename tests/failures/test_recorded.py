@@ -50,7 +50,7 @@ async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
         letter = await run.dead_letter()
         assert letter is not None
         ear, broken = Ear(app), False
-        await (await app.desk(by="ana")).replay(letter.id)
+        await app.failures(by="ana").replay(letter.id)
         await until(lambda: bool(ear.of(RunFinished)))
         assert await run.result(10) == "booked"
     assert [type(each) for each in ear.events if type(each) in SUCCEEDED] == SUCCEEDED
@@ -81,7 +81,7 @@ async def test_a_completion_that_was_rolled_back_ends_no_replay(
         letter = await run.dead_letter()
         assert letter is not None
         ear, broken = Ear(app), False
-        await (await app.desk()).replay(letter.id)
+        await app.failures().replay(letter.id)
         await until(lambda: bool(ear.of(RunFinished)))
     assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
 
@@ -91,8 +91,8 @@ async def test_a_group_that_an_external_task_opens_again_is_announced() -> None:
     async with in_memory(queue.app):
         ear = Ear(queue.app)
         await queue.enqueue("one", {"to": "ana"}, error="the mailbox is full")
-        groups = (await queue.app.desk(org=queue.org, by="ana")).groups
-        [line] = (await groups.search()).lines
+        groups = queue.app.failures(org=queue.org, by="ana").groups
+        [line] = (await groups.list()).lines
         key = line.group.fingerprint
         await groups.resolve(key, "a larger mailbox")
         await queue.enqueue("two", {"to": "bob"}, error="the mailbox is full")
@@ -113,12 +113,12 @@ async def test_a_group_that_a_run_entered_by_hand_opens_again_is_announced() -> 
     async with in_memory(app) as test:
         runs = [await app.start(book), await app.start(book)]
         await settle(test, app)
-        desk = await app.desk(by="ana")
-        await desk.enter(runs[0].id)
-        [line] = (await desk.groups.search()).lines
-        await desk.groups.resolve(line.group.fingerprint, "an account was opened")
+        failures = app.failures(by="ana")
+        await failures.add(runs[0].id)
+        [line] = (await failures.groups.list()).lines
+        await failures.groups.resolve(line.group.fingerprint, "an account was opened")
         ear = Ear(app)
-        await desk.enter(runs[1].id)
+        await failures.add(runs[1].id)
     assert ear.of(GroupChanged) == [
         GroupChanged(
             org="default", fingerprint=line.group.fingerprint, before="RESOLVED", after="OPEN", by="redrive"
@@ -143,7 +143,7 @@ async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> No
         letter = await run.dead_letter()
         assert letter is not None
         broken = outcome == "FAILED"
-        await (await app.desk()).replay(letter.id)
+        await app.failures().replay(letter.id)
         seam.fail("complete" if outcome == "SUCCEEDED" else "stop", after=True)
         await settle(test, app)
         assert seam.bitten
@@ -163,7 +163,7 @@ async def test_a_replay_that_is_cancelled_before_a_worker_takes_it_ends() -> Non
         await settle(test, app)
         letter = await run.dead_letter()
         assert letter is not None
-        await (await app.desk(by="ana")).replay(letter.id)
+        await app.failures(by="ana").replay(letter.id)
         ear = Ear(app)
         await run.cancel(by="ana")
     assert ear.of(ReplayEnded) == [

@@ -16,6 +16,7 @@ from redrive.errors import InvalidValueError, StoreUnavailableError, TransitionE
 from redrive.failures.redrive_processor import Pass, Processor, ProcessorOptions
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import AlertRaised, DeadLetterChanged, ProcessorChanged, ReplayEnded, ReplayRequested
+from redrive.parts import parts_of
 from redrive.policy.monitor import Thresholds
 from redrive.settings import Settings
 from redrive.testing import Harness
@@ -44,15 +45,22 @@ class Flaky:
 
 
 def processor_of(app: Redrive, **options: Any) -> Processor:
-    parts = (app.store, app.breakers, app.clock, app.event_bus, app.ids, app._retrier)
+    parts = (
+        parts_of(app).store,
+        parts_of(app).breakers,
+        parts_of(app).clock,
+        parts_of(app).event_bus,
+        parts_of(app).ids,
+        parts_of(app).retrier,
+    )
     return Processor(*parts, ProcessorOptions(**options))
 
 
 async def letters_of(app: Redrive) -> list[DeadLetter]:
     return [
         letter
-        for run in await app.store.runs.all()
-        for letter in await app.store.runs.dead_letters(run.id, run.org)
+        for run in await parts_of(app).store.runs.all()
+        for letter in await parts_of(app).store.runs.dead_letters(run.id, run.org)
     ]
 
 
@@ -126,14 +134,16 @@ class TestPolicies:
 
     async def test_a_custom_policy_is_redriven_where_it_is_known(self) -> None:
         app = new_app()
-        app.redrive_functions["own"] = lambda n: 10.0
+        parts_of(app).declared.redrive_functions["own"] = lambda n: 10.0
         flaky = Flaky(app, redrive="custom:own")
         async with bench(app) as test:
             await app.start(flaky.task, 1)
             await test.advance(11.0)
             assert (await processor_of(app).run_once()).redriven == 0
             assert (await letter_of(app)).state == "OPEN"
-            assert (await processor_of(app, functions=app.redrive_functions).run_once()).redriven == 1
+            assert (
+                await processor_of(app, functions=parts_of(app).declared.redrive_functions).run_once()
+            ).redriven == 1
 
 
 class TestOrder:
@@ -148,7 +158,7 @@ class TestOrder:
                 test.clock.advance(1.0)
             ear = Ear(app)
             await processor_of(app).run_once()
-            runs = {run.id: run for run in await app.store.runs.all()}
+            runs = {run.id: run for run in await parts_of(app).store.runs.all()}
             asked = [runs[event.run_id].input for event in ear.of(ReplayRequested)]
             assert sorted(asked) == ["0", "1", "2", "3"]
             flaky.seen.clear()
@@ -206,14 +216,14 @@ class TestBreakers:
             await app.start(flaky.task, 1)
             await app.start(other.task, 1)
             await test.drain()
-            await app.force_breaker("bank", "OPEN", reason="maintenance")
+            await app.breakers().force("bank", "OPEN", reason="maintenance")
             processor = processor_of(app)
             assert (await processor.run_once()).redriven == 1
             assert {letter.task: letter.state for letter in await letters_of(app)} == {
                 "flaky": "OPEN",
                 "other": "REPLAYING",
             }
-            await app.force_breaker("bank", "CLOSED", reason="over")
+            await app.breakers().force("bank", "CLOSED", reason="over")
             assert (await processor.run_once()).redriven == 1
 
 

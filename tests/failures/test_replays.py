@@ -16,6 +16,7 @@ from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import ReplayEnded, ReplayRequested, StepDied
 from redrive.model.replay import Mode
 from redrive.model.run import Cancellation, RunState
+from redrive.parts import parts_of, rewire
 from redrive.policy import Backoff, RetryPolicy
 from redrive.policy.codec import decode
 from redrive.policy.curve import Immediate
@@ -34,7 +35,7 @@ class Shop:
         self.keys: list[str] = []
         for name in ("reserve", "charge", "ship"):
             self._task(name)
-        tasks = self.app.registry.tasks
+        tasks = parts_of(self.app).registry.tasks
         self.checkout = self.app.workflow("checkout", [tasks[name] for name in ("reserve", "charge", "ship")])
 
     def _task(self, name: str) -> None:
@@ -59,9 +60,9 @@ class Shop:
 
 
 async def sound(app: Redrive) -> None:
-    verdict = await verify(app.database)
+    verdict = await verify(parts_of(app).database)
     assert verdict.sound, str(verdict)
-    audit = await (await app.desk()).audit.verify()
+    audit = await app.failures().audit.verify()
     assert audit.sound, str(audit)
 
 
@@ -75,8 +76,8 @@ async def test_a_run_goes_on_from_the_failed_step_to_its_end() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk(by="ana")
-        replay = await desk.replay(letter.id, reason="the gateway is back")
+        failures = shop.app.failures(by="ana")
+        replay = await failures.replay(letter.id, reason="the gateway is back")
         assert (replay.state, replay.mode, replay.requested_by) == ("RUNNING", "FROM_STEP", "ana")
         assert (await letter_of(run)).state == "REPLAYING"
         assert await run.result() == 4
@@ -84,7 +85,7 @@ async def test_a_run_goes_on_from_the_failed_step_to_its_end() -> None:
         closed = await letter_of(run)
         assert (closed.state, closed.resolved_by, closed.resolution) == ("RESOLVED", "ana", "replayed")
         assert (closed.replay_count, closed.last_replayed_by) == (1, "ana")
-        [ended] = await desk.replays.of(letter.id)
+        [ended] = await failures.replays.list(letter.id)
         assert (ended.state, ended.reason) == ("SUCCEEDED", "the gateway is back")
         await sound(shop.app)
 
@@ -93,7 +94,7 @@ async def test_a_step_replayed_alone_leaves_the_run_partial_when_later_steps_exi
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        await (await shop.app.desk()).replay(letter.id, mode="STEP_ONLY")
+        await shop.app.failures().replay(letter.id, mode="STEP_ONLY")
         assert await run.wait() is RunState.PARTIAL
         assert shop.executed == [("charge", 2)]
         assert (await letter_of(run)).state == "RESOLVED"
@@ -106,7 +107,7 @@ async def test_a_last_step_replayed_alone_ends_in_success_w10() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("ship")
-        await (await shop.app.desk()).replay(letter.id, mode=Mode.STEP_ONLY)
+        await shop.app.failures().replay(letter.id, mode=Mode.STEP_ONLY)
         assert await run.wait() is RunState.SUCCESS
         assert await run.result() == 4
         await sound(shop.app)
@@ -117,13 +118,13 @@ async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence()
     async with bench(shop.app):
         ear = Ear(shop.app)
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk()
-        await desk.replay(letter.id)
+        failures = shop.app.failures()
+        await failures.replay(letter.id)
         shop.broken.add("charge")
         assert await run.wait() is RunState.DLQ_PENDING
         again = await letter_of(run)
         assert (again.id, again.state, again.attempts, again.replay_count) == (letter.id, "OPEN", 2, 1)
-        assert [each.state for each in await desk.replays.of(letter.id)] == ["FAILED"]
+        assert [each.state for each in await failures.replays.list(letter.id)] == ["FAILED"]
         assert [each.number for each in (await run.history()).attempts if each.step_index == 1] == [1, 2]
         assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
         assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
@@ -144,13 +145,13 @@ async def test_a_replay_has_a_budget_of_its_own_and_an_override_for_this_once() 
         run = await app.start(flaky, 1)
         await run.wait()
         letter = await letter_of(run)
-        desk = await app.desk()
-        await desk.replay(letter.id)
+        failures = app.failures()
+        await failures.replay(letter.id)
         await run.wait()
         more = RetryPolicy(name="more", max_attempts=4, backoff=Backoff(Immediate()))
-        await desk.replay(letter.id, retry=more)
+        await failures.replay(letter.id, retry=more)
         await run.wait()
-        await desk.replay(letter.id)
+        await failures.replay(letter.id)
         await run.wait()
         assert attempts == [*range(1, 3), *range(3, 5), *range(5, 9), *range(9, 11)]
         assert [each.replay for each in (await run.history()).attempts] == [0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
@@ -161,7 +162,7 @@ async def test_going_back_executes_earlier_steps_anew_and_keeps_that_they_had_su
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("ship")
-        await (await shop.app.desk()).replay(letter.id, from_step="reserve")
+        await shop.app.failures().replay(letter.id, from_step="reserve")
         assert await run.result() == 4
         assert shop.executed == [("reserve", 1), ("charge", 2), ("ship", 3)]
         numbers = [(each.step_index, each.number, each.outcome) for each in (await run.history()).attempts]
@@ -181,15 +182,15 @@ async def test_a_replay_that_fails_in_an_earlier_step_leaves_one_live_letter() -
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("ship")
-        desk = await shop.app.desk()
-        await desk.replay(letter.id, from_step=0)
+        failures = shop.app.failures()
+        await failures.replay(letter.id, from_step=0)
         shop.broken.add("charge")
         await run.wait()
         live = await sql(shop.app, "SELECT step, state FROM dead_letters WHERE state = 'OPEN'")
         assert [tuple(row) for row in live] == [("charge", "OPEN")]
-        assert "superseded" in ((await desk.dead_letters.get(letter.id)).resolution or "")
+        assert "superseded" in ((await failures.view(letter.id)).resolution or "")
         shop.broken.clear()
-        await desk.replay((await letter_of(run)).id)
+        await failures.replay((await letter_of(run)).id)
         assert await run.result() == 4
         await sound(shop.app)
 
@@ -198,13 +199,13 @@ async def test_a_run_that_fails_in_a_later_step_has_resolved_the_letter_and_not_
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk()
-        await desk.replay(letter.id)
+        failures = shop.app.failures()
+        await failures.replay(letter.id)
         shop.broken.add("ship")
         await run.wait()
-        assert (await desk.dead_letters.get(letter.id)).state == "RESOLVED"
+        assert (await failures.view(letter.id)).state == "RESOLVED"
         assert (await letter_of(run)).step == "ship"
-        [replay] = await desk.replays.of(letter.id)
+        [replay] = await failures.replays.list(letter.id)
         assert replay.state == "FAILED"
         assert "ship" in (replay.note or "")
         await sound(shop.app)
@@ -215,10 +216,10 @@ async def test_the_same_idempotency_key_goes_downstream_on_every_replay() -> Non
     async with bench(shop.app):
         _, letter = await shop.failed("charge")
         shop.keys.clear()
-        desk = await shop.app.desk()
+        failures = shop.app.failures()
         for _ in range(2):
             shop.broken.add("charge")
-            await desk.replay(letter.id)
+            await failures.replay(letter.id)
             await shop.app.run(letter.run_id).wait()
         assert shop.keys == [letter.idempotency_key] * 2
 
@@ -238,11 +239,11 @@ async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_to
         run = await app.start(mail, {"to": "ana", "body": "hello", "password": "secret-canary"})
         await run.wait()
         letter = await letter_of(run)
-        desk = await app.desk()
+        failures = app.failures()
         edited = {"to": "ana@example.org", "body": "hello", "password": "another-canary"}
         with pytest.raises(InvalidValueError, match="reason"):
-            await desk.replay(letter.id, payload=edited)
-        replay = await desk.replay(letter.id, payload=edited, reason="the address was incomplete")
+            await failures.replay(letter.id, payload=edited)
+        replay = await failures.replay(letter.id, payload=edited, reason="the address was incomplete")
         assert await run.result() == "sent"
         assert received[-1] == edited
         assert decode((await run.get()).input) == {"to": "ana", "body": "hello", "password": "secret-canary"}
@@ -266,15 +267,15 @@ async def test_an_edited_payload_must_fit_the_task() -> None:
     async with bench(app):
         run = await app.start(add, 1)
         await run.wait()
-        desk = await app.desk()
+        failures = app.failures()
         with pytest.raises(PayloadError):
-            await desk.replay((await letter_of(run)).id, payload="one", reason="a try")
+            await failures.replay((await letter_of(run)).id, payload="one", reason="a try")
         assert (await letter_of(run)).state == "OPEN"
 
 
 async def refused(app: Redrive, letter_id: str, match: str, **options: Any) -> None:
     with pytest.raises((ReplayRefusedError, InvalidValueError), match=match):
-        await (await app.desk()).replay(letter_id, **options)
+        await app.failures().replay(letter_id, **options)
 
 
 async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
@@ -288,7 +289,7 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
         await refused(shop.app, letter.id, "alone", from_step="reserve", mode="STEP_ONLY")
         await refused(shop.app, letter.id, "mode", mode="EVERYTHING")
         with pytest.raises(NotFoundError):
-            await (await shop.app.desk()).replay("no-such-letter")
+            await shop.app.failures().replay("no-such-letter")
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 0
 
@@ -297,7 +298,7 @@ async def test_a_letter_that_is_being_replayed_is_not_replayed_twice() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        await (await shop.app.desk()).replay(letter.id)
+        await shop.app.failures().replay(letter.id)
         await refused(shop.app, letter.id, "already")
         assert await run.result() == 4
         await refused(shop.app, letter.id, "has succeeded")
@@ -307,23 +308,23 @@ async def test_a_letter_of_another_org_does_not_exist_w13() -> None:
     shop = Shop()
     async with bench(shop.app):
         _, letter = await shop.failed("charge")
-        stranger = await shop.app.desk(org="other")
-        for ask in (stranger.replay, stranger.dead_letters.get, stranger.verdict):
+        stranger = shop.app.failures(org="other")
+        for ask in (stranger.replay, stranger.view, stranger.verdict):
             with pytest.raises(NotFoundError, match="there is no dead letter"):
                 await ask(letter.id)
-        assert await stranger.replays.of(letter.id) == []
+        assert await stranger.replays.list(letter.id) == []
 
 
 async def test_cancelling_a_replayed_run_closes_its_letter() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk()
-        await desk.replay(letter.id)
+        failures = shop.app.failures()
+        await failures.replay(letter.id)
         assert await run.cancel(by="ana") is Cancellation.CANCELLED
-        closed = await desk.dead_letters.get(letter.id)
+        closed = await failures.view(letter.id)
         assert (closed.state, closed.resolved_by) == ("IGNORED", "ana")
-        assert [each.state for each in await desk.replays.of(letter.id)] == ["CANCELLED"]
+        assert [each.state for each in await failures.replays.list(letter.id)] == ["CANCELLED"]
         await refused(shop.app, letter.id, "reopen it first")
         await sound(shop.app)
 
@@ -332,7 +333,7 @@ async def test_the_history_tells_of_the_replay() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        await (await shop.app.desk(by="ana")).replay(letter.id, reason="gateway back")
+        await shop.app.failures(by="ana").replay(letter.id, reason="gateway back")
         await run.wait()
         told = [each for each in (await run.history()).events if each.what == "replayed"]
         assert [(each.step, each.detail) for each in told] == [("charge", "by ana, FROM_STEP: gateway back")]
@@ -342,10 +343,10 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() 
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        seam = Seam(shop.app.database)  # type: ignore[arg-type]
-        shop.app.wire(seam, shop.app.clock, shop.app.random)
+        seam = Seam(parts_of(shop.app).database)  # type: ignore[arg-type]
+        rewire(shop.app, seam, parts_of(shop.app).clock, parts_of(shop.app).random)
         seam.fail("mark_replaying", times=2)
-        replay = await (await shop.app.desk()).replay(letter.id)
+        replay = await shop.app.failures().replay(letter.id)
         assert (replay.state, len(seam.bitten)) == ("RUNNING", 2)
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 1
@@ -359,14 +360,14 @@ async def test_a_failed_run_is_retried_by_way_of_its_letter_p8() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk(by="ana")
-        await desk.retry(run.id, reason="paid by now")
+        failures = shop.app.failures(by="ana")
+        await failures.replay_run(run.id, reason="paid by now")
         assert await run.result() == 4
-        assert (await desk.dead_letters.get(letter.id)).state == "RESOLVED"
+        assert (await failures.view(letter.id)).state == "RESOLVED"
         with pytest.raises(ReplayRefusedError, match="only one that has failed"):
-            await desk.retry(run.id)
+            await failures.replay_run(run.id)
         with pytest.raises(NotFoundError):
-            await (await shop.app.desk(org="other")).retry(run.id)
+            await shop.app.failures(org="other").replay_run(run.id)
         await sound(shop.app)
 
 
@@ -374,12 +375,12 @@ async def test_a_run_whose_letter_was_closed_is_retried_all_the_same() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk()
-        await desk.dead_letters.ignore(letter.id, "not worth it")
-        await desk.retry(run.id)
+        failures = shop.app.failures()
+        await failures.ignore(letter.id, "not worth it")
+        await failures.replay_run(run.id)
         assert await run.result() == 4
-        assert (await desk.dead_letters.get(letter.id)).state == "IGNORED"
-        entries = (await desk.audit.list(action="run.retried")).entries
+        assert (await failures.view(letter.id)).state == "IGNORED"
+        entries = (await failures.audit.list(action="run.retried")).entries
         assert [each.subjects for each in entries] == [(run.id,)]
         await sound(shop.app)
 
@@ -388,10 +389,10 @@ async def test_a_partial_run_goes_on_behind_the_step_that_was_replayed() -> None
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
-        desk = await shop.app.desk()
-        await desk.replay(letter.id, mode="STEP_ONLY")
+        failures = shop.app.failures()
+        await failures.replay(letter.id, mode="STEP_ONLY")
         await run.wait()
-        await desk.retry(run.id)
+        await failures.replay_run(run.id)
         assert await run.result() == 4
         assert shop.executed == [("charge", 2), ("ship", 3)]
         await sound(shop.app)
@@ -413,11 +414,11 @@ async def test_a_run_is_not_retried_when_its_source_is_gone_p8() -> None:
     async with bench(app):
         run = await app.start(convert, {"file": "a.pdf"})
         await run.wait()
-        desk = await app.desk()
+        failures = app.failures()
         files.clear()
         with pytest.raises(ReplayRefusedError, match="does not exist any more"):
-            await desk.retry(run.id)
+            await failures.replay_run(run.id)
         assert await run.state() is RunState.DLQ_PENDING
         files.update({"a.pdf", "b.pdf"})
-        await desk.retry(run.id)
+        await failures.replay_run(run.id)
         assert await run.result() == "done"

@@ -17,6 +17,7 @@ from redrive.failures.dead_letters import DeadLetters
 from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.model.caller import SELF, Caller
 from redrive.model.event import DeadLetterChanged
+from redrive.parts import parts_of
 from redrive.policy.codec import decode
 from redrive.testing import Harness
 
@@ -31,17 +32,24 @@ class World:
         self.app = app
         self.test = test
         self.ear = Ear(app)
-        self.ana = self.desk("ana")
+        self.ana = self.failures("ana")
 
-    def desk(self, name: str, org: str = "default") -> DeadLetters:
+    def failures(self, name: str, org: str = "default") -> DeadLetters:
         app = self.app
-        return DeadLetters(app.store, app.ids, app.event_bus, app.redactor, app.encryption, Caller(org, name))
+        return DeadLetters(
+            parts_of(app).store,
+            parts_of(app).ids,
+            parts_of(app).event_bus,
+            parts_of(app).redactor,
+            parts_of(app).encryption,
+            Caller(org, name),
+        )
 
     async def fail(self, number: int = 1, org: str = "default") -> list[str]:
         """So many runs that have failed; the ids of their letters, the oldest first."""
         handles = await self.app.start_many("charge", range(number), org=org)
         await self.test.drain()
-        found = [await self.app.store.runs.dead_letters(handle.id, org) for handle in handles]
+        found = [await parts_of(self.app).store.runs.dead_letters(handle.id, org) for handle in handles]
         return [letter.id for [letter] in found]
 
     async def states(self) -> dict[str, str]:
@@ -105,9 +113,9 @@ async def test_closing_a_letter_w8_w16(world: World, close: Close, state: str, a
 
     assert await close(world.ana, mine, "not ours") == 1
 
-    letter = await world.ana.get(mine)
+    letter = await world.ana.view(mine)
     assert (letter.state, letter.resolved_by, letter.resolution) == (state, "ana", "not ours")
-    assert letter.resolved_at == letter.updated_at == world.app.clock.now()
+    assert letter.resolved_at == letter.updated_at == parts_of(world.app).clock.now()
     assert await world.states() == {mine: state, other: "OPEN"}
     assert await world.audited() == [("ana", action, [mine], {"reason": "not ours", "before": {"OPEN": 1}})]
     assert world.ear.of(DeadLetterChanged) == [
@@ -120,16 +128,16 @@ async def test_closing_changes_nothing_but_the_letter(
     world: World, close: Close, state: str, action: str
 ) -> None:
     [mine] = await world.fail()
-    before = await world.ana.get(mine)
-    runs = await world.app.store.runs.all()
+    before = await world.ana.view(mine)
+    runs = await parts_of(world.app).store.runs.all()
 
     await close(world.ana, mine, "")
 
-    after = await world.ana.get(mine)
+    after = await world.ana.view(mine)
     changed = {"state", "resolved_by", "resolved_at", "resolution", "updated_at"}
     kept = {name: value for name, value in before.asdict().items() if name not in changed}
     assert kept.items() <= after.asdict().items()
-    assert await world.app.store.runs.all() == runs
+    assert await parts_of(world.app).store.runs.all() == runs
     assert runs[0].state == "DLQ_PENDING"
 
 
@@ -181,12 +189,12 @@ async def test_the_error_names_the_first_few(world: World) -> None:
 @pytest.mark.parametrize(("close", "state", "action"), CLOSINGS)
 async def test_closing_is_undone(world: World, close: Close, state: str, action: str) -> None:
     ids = await world.fail(2)
-    before = [await world.ana.get(each) for each in ids]
+    before = [await world.ana.view(each) for each in ids]
     await close(world.ana, ids, "a slip")
 
-    assert await world.desk("bo").reopen(ids, "undo") == 2
+    assert await world.failures("bo").reopen(ids, "undo") == 2
 
-    assert [await world.ana.get(each) for each in ids] == before
+    assert [await world.ana.view(each) for each in ids] == before
     assert (await world.audited())[-1] == (
         "bo",
         "dead_letter.reopened",
@@ -230,7 +238,7 @@ async def test_a_letter_whose_step_has_failed_again_since_is_not_reopened_w8(wor
     """One live dead letter per step."""
     [mine, other] = await world.fail(2)
     await world.ana.resolve(mine)
-    run_id = (await world.ana.get(mine)).run_id
+    run_id = (await world.ana.view(mine)).run_id
     await sql(world.app, "UPDATE dead_letters SET run_id = ?1 WHERE id = ?2", run_id, other)
 
     with pytest.raises(TransitionError, match=f"its step has failed again since, work on {other}"):
@@ -328,7 +336,7 @@ async def test_me_is_the_caller(world: World) -> None:
     await world.ana.assign(others, "bo")
 
     assert [line.id for line in (await world.ana.list("assignee:me")).lines] == [mine]
-    assert [line.id for line in (await world.desk("bo").list("assignee:me")).lines] == [others]
+    assert [line.id for line in (await world.failures("bo").list("assignee:me")).lines] == [others]
     assert await world.ana.resolve_matching("assignee:me", expect=1) == 1
 
 
@@ -351,9 +359,9 @@ async def test_letters_are_assigned(world: World) -> None:
     ids = await world.fail(2)
 
     assert await world.ana.assign(ids, " bo ") == 2
-    assert [(await world.ana.get(each)).assignee for each in ids] == ["bo", "bo"]
+    assert [(await world.ana.view(each)).assignee for each in ids] == ["bo", "bo"]
     await world.ana.assign(ids[0], None)
-    assert (await world.ana.get(ids[0])).assignee is None
+    assert (await world.ana.view(ids[0])).assignee is None
     assert await world.audited() == [
         ("ana", "dead_letter.assigned", ids, {"assignee": "bo"}),
         ("ana", "dead_letter.assigned", [ids[0]], {"assignee": None}),
@@ -366,11 +374,11 @@ async def test_letters_are_tagged(world: World) -> None:
 
     await world.ana.tag([a, b], add=["late", "vip"], remove=["eu", "unknown"])
 
-    assert (await world.ana.get(a)).tags == '["vip","late"]'
-    assert (await world.ana.get(b)).tags == '["late","vip"]'
+    assert (await world.ana.view(a)).tags == '["vip","late"]'
+    assert (await world.ana.view(b)).tags == '["late","vip"]'
     assert [line.id for line in (await world.ana.list("tag:late")).lines] == [b, a]
     await world.ana.tag([a, b], remove=["late", "vip"])
-    assert (await world.ana.get(a)).tags is None
+    assert (await world.ana.view(a)).tags is None
     assert (await world.audited())[1][3] == {"added": ["late", "vip"], "removed": ["eu", "unknown"]}
 
 
@@ -378,7 +386,7 @@ async def test_notes_are_kept_in_order_with_their_author(world: World) -> None:
     [mine] = await world.fail()
     first = await world.ana.note(mine, "looks like\nthe outage")
     world.test.clock.advance(5)
-    await world.desk("bo").note(mine, "it is")
+    await world.failures("bo").note(mine, "it is")
 
     notes = await world.ana.notes(mine)
 
@@ -420,19 +428,25 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda desk, mine: desk.resolve(mine, "x" * 2_001), "reason must have 0 to 2,000 characters"),
-        (lambda desk, mine: desk.resolve(mine, "a\x00b"), "reason has characters that cannot be printed"),
-        (lambda desk, mine: desk.resolve(mine, None), "reason must be of type str"),
-        (lambda desk, mine: desk.resolve([], "x"), "name 1 to 10,000 dead letters at once, got 0"),
-        (lambda desk, mine: desk.note(mine, " "), "text must have 1 to 10,000 characters, got 0"),
-        (lambda desk, mine: desk.note(mine, "\ud800"), "cannot be printed"),
-        (lambda desk, mine: desk.assign(mine, ""), "name must have 1 to 100 characters"),
-        (lambda desk, mine: desk.assign(mine, "a\nb"), "name must be one line"),
-        (lambda desk, mine: desk.tag(mine), "at least one tag"),
-        (lambda desk, mine: desk.tag(mine, add="vip"), "add must be a list of words"),
-        (lambda desk, mine: desk.tag(mine, add=[None]), "add must be of type str"),
-        (lambda desk, mine: desk.tag(mine, add=map(str, range(51))), "at most 50 tags"),
-        (lambda desk, mine: desk.link(mine, mine), "cannot wait for itself"),
+        (
+            lambda failures, mine: failures.resolve(mine, "x" * 2_001),
+            "reason must have 0 to 2,000 characters",
+        ),
+        (
+            lambda failures, mine: failures.resolve(mine, "a\x00b"),
+            "reason has characters that cannot be printed",
+        ),
+        (lambda failures, mine: failures.resolve(mine, None), "reason must be of type str"),
+        (lambda failures, mine: failures.resolve([], "x"), "name 1 to 10,000 dead letters at once, got 0"),
+        (lambda failures, mine: failures.note(mine, " "), "text must have 1 to 10,000 characters, got 0"),
+        (lambda failures, mine: failures.note(mine, "\ud800"), "cannot be printed"),
+        (lambda failures, mine: failures.assign(mine, ""), "name must have 1 to 100 characters"),
+        (lambda failures, mine: failures.assign(mine, "a\nb"), "name must be one line"),
+        (lambda failures, mine: failures.tag(mine), "at least one tag"),
+        (lambda failures, mine: failures.tag(mine, add="vip"), "add must be a list of words"),
+        (lambda failures, mine: failures.tag(mine, add=[None]), "add must be of type str"),
+        (lambda failures, mine: failures.tag(mine, add=map(str, range(51))), "at most 50 tags"),
+        (lambda failures, mine: failures.link(mine, mine), "cannot wait for itself"),
     ],
 )
 async def test_what_is_said_is_checked(
@@ -480,19 +494,19 @@ async def test_nothing_waits_for_itself_over_others_m12(world: World) -> None:
 
 
 MUTATIONS: list[Callable[[DeadLetters, str, str], Awaitable[Any]]] = [
-    lambda desk, own, letter_id: desk.get(letter_id),
-    lambda desk, own, letter_id: desk.notes(letter_id),
-    lambda desk, own, letter_id: desk.dependencies(letter_id),
-    lambda desk, own, letter_id: desk.resolve([own, letter_id]),
-    lambda desk, own, letter_id: desk.ignore([own, letter_id]),
-    lambda desk, own, letter_id: desk.archive([own, letter_id]),
-    lambda desk, own, letter_id: desk.reopen(letter_id),
-    lambda desk, own, letter_id: desk.assign([own, letter_id], "bo"),
-    lambda desk, own, letter_id: desk.tag([own, letter_id], add=["a"]),
-    lambda desk, own, letter_id: desk.note(letter_id, "text"),
-    lambda desk, own, letter_id: desk.link(own, letter_id),
-    lambda desk, own, letter_id: desk.link(letter_id, own),
-    lambda desk, own, letter_id: desk.unlink(letter_id, own),
+    lambda failures, own, letter_id: failures.view(letter_id),
+    lambda failures, own, letter_id: failures.notes(letter_id),
+    lambda failures, own, letter_id: failures.dependencies(letter_id),
+    lambda failures, own, letter_id: failures.resolve([own, letter_id]),
+    lambda failures, own, letter_id: failures.ignore([own, letter_id]),
+    lambda failures, own, letter_id: failures.archive([own, letter_id]),
+    lambda failures, own, letter_id: failures.reopen(letter_id),
+    lambda failures, own, letter_id: failures.assign([own, letter_id], "bo"),
+    lambda failures, own, letter_id: failures.tag([own, letter_id], add=["a"]),
+    lambda failures, own, letter_id: failures.note(letter_id, "text"),
+    lambda failures, own, letter_id: failures.link(own, letter_id),
+    lambda failures, own, letter_id: failures.link(letter_id, own),
+    lambda failures, own, letter_id: failures.unlink(letter_id, own),
 ]
 
 
@@ -521,14 +535,14 @@ async def test_queries_see_their_own_org_only_w13(world: World) -> None:
     assert [line.id for line in (await world.ana.list(f"id:{own},{foreign}")).lines] == [own]
     assert await world.ana.resolve_matching(f"id:{own},{foreign}", expect=1) == 1
     assert await world.states() == {own: "RESOLVED", foreign: "OPEN"}
-    assert (await world.desk("ana", "other").statistics()).queue_size == 1
+    assert (await world.failures("ana", "other").statistics()).queue_size == 1
 
 
 async def test_only_one_of_two_closes_a_letter(world: World) -> None:
     [mine] = await world.fail()
 
     results = await asyncio.gather(
-        world.ana.resolve(mine), world.desk("bo").ignore(mine), return_exceptions=True
+        world.ana.resolve(mine), world.failures("bo").ignore(mine), return_exceptions=True
     )
 
     assert [type(each) for each in results].count(TransitionError) == 1

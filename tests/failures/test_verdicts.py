@@ -14,6 +14,7 @@ from redrive.app import Redrive
 from redrive.errors import NotFoundError
 from redrive.failures.verdicts import Verdicts
 from redrive.model.caller import Caller
+from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.policy.verdict import LetterFacts, ReplayCounts, ReplayVerdict
 from redrive.testing import EPOCH, Harness
@@ -67,10 +68,10 @@ class Bank:
 
     async def worker(self, version: str, *queues: str) -> None:
         listed = "[" + ", ".join(f'"{each}"' for each in queues) + "]"
-        await self.app.store.limits.heartbeat(f"worker {version}", version, listed, 1, 0, "running")
+        await parts_of(self.app).store.limits.heartbeat(f"worker {version}", version, listed, 1, 0, "running")
 
     def _verdicts(self) -> Verdicts:
-        return Verdicts(self.app.store, self.app.breakers, ANA)
+        return Verdicts(parts_of(self.app).store, parts_of(self.app).breakers, ANA)
 
 
 @asynccontextmanager
@@ -122,9 +123,9 @@ async def test_an_open_breaker_is_waited_for_and_a_closed_one_is_a_change() -> N
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))
         await at.change(breaker="bank")
-        await at.app.force_breaker("bank", "OPEN", reason="they are down", seconds=90.0)
+        await at.app.breakers().force("bank", "OPEN", reason="they are down", seconds=90.0)
         during = await at.verdict()
-        await at.app.force_breaker("bank", "CLOSED", reason="they are up")
+        await at.app.breakers().force("bank", "CLOSED", reason="they are up")
         at.test.clock.advance(300.0)
         after = await at.verdict()
     assert during.changed[0].startswith("The breaker 'bank' is open: the dependency does not work")
@@ -136,7 +137,7 @@ async def test_a_breaker_that_closed_before_it_failed_says_nothing() -> None:
     async with bank() as at:
         for state in ("OPEN", "CLOSED"):
             await at.app.open()
-            await at.app.force_breaker("bank", state, reason="drill")
+            await at.app.breakers().force("bank", state, reason="drill")
         at.test.clock.advance(5.0)
         await at.fail(TimeoutError("no answer"))
         await at.change(breaker="bank")
@@ -212,7 +213,7 @@ async def test_a_repeated_effect_is_warned_of() -> None:
 async def test_a_letter_of_another_org_does_not_exist() -> None:
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))
-        foreign = Verdicts(at.app.store, at.app.breakers, Caller("other", "eve"))
+        foreign = Verdicts(parts_of(at.app).store, parts_of(at.app).breakers, Caller("other", "eve"))
         for letter_id in (at.letter_id, "nonsense", "", "\x00"):
             with pytest.raises(NotFoundError, match="there is no dead letter"):
                 await foreign.of(letter_id)

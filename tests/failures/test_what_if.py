@@ -17,6 +17,7 @@ from redrive.engine.ids import Ids
 from redrive.errors import NotFoundError, RateLimitedError, RetryableError
 from redrive.failures.what_if import FailureSelection, StepName, WhatIf, id_before, rows_to_read, what_if
 from redrive.model.step import Effect
+from redrive.parts import parts_of, rewire
 from redrive.policy import STEP, Backoff, Exponential
 from redrive.policy.comparison import PolicyComparison
 from redrive.policy.policy_change import Alteration
@@ -35,7 +36,9 @@ def policy(attempts: int) -> RetryPolicy:
 
 
 async def asked(app: Redrive, alteration: Alteration, org: str = "default", **wanted: Any) -> WhatIf:
-    return await what_if(app.store, app.definitions, FailureSelection(org, 0.0, **wanted), alteration)
+    return await what_if(
+        parts_of(app).store, parts_of(app).definitions, FailureSelection(org, 0.0, **wanted), alteration
+    )
 
 
 class Service:
@@ -128,7 +131,7 @@ async def test_nor_where_breakers_hold_work_waits_are_drawn_and_errors_differ() 
         await test.advance(3_600.0)
 
         total = (await asked(app, Alteration(attempts=STEP.max_attempts))).total
-        held = await app.store.database.fetch(HELD, {})
+        held = await parts_of(app).store.database.fetch(HELD, {})
         assert total.recorded.dead_letters > 3
         assert held, "the breaker has held nothing"
         assert (total.made, sum(total.avoided.values())) == (0, 0)
@@ -147,9 +150,9 @@ async def test_a_replay_that_succeeded_shows_when_it_worked() -> None:
 
         await app.start(charge, 1)
         await test.advance(300.0)
-        desk = await app.desk()
-        [letter] = (await desk.dead_letters.list("")).lines
-        await desk.replay(letter.id)
+        failures = app.failures()
+        [letter] = (await failures.list("")).lines
+        await failures.replay(letter.id)
         await test.drain()
 
         early, late = [await asked(app, Alteration(attempts=number)) for number in (5, 6)]
@@ -171,9 +174,9 @@ async def test_a_replay_of_another_payload_shows_nothing() -> None:
 
         await app.start(charge, -1)
         await test.advance(60.0)
-        desk = await app.desk()
-        [letter] = (await desk.dead_letters.list("")).lines
-        await desk.replay(letter.id, payload=1, reason="a typing error")
+        failures = app.failures()
+        [letter] = (await failures.list("")).lines
+        await failures.replay(letter.id, payload=1, reason="a typing error")
         await test.drain()
 
         total = (await asked(app, Alteration(attempts=9))).total
@@ -321,14 +324,16 @@ async def test_how_much_there_is_to_be_read_is_told_as_it_is_read() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         told: list[int] = []
         wanted = FailureSelection("default", 0.0)
-        await what_if(app.store, app.definitions, wanted, Alteration(attempts=3), told.append)
-        assert sum(told) == await rows_to_read(app.store, wanted) > 20
+        await what_if(
+            parts_of(app).store, parts_of(app).definitions, wanted, Alteration(attempts=3), told.append
+        )
+        assert sum(told) == await rows_to_read(parts_of(app).store, wanted) > 20
 
 
 async def test_only_runs_since_then_are_looked_at() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         wanted = FailureSelection("default", EPOCH + 7.0 * 4.5)
-        found = await what_if(app.store, app.definitions, wanted, Alteration(attempts=4))
+        found = await what_if(parts_of(app).store, parts_of(app).definitions, wanted, Alteration(attempts=4))
         assert (found.runs, found.total.failures) == (15, 5)
 
 
@@ -344,7 +349,7 @@ def test_ids_sort_behind_the_moment_they_were_made_at() -> None:
 
 async def test_on_each_database_with_a_real_worker(database: Database) -> None:
     app = new_app()
-    app.wire(database, SYSTEM_CLOCK, Random(1))
+    rewire(app, database, SYSTEM_CLOCK, Random(1))
     down = True
     quick = RetryPolicy(name="quick", max_attempts=2, backoff=Backoff(Exponential(0.02, 2.0)))
 

@@ -721,9 +721,9 @@ GUARDS = (
         "requests working with the rights of the workers",
         (
             Code(
-                "redrive.wiring:Wiring.enable_row_level_security",
-                "self._walled = True",
-                "self._walled = False",
+                "redrive.wiring:Parts.enable_row_level_security",
+                "self._is_walled = True",
+                "self._is_walled = False",
             ),
         ),
         _both(f"{ANSWERING}test_requests_work_behind_the_second_wall"),

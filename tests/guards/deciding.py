@@ -94,7 +94,7 @@ GUARDS = (
         "calls to a dependency that is down",
         (
             Code(
-                "redrive.engine.breakers:Breakers.admit",
+                "redrive.engine.shared_breakers:SharedBreakers.admit",
                 "if known is None or known.breaker.closed_permit is not None:",
                 "if True:",
             ),

@@ -369,7 +369,7 @@ def _grants() -> Iterator[Guard]:
         "somebody else than the owners of the installation making organizations",
         (
             Code(
-                "redrive.identity.directory:OrganizationDirectory.create",
+                "redrive.identity.organizations:OrganizationDirectory.create",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -378,11 +378,11 @@ def _grants() -> Iterator[Guard]:
     )
     everybody = _both(f"{MEMBERS}test_everybody_else_knows_their_own_organization_alone_w13")
     yield Guard(
-        "organizations.get",
+        "organizations.view",
         "an organization learning of another by its name",
         (
             Code(
-                "redrive.identity.directory:OrganizationDirectory.get",
+                "redrive.identity.organizations:OrganizationDirectory.view",
                 "if name not in (None, own) and not self._principal.everywhere:",
                 "if False:",
             ),
@@ -394,7 +394,7 @@ def _grants() -> Iterator[Guard]:
         "an organization learning of all others",
         (
             Code(
-                "redrive.identity.directory:OrganizationDirectory.list",
+                "redrive.identity.organizations:OrganizationDirectory.list",
                 "if not self._principal.everywhere:",
                 "if False:",
             ),
@@ -419,7 +419,7 @@ def _accounts() -> Iterator[Guard]:
     yield Guard(
         "account.drawn in",
         "an account whose password others know becoming a member",
-        (Code(f"{_MEMBERS}_account", "if not self._principal.everywhere:", "if False:"),),
+        (Code(f"{_MEMBERS}_account", "if not self.principal.everywhere:", "if False:"),),
         _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_drawn_in"),
     )
     adopted = _both(

@@ -47,8 +47,8 @@ _POINTS = {
     ),
     "foreign metadata": (
         "redrive.dead_letter_queue.tasks:FailedTasks._metadata",
-        "self._encryption.encrypt(json_and_text(dict(metadata), limits=self._app.limits)[1])",
-        "json_and_text(dict(metadata), limits=self._app.limits)[1]",
+        "self._encryption.encrypt(json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1])",
+        "json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1]",
         (IN_A_FILE,),
     ),
 }

@@ -86,7 +86,7 @@ GUARDS = (
         "some of a refused batch being stored",
         (
             Code(
-                "redrive.store.runs:Runs.enqueue",
+                "redrive.store.runs:RunStore.enqueue",
                 "if len(runs) == 1 or all(run.idempotency_key is None for run in runs):",
                 "if True:",
             ),
@@ -164,7 +164,7 @@ GUARDS = (
         "retention.live",
         "the removal of a dead letter that nobody has dealt with",
         (
-            Code("redrive.store.runs:Runs.remove_expired", "if each.id not in live", ""),
+            Code("redrive.store.runs:RunStore.remove_expired", "if each.id not in live", ""),
             Sql("runs.expired_failures", r"'OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED'", "'NONE'"),
         ),
         (f"{RETENTION}test_one_live_dead_letter_of_several_is_enough_i1",),

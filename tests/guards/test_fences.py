@@ -25,6 +25,7 @@ from tests.store.build import (
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
 from redrive.model.claim import Claim
+from redrive.parts import parts_of
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Change, Occupied, Progress, Record
@@ -174,7 +175,7 @@ async def test_a_handler_whose_lease_somebody_else_has_is_stopped() -> None:
     async with in_flight(app) as (test, worker, stopped):
         await sql(app, "UPDATE runs SET token = token + 1, worker = 'another'")
         test.clock.advance(30)
-        await worker.in_flight.lease_renewer.renew(app.database)
+        await worker.in_flight.lease_renewer.renew(parts_of(app).database)
         await asyncio.wait_for(stopped.wait(), 2)
 
 
@@ -193,7 +194,7 @@ async def in_flight(app: Redrive) -> AsyncIterator[tuple[Harness, Worker, asynci
 
     async with bench(app) as test:
         await app.start(slow)
-        worker = app.worker_in_test()
+        worker = parts_of(app).worker_in_test()
         assert await worker.claimer.claim(1) == 1
         await began.wait()
         try:

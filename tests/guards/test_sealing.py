@@ -26,7 +26,7 @@ async def test_an_edited_payload_is_sealed_like_the_one_that_it_replaces() -> No
         await test.drain()
         letter = await run.dead_letter()
         assert letter is not None
-        await (await app.desk()).replay(letter.id, payload="right", reason="a slip of the pen")
+        await app.failures().replay(letter.id, payload="right", reason="a slip of the pen")
         [[stored]] = await sql(app, "SELECT step_input FROM runs")
         await test.drain()
 

@@ -9,6 +9,7 @@ from tests.servers import PostgresServer
 from tests.store.build import ask
 
 from redrive import Backoff, Context, Redrive, RetryPolicy
+from redrive.parts import parts_of
 from redrive.policy.curve import Exponential
 from redrive.settings import Settings
 
@@ -31,18 +32,18 @@ async def test_who_has_lost_the_lease_is_told_to_roll_back(
                 await connection.execute(f"INSERT INTO {schema}.bookings VALUES ($1)", context.attempt)
                 if context.attempt == 1:
                     lost = "UPDATE redrive.runs SET token = token + 1, lease_expires_at = 1.0"
-                    await ask(app.database, lost)
+                    await ask(parts_of(app).database, lost)
                 await context.complete("booked", connection=connection)
         finally:
             await connection.close()
         return "booked"
 
     await app.open()
-    await ask(app.database, "CREATE TABLE redrive.bookings (attempt integer)")
+    await ask(parts_of(app).database, "CREATE TABLE redrive.bookings (attempt integer)")
     async with working(app, timeout=20.0):
         run = await app.start(book)
         assert await run.result(15) == "booked"
-        booked = await ask(app.database, "SELECT attempt FROM redrive.bookings")
+        booked = await ask(parts_of(app).database, "SELECT attempt FROM redrive.bookings")
     assert booked == [(2,)]
 
 

@@ -11,6 +11,7 @@ from tests.engine.workbench import PATIENCE, app_at, bench, new_app, seamed, sql
 
 from redrive import Context
 from redrive.engine import claimer as claiming
+from redrive.parts import parts_of
 from redrive.store.leases import Holder
 
 
@@ -50,7 +51,7 @@ async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
     async with seamed(app) as (_, seam):
         for queue in ("first", "second", "third"):
             await app.start(work, queue=queue)
-        worker = app.worker_in_test()
+        worker = parts_of(app).worker_in_test()
 
         async def stop() -> None:
             worker.stop()
@@ -141,7 +142,7 @@ async def test_nothing_is_claimed_while_too_much_waits_to_be_written(monkeypatch
     monkeypatch.setattr(claiming, "MAX_PENDING_RECORDS", 3)
     async with bench(app):
         await app.start_many(work, [None] * 5)
-        worker = app.worker_in_test()
+        worker = parts_of(app).worker_in_test()
         await worker.claimer.claim(3)
         await asyncio.gather(*worker.parts.executor.tasks)
 
@@ -178,8 +179,8 @@ async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() ->
 
     async with bench(app) as test:
         await app.start(work)
-        worker = app.worker_in_test()
-        await app.store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
+        worker = parts_of(app).worker_in_test()
+        await parts_of(app).store.leases.claim("default", 1, Holder(1, "another", "", 60.0))
         test.clock.advance(61)
         await worker.maintenance._maintain()
         await worker.parts.recorder.flush()

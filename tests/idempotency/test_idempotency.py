@@ -29,8 +29,9 @@ from redrive.errors import (
     StoreUnavailableError,
 )
 from redrive.idempotency.hold import Hold
-from redrive.idempotency.service import SWEPT_EVERY, Idempotency
+from redrive.idempotency.service import SWEPT_EVERY
 from redrive.model.idempotency import KeyState, KeyStatus
+from redrive.parts import parts_of, rewire
 from redrive.policy.classify import classify
 from redrive.policy.codec import JsonLimits
 from redrive.policy.idempotency_key import retry_after
@@ -72,7 +73,7 @@ class World:
     def __init__(self, app: Redrive, database: Database) -> None:
         self.app = app
         self.database = database
-        self.service = app.idempotency()
+        self.service = app.idempotent
 
     async def run(self, work: Callable[[], Any], request: object = REQUEST, **options: Any) -> Any:
         return await self.service.run("order-7", request, work.__call__, **options)  # type: ignore[operator]
@@ -90,7 +91,7 @@ class World:
 @pytest.fixture
 async def world(database: Database) -> AsyncIterator[World]:
     app = new_app()
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     async with asyncio.timeout(PATIENCE):
         yield World(app, database)
     await app.close()
@@ -136,7 +137,7 @@ async def test_keys_of_other_users_and_domains_are_other_keys_i8(
 
 async def test_keys_of_other_organizations_are_other_keys_i8(world: World) -> None:
     work = Work()
-    other = world.app.idempotency(org="other")
+    other = parts_of(world.app).idempotency("other")
     assert await world.run(work) == {"call": 1}
     assert await other.run("order-7", REQUEST, work.__call__) == {"call": 2}
     assert await world.run(work) == {"call": 1}
@@ -308,7 +309,7 @@ async def test_a_result_that_cannot_be_stored_is_refused_and_the_key_released(
 
 async def test_the_size_of_a_result_is_that_of_the_application(database: Database) -> None:
     app = new_app(limits=JsonLimits(size=1_024))
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     with pytest.raises(NotStorableError, match="1,024"):
         await World(app, database).run(Work("x" * 1_100))
 
@@ -395,42 +396,44 @@ async def test_a_lease_is_renewed_although_the_event_loop_is_blocked(tmp_path: P
         return "never renewed"
 
     async with app, asyncio.timeout(PATIENCE):
-        assert await app.idempotency().run("k", None, work, lease_seconds=1.0) == "renewed"
+        assert await app.idempotent.run("k", None, work, lease_seconds=1.0) == "renewed"
 
 
 async def test_the_keeper_renews_what_is_a_third_of_its_time_old_by_the_clock_given() -> None:
     app = new_app()
     async with bench(app) as test:
-        lease_renewer = app._held_keys.lease_renewer
-        hold = await app.idempotency().take("k", None, lease_seconds=60.0)
+        lease_renewer = parts_of(app).held_keys.lease_renewer
+        hold = await app.idempotent.take("k", None, lease_seconds=60.0)
         assert isinstance(hold, Hold)
         async with hold:
             for seconds, expected in ((19.9, 60.0), (0.2, 80.1), (19.0, 80.1), (1.1, 100.2)):
                 test.clock.advance(seconds)
-                await lease_renewer.renew(app.database)
-                lease = await value(app.database, "SELECT lease_expires_at FROM redrive.idempotency_keys")
+                await lease_renewer.renew(parts_of(app).database)
+                lease = await value(
+                    parts_of(app).database, "SELECT lease_expires_at FROM redrive.idempotency_keys"
+                )
                 assert lease - EPOCH == pytest.approx(expected)
             await hold.complete("done")
         test.clock.advance(30.0)
-        await lease_renewer.renew(app.database)
+        await lease_renewer.renew(parts_of(app).database)
         assert not hold.lost
 
 
 async def test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up() -> None:
     async with seamed(new_app()) as (test, seam):
         app = test._app
-        lease_renewer = app._held_keys.lease_renewer
-        hold = await app.idempotency().take("k", None, lease_seconds=60.0)
+        lease_renewer = parts_of(app).held_keys.lease_renewer
+        hold = await app.idempotent.take("k", None, lease_seconds=60.0)
         assert isinstance(hold, Hold)
         with pytest.raises(LeaseLostError):
             async with hold:
                 seam.fail("renew_if_held", times=2)
                 test.clock.advance(59.0)
-                await lease_renewer.renew(app.database)
+                await lease_renewer.renew(parts_of(app).database)
                 await asyncio.sleep(0)
                 assert not hold.lost
                 test.clock.advance(1.0)
-                await lease_renewer.renew(app.database)
+                await lease_renewer.renew(parts_of(app).database)
                 await asyncio.wait_for(asyncio.Event().wait(), PATIENCE)
 
 
@@ -439,7 +442,7 @@ async def test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up(
 
 async def test_an_answer_of_the_database_that_is_lost_changes_nothing() -> None:
     async with seamed(new_app()) as (test, seam):
-        service, work = test._app.idempotency(), Work()
+        service, work = test._app.idempotent, Work()
         seam.fail("acquire", after=True)
         seam.fail("complete_if_held", after=True)
         assert await service.run("k", None, work.__call__) == {"call": 1}
@@ -449,7 +452,7 @@ async def test_an_answer_of_the_database_that_is_lost_changes_nothing() -> None:
 
 async def test_a_result_that_cannot_be_written_is_said_and_its_key_not_given_away() -> None:
     async with seamed(new_app()) as (test, seam):
-        service, work = test._app.idempotency(), Work()
+        service, work = test._app.idempotent, Work()
         seam.fail("complete_if_held", times=4)
         with pytest.raises(StoreUnavailableError):
             await service.run("k", None, work.__call__)
@@ -461,7 +464,7 @@ async def test_a_result_that_cannot_be_written_is_said_and_its_key_not_given_awa
 
 async def test_a_key_that_may_have_been_taken_in_vain_is_given_back() -> None:
     async with seamed(new_app()) as (test, seam):
-        service, work = test._app.idempotency(), Work()
+        service, work = test._app.idempotent, Work()
         seam.fail("acquire", after=True, times=4)
         with pytest.raises(StoreUnavailableError):
             await service.run("k", None, work.__call__)
@@ -470,7 +473,7 @@ async def test_a_key_that_may_have_been_taken_in_vain_is_given_back() -> None:
 
 async def test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9(database: Database) -> None:
     app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=(new_encryption_key(),)), log=False)
-    app.wire(database, SYSTEM_CLOCK, Random(7))
+    rewire(app, database, SYSTEM_CLOCK, Random(7))
     world = World(app, database)
     canary = "canary-of-the-answer"
 
@@ -492,7 +495,7 @@ async def test_what_is_stored_is_sealed_anew_with_a_new_key_m11(database: Databa
 
     def world_with(*keys: str) -> World:
         app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=keys), log=False)
-        app.wire(database, SYSTEM_CLOCK, Random(7))
+        rewire(app, database, SYSTEM_CLOCK, Random(7))
         return World(app, database)
 
     before = world_with(old)
@@ -500,7 +503,7 @@ async def test_what_is_stored_is_sealed_anew_with_a_new_key_m11(database: Databa
     with pytest.raises(FinalError):
         await before.service.run("other", None, Work(FinalError("declined")).__call__)
 
-    rotated = await world_with(new, old).app.rotate_keys()
+    rotated = await world_with(new, old).app.members().rotate_encryption_keys()
 
     assert (rotated.rewritten, rotated.unreadable) == (2, {})
     after = world_with(new)
@@ -514,7 +517,7 @@ async def test_what_is_stored_is_sealed_anew_with_a_new_key_m11(database: Databa
 
 async def test_workers_remove_expired_keys(world: World) -> None:
     await world.run(Work())
-    upkeep = world.app.worker_in_test().maintenance
+    upkeep = parts_of(world.app).worker_in_test().maintenance
     assert await upkeep.remove_expired() is False
     assert len(await world.rows()) == 1
 
@@ -526,12 +529,12 @@ async def test_workers_remove_expired_keys(world: World) -> None:
 async def test_without_workers_expired_keys_go_too() -> None:
     app = new_app()
     async with bench(app) as test:
-        await app.idempotency().run("old", None, Work().__call__, ttl=10.0)
+        await app.idempotent.run("old", None, Work().__call__, ttl=10.0)
         test.clock.advance(11.0)
         for number in range(SWEPT_EVERY):
-            await app.idempotency().run(f"new-{number}", None, Work().__call__)
+            await app.idempotent.run(f"new-{number}", None, Work().__call__)
         count = "SELECT count(*) FROM redrive.idempotency_keys WHERE key = 'old'"
-        assert await value(app.database, count) == 0
+        assert await value(parts_of(app).database, count) == 0
 
 
 # Sync functions
@@ -577,7 +580,7 @@ async def test_a_thread_keeps_its_key_when_nobody_waits_for_it_any_more(world: W
 def test_sync_programs_use_it_too(tmp_path: Path) -> None:
     app = new_app(f"sqlite:///{tmp_path}/keys.db")
     try:
-        service, threads = app.sync.idempotency(), []
+        service, threads = app.sync.idempotent, []
 
         def work() -> str:
             threads.append(threading.current_thread().name)
@@ -669,18 +672,17 @@ async def test_wrong_arguments_are_refused_before_anything_happens(
     work = Work()
     async with bench(new_app()) as test:
         with pytest.raises(InvalidValueError, match=message):
-            await test._app.idempotency().run(key, None, work.__call__, **options)
+            await test._app.idempotent.run(key, None, work.__call__, **options)
     assert work.calls == 0
 
 
 async def test_a_request_that_has_no_json_form_is_refused() -> None:
     async with bench(new_app()) as test:
-        service = test._app.idempotency()
+        service = test._app.idempotent
         with pytest.raises(NotStorableError):
             await service.run("k", object(), Work().__call__)
         with pytest.raises(InvalidValueError, match="callable"):
             await service.run("k", None, 7)  # type: ignore[arg-type]
-        assert isinstance(service, Idempotency)
 
 
 async def _held(world: World) -> Hold:

@@ -15,11 +15,12 @@ from tests.store.schemas import Schemas
 
 from redrive.app import Redrive
 from redrive.errors import RedriveError
-from redrive.identity.directory import Directory
+from redrive.identity.members import Members
 from redrive.identity.passwords import Passwords
 from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Member
+from redrive.parts import parts_of
 from redrive.policy.access import Principal
 from redrive.settings import Settings
 
@@ -39,22 +40,22 @@ class World:
         """Another process, as far as the database can tell."""
         url, schema = self._place
         app = Redrive(url, settings=Settings(schema=schema, **settings), log=False, durable=False)
-        app.passwords = Passwords(QUICK)
+        parts_of(app).declared.passwords = Passwords(QUICK)
         self.apps.append(app)
         return app
 
-    async def directory(self, org: str = "default", by: str | Principal = "boss") -> Directory:
-        return await self.app.directory(org=org, by=by)
+    def members(self, org: str = "default", by: str | Principal = "boss") -> Members:
+        return self.app.members(org=org, by=by)
 
     async def sessions(self) -> UserSessions:
-        return await self.app.sessions()
+        return self.app.members().sessions
 
-    async def organization(self, name: str) -> Directory:
-        await (await self.directory()).organizations.create(name)
-        return await self.directory(name)
+    async def organization(self, name: str) -> Members:
+        await self.members().organizations.create(name)
+        return self.members(name)
 
     async def member(self, name: str, role: str = "OWNER", org: str = "default") -> Member:
-        return await (await self.directory(org)).members.add(name, role)
+        return await self.members(org).add(name, role)
 
     async def signed_in(self, name: str, org: str | None = None) -> NewSession:
         """By a link: that needs no password."""
@@ -65,16 +66,16 @@ class World:
 
     async def with_password(self, name: str, role: str = "OWNER", org: str = "default") -> Member:
         member = await self.member(name, role, org)
-        await (await self.directory(org)).accounts.set_password(name, PASSWORD)
+        await self.members(org).accounts.set_password(name, PASSWORD)
         return member
 
-    async def as_user(self, name: str, org: str | None = None) -> Directory:
-        """What this user can do with the directory."""
+    async def as_user(self, name: str, org: str | None = None) -> Members:
+        """What this user can do with the members."""
         principal = (await self.signed_in(name, org)).signed_in.principal
-        return await self.directory(principal.org, principal)
+        return self.members(principal.org, principal)
 
     async def sql(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        return await ask(self.app.database, text, **parameters)
+        return await ask(parts_of(self.app).database, text, **parameters)
 
     async def audited(self, org: str = "default", after: int = 0) -> list[tuple[str, str]]:
         """Who did what, after so many entries."""
@@ -98,12 +99,12 @@ class World:
         return secret in repr(await self.everything())
 
     async def owners(self, org: str = "default") -> list[str]:
-        page = await (await self.directory(org)).members.list(size=500)
+        page = await self.members(org).list(size=500)
         return [each.name for each in page.members if each.owns]
 
     async def check(self, *orgs: str) -> None:
         for org in orgs or ("default",):
-            verdict = await (await self.app.desk(org=org)).audit.verify()
+            verdict = await self.app.failures(org=org).audit.verify()
             assert verdict.sound, str(verdict)
 
 
@@ -117,6 +118,7 @@ async def world_on(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             server: PostgresServer = request.getfixturevalue("live_postgres")
             schemas: Schemas = request.getfixturevalue("schemas")
             world = World(server.url, await stack.enter_async_context(schemas.lent()))
+        await world.app.open()
         yield world
         for app in world.apps:
             await app.close()

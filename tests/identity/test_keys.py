@@ -20,6 +20,7 @@ from redrive.errors import (
 from redrive.identity.credentials import CredentialLookup
 from redrive.model.identity import NewKey
 from redrive.model.role import Role
+from redrive.parts import parts_of
 from redrive.policy.access import Permission, Principal, permitted
 from redrive.policy.credential import digest, parse_key
 
@@ -31,7 +32,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def credentials(world: World) -> CredentialLookup:
-    return await world.app.credentials()
+    return world.app.members().credentials
 
 
 async def known(world: World, text: str) -> Principal:
@@ -65,7 +66,7 @@ async def test_a_key_is_its_role_in_its_organization(world: World) -> None:
 
 
 async def test_scopes_narrow_a_key(world: World) -> None:
-    new = await (await world.directory()).keys.create("ci", "OWNER", scopes=["start", "read"])
+    new = await world.members().keys.create("ci", "OWNER", scopes=["start", "read"])
     assert new.key.scopes == ("read", "start")
     found = await known(world, new.text)
     assert found.permissions == {Permission.READ, Permission.START}
@@ -74,13 +75,13 @@ async def test_scopes_narrow_a_key(world: World) -> None:
 
 async def test_a_whole_key_of_an_owner_of_the_home_organization_reaches_everywhere(world: World) -> None:
     acme = await world.organization("acme")
-    home = await (await world.directory()).keys.create("ci", "OWNER")
+    home = await world.members().keys.create("ci", "OWNER")
     other = await acme.keys.create("ci", "OWNER")
     assert [(await known(world, each.text)).everywhere for each in (home, other)] == [True, False]
 
 
 async def test_a_key_is_told_once_and_stored_nowhere_i9(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     new = await keys.create("ci", "ADMIN")
     rotated = await keys.rotate("ci")
     for text in (new.text, rotated.text):
@@ -96,7 +97,7 @@ async def test_a_key_is_told_once_and_stored_nowhere_i9(world: World) -> None:
 
 
 async def test_each_key_has_another_secret(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     texts = [(await keys.create(f"ci {number}", "VIEWER")).text for number in range(5)]
     assert len({text[-43:] for text in texts}) == 5
 
@@ -108,14 +109,14 @@ async def test_secrets_come_from_the_source_of_entropy_and_not_from_the_random_n
         asked.append(number)
         return bytes(number)
 
-    world.app.entropy = entropy
-    new = await (await world.directory()).keys.create("ci", "VIEWER")
+    parts_of(world.app).entropy = entropy
+    new = await world.members().keys.create("ci", "VIEWER")
     assert (asked, new.text[-43:]) == ([32], "A" * 43)
 
 
 async def test_what_is_not_the_key_is_nobody(world: World) -> None:
-    new = await (await world.directory()).keys.create("ci", "ADMIN")
-    other = await (await world.directory()).keys.create("other", "ADMIN")
+    new = await world.members().keys.create("ci", "ADMIN")
+    other = await world.members().keys.create("other", "ADMIN")
     check = await credentials(world)
     last = "A" if new.text[-1] != "A" else "B"
     for text in (
@@ -133,7 +134,7 @@ async def test_what_is_not_the_key_is_nobody(world: World) -> None:
 
 
 async def test_a_key_ends_when_it_expires(world: World) -> None:
-    new = await (await world.directory()).keys.create("ci", "ADMIN", expires_in=3600)
+    new = await world.members().keys.create("ci", "ADMIN", expires_in=3600)
     assert new.key.expires_at == pytest.approx(new.key.created_at + 3600)
     assert await is_valid(world, new)
     await tamper(world, new, "expires_at", 0.0)
@@ -141,7 +142,7 @@ async def test_a_key_ends_when_it_expires(world: World) -> None:
 
 
 async def test_a_revoked_key_is_over_at_once_and_for_ever(world: World) -> None:
-    keys = (await world.directory(by="ana")).keys
+    keys = world.members(by="ana").keys
     new = await keys.create("ci", "ADMIN")
     rotated = await keys.rotate("ci")
     revoked = await keys.revoke("ci")
@@ -164,36 +165,36 @@ async def test_links_that_a_key_has_handed_out_end_with_it(world: World) -> None
     links = []
     for org, name in (("default", "ana"), ("acme", "bob")):
         await world.member(name, org=org)
-        new = await (await world.directory(org)).keys.create("ci", "OWNER")
-        directory = await world.directory(org, await known(world, new.text))
-        links.append(await directory.accounts.link(name))
-    await (await world.directory()).keys.revoke("ci")
+        new = await world.members(org).keys.create("ci", "OWNER")
+        members = world.members(org, await known(world, new.text))
+        links.append(await members.accounts.link(name))
+    await world.members().keys.revoke("ci")
     sessions = await world.sessions()
     assert await sessions.redeem(links[0].token) is None
     assert await sessions.redeem(links[1].token) is not None
 
 
 async def test_that_a_key_was_used_is_written_once_a_minute(world: World) -> None:
-    new = await (await world.directory()).keys.create("ci", "ADMIN")
-    keys = (await world.directory()).keys
-    assert (await keys.get("ci")).last_used_at is None
+    new = await world.members().keys.create("ci", "ADMIN")
+    keys = world.members().keys
+    assert (await keys.view("ci")).last_used_at is None
     await known(world, new.text)
-    first = (await keys.get("ci")).last_used_at
+    first = (await keys.view("ci")).last_used_at
     assert first is not None
     await tamper(world, new, "last_used_at", -50.0)
-    before = (await keys.get("ci")).last_used_at
+    before = (await keys.view("ci")).last_used_at
     await known(world, new.text)
-    assert (await keys.get("ci")).last_used_at == before
+    assert (await keys.view("ci")).last_used_at == before
     await tamper(world, new, "last_used_at", -61.0)
     await known(world, new.text)
-    assert ((await keys.get("ci")).last_used_at or 0.0) >= first
+    assert ((await keys.view("ci")).last_used_at or 0.0) >= first
 
 
 # Rotating
 
 
 async def test_after_a_rotation_both_secrets_are_valid_until_the_grace_ends(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     old = await keys.create("ci", "ADMIN")
     new = await keys.rotate("ci", grace_seconds=600)
     assert new.key.id == old.key.id
@@ -205,20 +206,20 @@ async def test_after_a_rotation_both_secrets_are_valid_until_the_grace_ends(worl
 
 
 async def test_without_grace_the_secret_before_is_over_at_once(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     old = await keys.create("ci", "ADMIN")
     new = await keys.rotate(old.key.id, grace_seconds=0)
     assert (await is_valid(world, old), await is_valid(world, new)) == (False, True)
 
 
 async def test_a_second_rotation_leaves_only_the_last_two_secrets(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     texts = [await keys.create("ci", "ADMIN"), await keys.rotate("ci"), await keys.rotate("ci")]
     assert [await is_valid(world, each) for each in texts] == [False, True, True]
 
 
 async def test_rotating_an_expired_key_does_not_bring_its_old_secret_back(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     old = await keys.create("ci", "ADMIN", expires_in=60)
     await tamper(world, old, "expires_at", 0.0)
     await refused(world, TransitionError, keys.rotate("ci"), "has expired")
@@ -227,7 +228,7 @@ async def test_rotating_an_expired_key_does_not_bring_its_old_secret_back(world:
 
 
 async def test_the_secret_before_ends_with_the_key(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     old = await keys.create("ci", "ADMIN", expires_in=3600)
     new = await keys.rotate("ci", grace_seconds=86_400)
     assert new.key.expires_at == old.key.expires_at
@@ -239,17 +240,17 @@ async def test_the_secret_before_ends_with_the_key(world: World) -> None:
 
 
 async def test_a_name_is_free_again_after_revoking(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     first = await keys.create("ci", "ADMIN")
     await refused(world, AlreadyExistsError, keys.create("ci", "VIEWER"), "choose another name")
     await keys.revoke("ci")
     second = await keys.create("ci", "VIEWER")
-    assert await keys.get("ci") == second.key
-    assert (await keys.get(first.key.id)).revoked_at is not None
+    assert await keys.view("ci") == second.key
+    assert (await keys.view(first.key.id)).revoked_at is not None
 
 
 async def test_several_who_take_one_name_at_once(world: World) -> None:
-    others = [await world.another().directory() for _ in range(4)]
+    others = [world.another().members() for _ in range(4)]
     results = await asyncio.gather(
         *(each.keys.create("ci", "VIEWER") for each in others), return_exceptions=True
     )
@@ -258,7 +259,7 @@ async def test_several_who_take_one_name_at_once(world: World) -> None:
 
 
 async def test_keys_are_listed_newest_first_in_pages(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     made = [(await keys.create(f"ci {number}", "VIEWER")).key.id for number in range(3)]
     first = await keys.list(size=2)
     assert [each.id for each in first.keys] == made[:0:-1]
@@ -268,7 +269,7 @@ async def test_keys_are_listed_newest_first_in_pages(world: World) -> None:
 
 
 async def test_names_that_no_key_can_have(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     for name in ("", " ", "a\nb", "x" * 101, "0" * 32, "\ud800"):
         await refused(world, InvalidValueError, keys.create(name, "VIEWER"))
 
@@ -278,7 +279,7 @@ async def test_keys_of_other_organizations_do_not_exist_w13(world: World) -> Non
     theirs = (await beta.keys.create("ci", "ADMIN")).key
     assert (await acme.keys.list()).keys == ()
     for which in (theirs.id, "ci", "a\x00b"):
-        for call in (acme.keys.get, acme.keys.rotate, acme.keys.revoke):
+        for call in (acme.keys.view, acme.keys.rotate, acme.keys.revoke):
             await refused(world, NotFoundError, call(which), "see the list of keys")
     assert (await acme.keys.list(cursor="f" * 32)).keys == ()
     await acme.keys.create("ci", "ADMIN")
@@ -289,51 +290,51 @@ async def test_keys_of_other_organizations_do_not_exist_w13(world: World) -> Non
 
 async def test_only_owners_have_anything_to_do_with_keys_w12(world: World) -> None:
     for role in ("VIEWER", "STAFF", "ADMIN"):
-        new = await (await world.directory()).keys.create(role, role)
-        keys = (await world.directory(by=await known(world, new.text))).keys
+        new = await world.members().keys.create(role, role)
+        keys = world.members(by=await known(world, new.text)).keys
         for call in (keys.create("other", "VIEWER"), keys.rotate(role), keys.revoke(role)):
             await refused(world, AccessDeniedError, call, "may not manage")
 
 
 async def test_a_key_manages_only_when_its_scopes_say_so(world: World) -> None:
-    directory = await world.directory()
-    deaf = await directory.keys.create("deaf", "OWNER", scopes=["read", "operate"])
-    mine = await world.directory(by=await known(world, deaf.text))
+    members = world.members()
+    deaf = await members.keys.create("deaf", "OWNER", scopes=["read", "operate"])
+    mine = world.members(by=await known(world, deaf.text))
     await refused(world, AccessDeniedError, mine.keys.create("other", "VIEWER"))
-    await refused(world, AccessDeniedError, mine.members.add("eve", "VIEWER"))
-    whole = await directory.keys.create("whole", "OWNER")
-    mine = await world.directory(by=await known(world, whole.text))
+    await refused(world, AccessDeniedError, mine.add("eve", "VIEWER"))
+    whole = await members.keys.create("whole", "OWNER")
+    mine = world.members(by=await known(world, whole.text))
     assert (await mine.keys.create("other", "OWNER")).key.created_by == "key:whole"
 
 
 async def test_a_key_gives_nobody_more_than_it_has_itself(world: World) -> None:
-    directory = await world.directory()
+    members = world.members()
     await world.member("boss")
-    await directory.keys.create("whole", "OWNER")
+    await members.keys.create("whole", "OWNER")
     await world.member("viewer", "VIEWER")
-    narrow = await directory.keys.create("narrow", "OWNER", scopes=["manage", "read", "plan"])
-    mine = await world.directory(by=await known(world, narrow.text))
+    narrow = await members.keys.create("narrow", "OWNER", scopes=["manage", "read", "plan"])
+    mine = world.members(by=await known(world, narrow.text))
     for call in (
         mine.keys.create("other", "OWNER"),
         mine.keys.create("other", "ADMIN"),
         mine.keys.create("other", "OWNER", scopes=["manage", "operate"]),
         mine.keys.rotate("whole"),
-        mine.members.add("eve", "OWNER"),
-        mine.members.change("boss", role="VIEWER"),
-        mine.members.remove("boss"),
+        mine.add("eve", "OWNER"),
+        mine.change("boss", role="VIEWER"),
+        mine.remove("boss"),
         mine.accounts.link("boss"),
         mine.accounts.link("viewer"),  # who may be more elsewhere
     ):
         await refused(world, AccessDeniedError, call, "nobody gives more")
     await refused(world, AccessDeniedError, mine.organizations.create("acme"), "only owners")
-    await mine.members.change("viewer", active=False)
+    await mine.change("viewer", active=False)
     await mine.keys.create("reader", "OWNER", scopes=["read"])
     await mine.keys.rotate("narrow")
     await mine.keys.revoke("whole")
 
 
 async def test_a_key_with_wrong_options_is_refused(world: World) -> None:
-    keys = (await world.directory()).keys
+    keys = world.members().keys
     wrong: list[dict[str, Any]] = [
         {"expires_in": 0},
         {"expires_in": 1e12},

@@ -21,9 +21,10 @@ from redrive.errors import (
     NotFoundError,
     TransitionError,
 )
-from redrive.identity.directory import Directory
+from redrive.identity.members import Members
 from redrive.model.identity import HOME
 from redrive.model.role import Role
+from redrive.parts import parts_of
 from redrive.store.database import Session
 
 
@@ -37,24 +38,24 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_the_home_organization_is_there_from_the_beginning(world: World) -> None:
-    directory = await world.directory()
-    assert (await directory.organizations.get()).name == HOME == DEFAULT_ORG
-    assert [each.name for each in (await directory.organizations.list()).organizations] == [HOME]
+    members = world.members()
+    assert (await members.organizations.view()).name == HOME == DEFAULT_ORG
+    assert [each.name for each in (await members.organizations.list()).organizations] == [HOME]
 
 
 async def test_owners_of_the_home_organization_make_others(world: World) -> None:
-    organizations = (await world.directory(by="ana")).organizations
+    organizations = world.members(by="ana").organizations
     made = await organizations.create("acme", "Acme, Inc.")
     assert (made.name, made.title, made.created_by) == ("acme", "Acme, Inc.", "ana")
-    assert await organizations.get("acme") == made
+    assert await organizations.view("acme") == made
     assert await world.audited() == [("ana", "organization.created")]
     await refused(world, AlreadyExistsError, organizations.create("acme"), "choose another name")
     await refused(world, InvalidValueError, organizations.create(" acme"))
-    await refused(world, NotFoundError, organizations.get("beta"))
+    await refused(world, NotFoundError, organizations.view("beta"))
 
 
 async def test_organizations_are_listed_in_pages(world: World) -> None:
-    organizations = (await world.directory()).organizations
+    organizations = world.members().organizations
     for name in ("b", "a", "c"):
         await organizations.create(name)
     first = await organizations.list(size=3)
@@ -69,13 +70,13 @@ async def test_everybody_else_knows_their_own_organization_alone_w13(world: Worl
     await world.member("ana", "OWNER", "acme")
     mine = (await world.as_user("ana")).organizations
     assert [each.name for each in (await mine.list()).organizations] == ["acme"]
-    await refused(world, NotFoundError, mine.get("beta"))
+    await refused(world, NotFoundError, mine.view("beta"))
     await refused(world, AccessDeniedError, mine.create("gamma"), "only owners of the organization 'default'")
 
 
 async def test_an_organization_that_nobody_made_has_no_members(world: World) -> None:
-    nowhere = await world.directory("nowhere")
-    await refused(world, NotFoundError, nowhere.members.add("ana", "OWNER"), "there is no organization")
+    nowhere = world.members("nowhere")
+    await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "there is no organization")
     await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "there is no organization")
 
 
@@ -83,23 +84,23 @@ async def test_an_organization_that_nobody_made_has_no_members(world: World) -> 
 
 
 async def test_a_member_is_added_changed_and_removed_with_one_entry_each_i14(world: World) -> None:
-    members = (await world.directory(by="boss")).members
+    members = world.members(by="boss")
     added = await members.add("Ana@Example.com", "org_admin")
     assert (added.org, added.name, added.role) == ("default", "ana@example.com", Role.ADMIN)
     assert (added.active, added.version, added.created_by) == (True, 1, "boss")
 
     changed = await members.change("ana@example.com", role="STAFF", active=False)
     assert (changed.role, changed.active, changed.version) == (Role.STAFF, False, 2)
-    assert await members.get(added.user_id) == changed == await members.get("ANA@example.com")
+    assert await members.view(added.user_id) == changed == await members.view("ANA@example.com")
 
     await members.remove(added.user_id)
-    await refused(world, NotFoundError, members.get("ana@example.com"))
+    await refused(world, NotFoundError, members.view("ana@example.com"))
     assert await world.audited() == [
         ("boss", "member.added"),
         ("boss", "member.changed"),
         ("boss", "member.removed"),
     ]
-    audit = (await world.app.desk()).audit
+    audit = world.app.failures().audit
     entries = (await audit.list(subject=added.user_id)).entries
     assert [each.detail for each in entries] == [
         {"name": "ana@example.com", "role": "STAFF"},
@@ -116,14 +117,14 @@ async def test_a_member_is_added_changed_and_removed_with_one_entry_each_i14(wor
 async def test_a_change_that_changes_nothing_is_none(world: World) -> None:
     member = await world.member("ana", "STAFF")
     before = await world.everything()
-    assert await (await world.directory()).members.change("ana", role="STAFF", active=True) == member
+    assert await world.members().change("ana", role="STAFF", active=True) == member
     assert await world.everything() == before
 
 
 async def test_members_are_listed_by_name_in_pages(world: World) -> None:
     for name in ("cleo", "ana", "bob"):
         await world.member(name, "VIEWER")
-    members = (await world.directory()).members
+    members = world.members()
     first = await members.list(size=2)
     assert [each.name for each in first.members] == ["ana", "bob"]
     rest = await members.list(size=2, cursor=first.next_cursor)
@@ -132,22 +133,20 @@ async def test_members_are_listed_by_name_in_pages(world: World) -> None:
 
 async def test_nobody_is_twice_a_member(world: World) -> None:
     await world.member("ana", "VIEWER")
-    members = (await world.directory()).members
+    members = world.members()
     await refused(world, AlreadyExistsError, members.add("ANA", "OWNER"), "change the role")
 
 
 async def test_two_who_add_the_same_member_at_once(world: World) -> None:
-    others = [await world.another().directory(by=f"boss {number}") for number in range(4)]
-    results = await asyncio.gather(
-        *(each.members.add("ana", "VIEWER") for each in others), return_exceptions=True
-    )
+    others = [world.another().members(by=f"boss {number}") for number in range(4)]
+    results = await asyncio.gather(*(each.add("ana", "VIEWER") for each in others), return_exceptions=True)
     assert sorted(type(each).__name__ for each in results) == ["AlreadyExistsError"] * 3 + ["Member"]
     assert await world.number_audited() == 1
 
 
 async def test_an_edit_of_an_old_version_is_refused(world: World) -> None:
     member = await world.member("ana", "VIEWER")
-    members = (await world.directory()).members
+    members = world.members()
     newer = await members.change("ana", role="STAFF", version=member.version)
     await refused(world, DriftError, members.change("ana", role="ADMIN", version=member.version), "now 2")
     await refused(world, DriftError, members.remove("ana", version=1), "look again")
@@ -156,11 +155,11 @@ async def test_an_edit_of_an_old_version_is_refused(world: World) -> None:
 
 
 async def test_whoever_is_no_member_is_not_found(world: World) -> None:
-    directory = await world.directory()
-    members, accounts = directory.members, directory.accounts
+    members = world.members()
+    accounts = members.accounts
     strangers: list[Any] = ["nobody", "0" * 32, "", "a\x00b", "\ud800", "x" * 500, None, 7]
     for who in strangers:
-        for call in (members.get, members.change, members.remove, accounts.link, accounts.disable):
+        for call in (members.view, members.change, members.remove, accounts.link, accounts.disable):
             await refused(world, NotFoundError, call(who), "there is no member")
 
 
@@ -169,11 +168,11 @@ async def test_members_of_other_organizations_do_not_exist_w13(world: World) -> 
     await world.organization("beta")
     ana = await world.member("ana", "VIEWER", "beta")
     await world.member("bob", "OWNER", "beta")
-    assert (await acme.members.list()).members == ()
+    assert (await acme.list()).members == ()
     for who in ("ana", ana.user_id):
-        await refused(world, NotFoundError, acme.members.get(who))
-        await refused(world, NotFoundError, acme.members.change(who, role="OWNER"))
-        await refused(world, NotFoundError, acme.members.remove(who))
+        await refused(world, NotFoundError, acme.view(who))
+        await refused(world, NotFoundError, acme.change(who, role="OWNER"))
+        await refused(world, NotFoundError, acme.remove(who))
         await refused(world, NotFoundError, acme.accounts.link(who))
         await refused(world, NotFoundError, acme.accounts.set_password(who, PASSWORD))
         await refused(world, NotFoundError, acme.accounts.disable(who))
@@ -188,10 +187,10 @@ async def test_only_owners_manage_members_and_accounts_w12(world: World) -> None
         await world.member(role, role)
         ana = await world.as_user(role)
         for call in (
-            ana.members.add("eve", "VIEWER"),
-            ana.members.change("boss", active=False),
-            ana.members.change(role, role="OWNER"),
-            ana.members.remove("boss"),
+            ana.add("eve", "VIEWER"),
+            ana.change("boss", active=False),
+            ana.change(role, role="OWNER"),
+            ana.remove("boss"),
             ana.accounts.link("boss"),
             ana.accounts.set_password("boss", PASSWORD),
             ana.accounts.disable("boss"),
@@ -205,9 +204,9 @@ async def test_whoever_wants_to_leaves(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "VIEWER")
     ana = await world.as_user("ana")
-    await ana.members.leave()
-    await refused(world, NotFoundError, ana.members.leave())
-    await refused(world, InvalidValueError, (await world.directory()).members.leave(), "revoke a key instead")
+    await ana.leave()
+    await refused(world, NotFoundError, ana.leave())
+    await refused(world, InvalidValueError, world.members().leave(), "revoke a key instead")
 
 
 async def test_a_principal_acts_in_its_own_organization_alone(world: World) -> None:
@@ -215,18 +214,18 @@ async def test_a_principal_acts_in_its_own_organization_alone(world: World) -> N
     await world.member("ana", "OWNER", "acme")
     ana = (await world.signed_in("ana")).signed_in.principal
     with pytest.raises(InvalidValueError, match="enter it first"):
-        await world.directory("default", ana)
+        world.members("default", ana)
 
 
 # The last owner
 
-Loss = Callable[[Directory], Awaitable[object]]
+Loss = Callable[[Members], Awaitable[object]]
 LOSSES: dict[str, Loss] = {
-    "remove": lambda directory: directory.members.remove("ana"),
-    "leave": lambda directory: directory.members.leave(),
-    "demote": lambda directory: directory.members.change("ana", role="ADMIN"),
-    "deactivate": lambda directory: directory.members.change("ana", active=False),
-    "disable": lambda directory: directory.accounts.disable("ana"),
+    "remove": lambda members: members.remove("ana"),
+    "leave": lambda members: members.leave(),
+    "demote": lambda members: members.change("ana", role="ADMIN"),
+    "deactivate": lambda members: members.change("ana", active=False),
+    "disable": lambda members: members.accounts.disable("ana"),
 }
 
 
@@ -235,15 +234,15 @@ async def test_the_last_owner_cannot_go(world: World, loss: str) -> None:
     await world.member("ana")
     await world.member("bob", "ADMIN")
     resting = (await world.member("resting")).user_id
-    directory = await world.directory()
-    await directory.members.change(resting, active=False)
+    members = world.members()
+    await members.change(resting, active=False)
     await world.member("locked out")
-    await directory.accounts.disable("locked out")
+    await members.accounts.disable("locked out")
 
     ana = await world.as_user("ana")
     await refused(world, LastOwnerError, LOSSES[loss](ana), "make another member an owner first")
 
-    await directory.members.change("bob", role="OWNER")
+    await members.change("bob", role="OWNER")
     await LOSSES[loss](ana)
     assert await world.owners() == ["bob"]
 
@@ -251,7 +250,7 @@ async def test_the_last_owner_cannot_go(world: World, loss: str) -> None:
 async def test_owners_who_cannot_act_can_go(world: World) -> None:
     await world.member("ana")
     await world.member("bob")
-    members = (await world.directory()).members
+    members = world.members()
     await members.change("bob", active=False)
     await members.change("bob", role="VIEWER")
     await members.remove("bob")
@@ -268,7 +267,7 @@ async def test_two_owners_who_take_each_others_rights_leave_one(world: World, lo
         await world.organization(org)
         for name in names:
             await world.member(name, "OWNER", org)
-        [one, two] = [await app.directory(org=org, by="boss") for app in (first, second)]
+        [one, two] = [app.members(org=org, by="boss") for app in (first, second)]
         calls = [_loss(loss, one, names[1]), _loss(loss, two, names[0])]
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(each) for each in results].count(LastOwnerError) == 1, results
@@ -280,12 +279,10 @@ async def test_however_many_owners_leave_at_once_one_stays(world: World) -> None
     for name in names:
         await world.member(name)
     apps = [world.app, world.another(), world.another()]
-    directories = [await apps[number % 3].directory(by="boss") for number in range(6)]
+    several = [apps[number % 3].members(by="boss") for number in range(6)]
     calls = [
-        _loss(loss, directory, name)
-        for directory, name, loss in zip(
-            directories, names, ["remove", "demote", "deactivate"] * 2, strict=True
-        )
+        _loss(loss, members, name)
+        for members, name, loss in zip(several, names, ["remove", "demote", "deactivate"] * 2, strict=True)
     ]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(each) for each in results].count(LastOwnerError) == 1, results
@@ -293,12 +290,12 @@ async def test_however_many_owners_leave_at_once_one_stays(world: World) -> None
     await world.check()
 
 
-def _loss(loss: str, directory: Directory, name: str) -> Awaitable[object]:
+def _loss(loss: str, members: Members, name: str) -> Awaitable[object]:
     calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "remove": lambda: directory.members.remove(name),
-        "demote": lambda: directory.members.change(name, role="VIEWER"),
-        "deactivate": lambda: directory.members.change(name, active=False),
-        "disable": lambda: directory.accounts.disable(name),
+        "remove": lambda: members.remove(name),
+        "demote": lambda: members.change(name, role="VIEWER"),
+        "deactivate": lambda: members.change(name, active=False),
+        "disable": lambda: members.accounts.disable(name),
     }
     return calls[loss]()
 
@@ -320,8 +317,8 @@ async def test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled(bus
     world = busy_world
     await world.member("ana")
     await world.member("bob", "VIEWER")
-    members = (await world.another().directory()).members
-    users = world.app.store.users
+    members = world.another().members()
+    users = parts_of(world.app).store.users
     disable = users.disable
     meanwhile: list[asyncio.Task[None]] = []
 
@@ -336,7 +333,7 @@ async def test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled(bus
 
     users.disable = disable_at_last  # type: ignore[method-assign]
     async with asyncio.timeout(PATIENCE):
-        await (await world.directory()).accounts.disable("bob")
+        await world.members().accounts.disable("bob")
         with pytest.raises(LastOwnerError):
             await meanwhile[0]
     assert await world.owners() == ["ana"]
@@ -347,7 +344,7 @@ async def test_disabling_asks_every_organization_that_somebody_owns(world: World
     await world.member("boss")
     await world.member("ana", "VIEWER")
     await world.member("ana", "OWNER", "acme")
-    accounts = (await world.directory()).accounts
+    accounts = world.members().accounts
     await refused(world, LastOwnerError, accounts.disable("ana"), "'acme'")
     await world.member("bob", "OWNER", "acme")
     await accounts.disable("ana")
@@ -360,7 +357,7 @@ async def test_disabling_asks_every_organization_that_somebody_owns(world: World
 async def test_a_disabled_user_is_signed_out_and_cannot_sign_in_until_enabled(world: World) -> None:
     await world.member("boss")
     await world.with_password("ana")
-    sessions, accounts = await world.sessions(), (await world.directory()).accounts
+    sessions, accounts = await world.sessions(), world.members().accounts
     token = (await world.signed_in("ana")).token
     link = await accounts.link("ana")
     await accounts.disable("ana")
@@ -382,7 +379,7 @@ async def test_a_disabled_user_is_signed_out_and_cannot_sign_in_until_enabled(wo
 
 async def test_a_password_that_an_owner_sets_ends_sessions_and_links(world: World) -> None:
     await world.with_password("ana")
-    sessions, accounts = await world.sessions(), (await world.directory()).accounts
+    sessions, accounts = await world.sessions(), world.members().accounts
     token, link = (await world.signed_in("ana")).token, await accounts.link("ana")
     await accounts.set_password("ana", "another long password")
     assert await sessions.of(token) is None
@@ -400,8 +397,8 @@ async def test_links_that_an_owner_has_handed_out_end_with_their_rights_w12(worl
     await world.member("ana")
     await world.member("eve")
     eve = await world.as_user("eve")
-    kept, link = await (await world.directory()).accounts.link("ana"), await eve.accounts.link("ana")
-    await _loss(loss, await world.directory(), "eve")
+    kept, link = await world.members().accounts.link("ana"), await eve.accounts.link("ana")
+    await _loss(loss, world.members(), "eve")
     sessions = await world.sessions()
     assert await sessions.redeem(link.token) is None
     assert await sessions.redeem(kept.token) is not None
@@ -411,9 +408,9 @@ async def test_a_link_and_a_password_of_one_user_do_not_wait_for_each_other(busy
     """Whoever redeems the link while the password is being set comes second, and finds it gone."""
     world = busy_world
     await world.with_password("ana")
-    link = await (await world.directory()).accounts.link("ana")
-    others = await world.another().sessions()
-    users = world.app.store.users
+    link = await world.members().accounts.link("ana")
+    others = world.another().members().sessions
+    users = parts_of(world.app).store.users
     set_password = users.set_password
     meanwhile: list[asyncio.Task[None]] = []
 
@@ -427,7 +424,7 @@ async def test_a_link_and_a_password_of_one_user_do_not_wait_for_each_other(busy
 
     users.set_password = set_at_last  # type: ignore[method-assign]
     async with asyncio.timeout(PATIENCE):
-        await (await world.directory()).accounts.set_password("ana", "another long password")
+        await world.members().accounts.set_password("ana", "another long password")
         await meanwhile[0]
 
 
@@ -435,7 +432,7 @@ async def test_owners_hand_out_links_for_the_accounts_that_they_made(world: Worl
     await world.organization("acme")
     await world.member("ana", "OWNER", "acme")
     ana = await world.as_user("ana")
-    await ana.members.add("bob", "STAFF")
+    await ana.add("bob", "STAFF")
     link = await ana.accounts.link("bob")
     new = await (await world.sessions()).redeem(link.token)
     assert new is not None
@@ -447,8 +444,8 @@ async def test_nobody_becomes_somebody_of_another_organization_through_a_link(wo
     """The account of the home organization is a member of acme too, whose owner wants to be him elsewhere."""
     acme = await world.organization("acme")
     await world.member("chief")
-    await acme.members.add("chief", "VIEWER")
-    await acme.members.add("eve", "OWNER")
+    await acme.add("chief", "VIEWER")
+    await acme.add("eve", "OWNER")
     eve = await world.as_user("eve", "acme")
     for call in (
         eve.accounts.link("chief"),
@@ -465,9 +462,9 @@ async def test_an_account_of_another_organization_cannot_be_drawn_in(world: Worl
     await world.member("eve", "OWNER", "acme")
     await world.member("ben", "OWNER", "beta")
     eve, ben = await world.as_user("eve"), await world.as_user("ben")
-    await eve.members.add("auditor", "VIEWER")
+    await eve.add("auditor", "VIEWER")
     await eve.accounts.set_password("auditor", PASSWORD)
-    await refused(world, AlreadyExistsError, ben.members.add("auditor", "OWNER"), "an owner of 'default'")
+    await refused(world, AlreadyExistsError, ben.add("auditor", "OWNER"), "an owner of 'default'")
 
 
 async def test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_the_other(
@@ -478,7 +475,7 @@ async def test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_t
     await world.member("eve", "OWNER", "acme")
     await world.member("boss")
     eve = await world.as_user("eve")
-    await eve.members.add("auditor", "VIEWER")
+    await eve.add("auditor", "VIEWER")
     await eve.accounts.set_password("auditor", PASSWORD)
     sessions = await world.sessions()
     token = (await world.signed_in("auditor")).token
@@ -486,7 +483,7 @@ async def test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_t
 
     boss = (await world.signed_in("boss")).token
     principal = (await sessions.enter(boss, "beta")).principal
-    await (await world.directory("beta", principal)).members.add("auditor", "OWNER")
+    await world.members("beta", principal).add("auditor", "OWNER")
 
     assert await sessions.of(token) is None
     assert await sessions.redeem(link.token) is None
@@ -499,7 +496,7 @@ async def test_a_removed_account_can_be_added_again_by_those_who_made_it(world: 
     await world.organization("acme")
     await world.member("eve", "OWNER", "acme")
     eve = await world.as_user("eve")
-    first = await eve.members.add("bob", "VIEWER")
-    await eve.members.remove("bob")
-    again = await eve.members.add("bob", "STAFF")
+    first = await eve.add("bob", "VIEWER")
+    await eve.remove("bob")
+    again = await eve.add("bob", "STAFF")
     assert (again.user_id, again.version, again.role) == (first.user_id, 1, Role.STAFF)

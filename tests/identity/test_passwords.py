@@ -16,6 +16,7 @@ from tests.identity.identity_world import PASSWORD, QUICK
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, UnavailableError
 from redrive.identity.passwords import MAX_CONCURRENT, MAX_WAITING, Passwords
+from redrive.parts import parts_of
 
 
 class Watched:
@@ -112,22 +113,24 @@ async def test_a_refused_password_is_not_told_again() -> None:
 
 
 async def signed_in(app: Redrive, password: str = PASSWORD) -> bool:
-    return await (await app.sessions()).sign_in("ana", password) is not None
+    return await app.members().sessions.sign_in("ana", password) is not None
 
 
 async def test_an_older_hash_is_renewed_at_the_next_sign_in(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    app.passwords = Passwords(QUICK)
+    parts_of(app).declared.passwords = Passwords(QUICK)
     async with app:
-        directory = await app.directory()
-        await directory.members.add("ana", "OWNER")
-        await directory.accounts.set_password("ana", PASSWORD)
-        app.passwords = Passwords(PasswordHasher(time_cost=2, memory_cost=64, parallelism=1))
-        before = await app.store.users.named("ana")
+        members = app.members()
+        await members.add("ana", "OWNER")
+        await members.accounts.set_password("ana", PASSWORD)
+        parts_of(app).declared.passwords = Passwords(
+            PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
+        )
+        before = await parts_of(app).store.users.named("ana")
         assert not await signed_in(app, "a wrong password")
-        assert await app.store.users.named("ana") == before
+        assert await parts_of(app).store.users.named("ana") == before
         assert await signed_in(app)
-        after = await app.store.users.named("ana")
+        after = await parts_of(app).store.users.named("ana")
         assert before is not None
         assert after is not None
         assert after.password is not None
@@ -138,10 +141,12 @@ async def test_an_older_hash_is_renewed_at_the_next_sign_in(tmp_path: Path) -> N
 
 async def test_those_who_sign_in_while_a_hash_is_renewed_are_let_in(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    app.passwords = Passwords(QUICK)
+    parts_of(app).declared.passwords = Passwords(QUICK)
     async with app:
-        directory = await app.directory()
-        await directory.members.add("ana", "OWNER")
-        await directory.accounts.set_password("ana", PASSWORD)
-        app.passwords = Passwords(PasswordHasher(time_cost=2, memory_cost=64, parallelism=1))
+        members = app.members()
+        await members.add("ana", "OWNER")
+        await members.accounts.set_password("ana", PASSWORD)
+        parts_of(app).declared.passwords = Passwords(
+            PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
+        )
         assert await asyncio.gather(*(signed_in(app) for _ in range(6))) == [True] * 6

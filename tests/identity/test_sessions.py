@@ -16,6 +16,7 @@ from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession, SignedInUser
 from redrive.model.identity import Identity
 from redrive.model.role import Role
+from redrive.parts import parts_of
 from redrive.policy.access import Principal, permitted
 from redrive.policy.credential import csrf_of, digest
 
@@ -81,7 +82,7 @@ WRONG = [
 async def test_whoever_cannot_sign_in_is_told_nothing(world: World) -> None:
     await world.with_password("ana")
     await world.member("without password", "VIEWER")
-    members = (await world.directory()).members
+    members = world.members()
     await world.with_password("without organization", "VIEWER")
     await members.remove("without organization")
     await world.with_password("resting", "VIEWER")
@@ -118,15 +119,15 @@ async def test_a_token_from_before_is_never_promoted(world: World) -> None:
 
 async def test_a_password_that_is_changed_while_it_is_checked_opens_nothing(world: World) -> None:
     await world.with_password("ana")
-    sessions, accounts = await world.sessions(), (await world.directory()).accounts
-    verify = world.app.passwords.verify
+    sessions, accounts = await world.sessions(), world.members().accounts
+    verify = parts_of(world.app).declared.passwords.verify
 
     async def slowly(stored: str | None, password: str) -> bool:
         right = await verify(stored, password)
         await accounts.set_password("ana", "another long password")
         return right
 
-    world.app.passwords.verify = slowly  # type: ignore[method-assign]
+    parts_of(world.app).declared.passwords.verify = slowly  # type: ignore[method-assign]
     assert await (await world.sessions()).sign_in("ana", PASSWORD) is None
     assert await sessions.sign_in("ana", PASSWORD) is None
 
@@ -151,7 +152,7 @@ async def test_tokens_and_passwords_are_stored_nowhere_and_shown_nowhere_i9(worl
     link = await sessions.link("ana")
     new = made(await sessions.redeem(link.token))
     await sessions.change_password(new.token, "another long password")
-    user = await world.app.store.users.named("ana")
+    user = await parts_of(world.app).store.users.named("ana")
     assert user is not None
     assert user.password is not None
     secrets = [new.token, new.signed_in.csrf, link.token, PASSWORD, "another long password"]
@@ -173,7 +174,7 @@ async def test_rights_that_are_taken_away_are_gone_with_the_next_request_w12(wor
     await world.member("boss")
     await world.member("ana", "ADMIN")
     token = (await world.signed_in("ana")).token
-    members = (await world.directory()).members
+    members = world.members()
 
     await members.change("ana", role="VIEWER")
     found = await seen(world, token)
@@ -202,7 +203,7 @@ async def test_a_session_ends_in_the_end_and_when_nobody_uses_it(
 
 async def test_how_long_sessions_last_is_a_setting(world: World) -> None:
     await world.member("ana")
-    sessions = await world.another(session_days=1, session_idle_hours=1).sessions()
+    sessions = world.another(session_days=1, session_idle_hours=1).members().sessions
     new = made(await sessions.redeem((await sessions.link("ana")).token))
     line = new.signed_in.session
     assert line.expires_at == pytest.approx(line.created_at + 86_400)
@@ -237,7 +238,7 @@ async def test_a_user_enters_the_organizations_that_they_are_a_member_of_w13(wor
     await world.member("ana", "ADMIN", "acme")
     await world.member("ana", "OWNER", "beta")
     await world.member("bob", "OWNER", "beta")
-    await (await world.directory("beta")).members.change("ana", active=False)
+    await world.members("beta").change("ana", active=False)
     sessions = await world.sessions()
     token = (await world.signed_in("ana")).token
     assert [(each.org, each.role) for each in await sessions.organizations(token)] == [
@@ -250,7 +251,7 @@ async def test_a_user_enters_the_organizations_that_they_are_a_member_of_w13(wor
     for org in ("beta", "gamma", "nowhere", "", "a\x00b"):
         await refused(world, NotFoundError, sessions.enter(token, org), "may enter")
     assert (await world.audited("acme"))[-1] == ("ana", "session.entered")
-    assert "default" not in repr((await (await world.app.desk(org="acme")).audit.list()).entries[0].detail)
+    assert "default" not in repr((await world.app.failures(org="acme").audit.list()).entries[0].detail)
 
 
 async def test_owners_of_the_home_organization_enter_everywhere_as_owners_w12(world: World) -> None:
@@ -269,7 +270,7 @@ async def test_owners_of_the_home_organization_enter_everywhere_as_owners_w12(wo
     ]
     await refused(world, NotFoundError, sessions.enter(token, "nowhere"))
 
-    await (await world.directory()).members.change("chief", role="ADMIN")
+    await world.members().change("chief", role="ADMIN")
     found = await sessions.of(token)
     assert found is not None
     assert (found.principal.role, found.principal.everywhere) == (Role.VIEWER, False)
@@ -376,7 +377,7 @@ async def test_a_link_signs_in_once(world: World) -> None:
 async def test_of_many_who_bring_a_link_at_once_one_is_signed_in(world: World) -> None:
     await world.member("ana")
     link = await (await world.sessions()).link("ana")
-    others = [await world.another().sessions() for _ in range(3)]
+    others = [world.another().members().sessions for _ in range(3)]
     results = await asyncio.gather(*(each.redeem(link.token) for each in others * 4))
     assert len([each for each in results if each is not None]) == 1
     [[number]] = await world.sql("SELECT count(*) FROM redrive.sessions")
@@ -400,7 +401,7 @@ async def test_links_are_for_users_that_there_are(world: World) -> None:
 
 
 async def test_the_embedded_link_makes_the_operator_an_owner_once(world: World) -> None:
-    others = [await world.another().sessions() for _ in range(3)]
+    others = [world.another().members().sessions for _ in range(3)]
     links = await asyncio.gather(*(each.embedded_link() for each in others))
     tokens = {link.token for link in links if link is not None}
     assert len(tokens) == 3
@@ -419,12 +420,12 @@ async def test_an_operator_whose_rights_were_taken_gets_no_link(world: World) ->
     sessions = await world.sessions()
     assert await sessions.embedded_link() is not None
     await world.member("boss")
-    directory = await world.directory()
-    await directory.accounts.disable("operator")
+    members = world.members()
+    await members.accounts.disable("operator")
     assert await sessions.embedded_link() is None
-    await directory.accounts.enable("operator")
+    await members.accounts.enable("operator")
     assert await sessions.embedded_link() is not None
-    await directory.members.remove("operator")
+    await members.remove("operator")
     assert await sessions.embedded_link() is None
     assert await world.owners() == ["boss"]
 
@@ -477,13 +478,13 @@ async def test_nobody_is_vouched_for_as_the_operator(world: World) -> None:
 async def test_vouching_helps_nobody_who_is_disabled_or_no_member(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "STAFF")
-    directory, sessions = await world.directory(), await world.sessions()
+    members, sessions = world.members(), await world.sessions()
     assert await sessions.sign_in_identified(ANA, "ana") is not None
-    await directory.accounts.disable("ana")
+    await members.accounts.disable("ana")
     assert await sessions.sign_in_identified(ANA, "ana") is None
     assert await sessions.sign_in_forwarded("ana") is None
-    await directory.accounts.enable("ana")
-    await directory.members.remove("ana")
+    await members.accounts.enable("ana")
+    await members.remove("ana")
     assert await sessions.sign_in_identified(ANA, "ana") is None
     assert await sessions.sign_in_forwarded("ana") is None
 
@@ -513,7 +514,7 @@ async def test_links_and_other_tokens_are_no_substitute_for_each_other(world: Wo
 
 
 async def test_what_is_put_is_sealed_where_there_is_a_key_i9(world: World) -> None:
-    sessions = await world.another(encryption_keys=(Fernet.generate_key().decode(),)).sessions()
+    sessions = world.another(encryption_keys=(Fernet.generate_key().decode(),)).members().sessions
     token = await sessions.put("oidc", {"verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r"}, 600)
     assert not await world.holds("dBjftJeZ4CVP-mB92K27uhbUJU1p1r")
     assert await sessions.take("oidc", token) == {"verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r"}

@@ -12,6 +12,7 @@ from tests.journeys.journal import note
 
 from redrive.app import Redrive
 from redrive.engine.context import Context
+from redrive.parts import parts_of
 from redrive.policy import Backoff, Exponential, RetryPolicy
 
 
@@ -178,10 +179,12 @@ def with_effect_in_database(app: Redrive) -> None:
     async def book(account: str, context: Context) -> str:
         import asyncpg
 
-        connection = await asyncpg.connect(app.settings.database_url)
+        connection = await asyncpg.connect(parts_of(app).settings.database_url)
         try:
             async with connection.transaction():
-                sql = f"INSERT INTO {app.settings.schema}.bookings (account, attempt) VALUES ($1, $2)"
+                sql = (
+                    f"INSERT INTO {parts_of(app).settings.schema}.bookings (account, attempt) VALUES ($1, $2)"
+                )
                 await connection.execute(sql, account, context.attempt)
                 await context.complete(f"booked {account}", connection=connection)
                 await _crash_at("before commit", account, context)

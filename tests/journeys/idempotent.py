@@ -27,14 +27,14 @@ async def stuck(app: Redrive, sign: str) -> None:
         note("charging")
         await asyncio.Event().wait()
 
-    await app.idempotency().run(KEY, REQUEST, charge, lease_seconds=LEASE)
+    await app.idempotent.run(KEY, REQUEST, charge, lease_seconds=LEASE)
 
 
 async def duplicates(app: Redrive, sign: str) -> None:
     await app.open()
     note("ready")
     await file_exists(sign)
-    service = app.idempotency()
+    service = app.idempotent
     answers = await asyncio.gather(*(service.run(KEY, REQUEST, charge, wait=40.0) for _ in range(NUMBER)))
     print(json.dumps(answers), flush=True)
 

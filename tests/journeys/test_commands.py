@@ -92,8 +92,8 @@ def test_a_program_without_an_event_loop(world: World) -> None:
         late = app.sync.start("count", 8, delay=600)
         assert late.cancel() == "cancelled"
         assert late.wait(PATIENCE) == "CANCELLED"
-        app.sync.pause("default", by="ada")
-        app.sync.resume("default", by="ada")
+        app.sync.queues(by="ada").pause("default")
+        app.sync.queues(by="ada").resume("default")
         assert worker.exit_code is None
     finally:
         app.sync.close()

@@ -14,7 +14,8 @@ from tests.journeys.world import PATIENCE, World, until
 from tests.misbehaving import MisbehavingServer, answer
 
 from redrive.app import Redrive
-from redrive.engine.breakers import Probe, SharedBreaker
+from redrive.engine.shared_breakers import Probe, SharedBreaker
+from redrive.parts import parts_of
 from redrive.policy import BreakerPolicy
 
 ORDERS = 12
@@ -43,7 +44,7 @@ def shop(app: Redrive, gateway: MisbehavingServer, max_attempts: int, probe: Pro
 
 
 async def breaker_of(app: Redrive) -> SharedBreaker:
-    [breaker] = await app.breaker_states()
+    [breaker] = await parts_of(app).breakers.all()
     return breaker
 
 
@@ -56,7 +57,7 @@ async def held_by_an_open_breaker(world: World, app: Redrive) -> float:
     until_when: list[float] = []
 
     async def is_so() -> bool:
-        snapshot = (await breaker_of(app)).snapshot if await app.breaker_states() else None
+        snapshot = (await breaker_of(app)).snapshot if await parts_of(app).breakers.all() else None
         if snapshot is None or snapshot.state != "OPEN" or not await all_held(world):
             return False
         until_when[:] = [snapshot.open_until or 0.0]
@@ -146,7 +147,7 @@ async def test_a_person_opens_the_breaker_for_a_while(world: World) -> None:
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=1)
         async with world.working(app):
-            await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ada", seconds=1.0)
+            await app.breakers(by="ada").force("gateway", "OPEN", reason="maintenance", seconds=1.0)
             forced = await breaker_of(app)
             assert forced.snapshot.force is not None
             assert (forced.snapshot.force.reason, forced.snapshot.force.by) == ("maintenance", "ada")
@@ -166,7 +167,7 @@ async def test_a_person_closes_the_breaker_and_releases_it_again(world: World) -
     app = world.app()
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=3)
-        await app.force_breaker("gateway", "CLOSED", reason="we know better", by="ada")
+        await app.breakers(by="ada").force("gateway", "CLOSED", reason="we know better")
         gateway.otherwise(answer(503))
         async with world.working(app, concurrency=4):
             orders = [await app.start("ship", number) for number in range(4)]
@@ -174,7 +175,7 @@ async def test_a_person_closes_the_breaker_and_releases_it_again(world: World) -
             assert shipments(gateway) == 12  # each of them has had all of its attempts
             assert (await breaker_of(app)).state == "CLOSED"
 
-            await app.release_breaker("gateway")
+            await app.breakers().release("gateway")
             for number in range(ORDERS):
                 await app.start("ship", number)
             await until(lambda: all_held(world))
@@ -186,10 +187,10 @@ async def test_a_person_opens_it_until_further_notice_and_takes_that_back(world:
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=1)
         async with world.working(app):
-            await app.force_breaker("gateway", "OPEN", reason="incident 7", by="ada")
+            await app.breakers(by="ada").force("gateway", "OPEN", reason="incident 7")
             orders = [await app.start("ship", number) for number in range(ORDERS)]
             await until(lambda: all_held(world))
-            await app.release_breaker("gateway")
+            await app.breakers().release("gateway")
             assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
 
 
@@ -210,10 +211,10 @@ async def test_what_a_limit_holds_back_does_not_keep_the_probe_slots_of_a_breake
     async with world.working(app):
         first = await app.start(ship, 0)
         await until(lambda: world.journal.count("shipping") == 1)
-        await app.force_breaker("gateway", "OPEN", reason="maintenance", by="ada")
+        await app.breakers(by="ada").force("gateway", "OPEN", reason="maintenance")
         rest = [await app.start(ship, number) for number in range(1, 4)]
         await until(lambda: held_by(world, "breaker:gateway", 3))
-        await app.release_breaker("gateway")
+        await app.breakers().release("gateway")
         await until(lambda: held_by(world, "limit:task:ship", 3))
         sign.touch()
         assert [await each.result(15.0) for each in [first, *rest]] == [0, 1, 2, 3]

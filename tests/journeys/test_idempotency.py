@@ -14,6 +14,8 @@ from tests.journeys.idempotent import KEY, NUMBER, REQUEST, charge
 from tests.journeys.world import PATIENCE, ROOT, World, until
 from tests.store.build import value
 
+from redrive.parts import parts_of
+
 PROCESSES = 3
 
 
@@ -35,9 +37,9 @@ async def test_a_process_killed_with_a_key_frees_it_and_the_work_is_done_once_mo
         await until(lambda: world.journal.count("charging") == 1)
         process.kill()
     await app.open()
-    lease = await value(app.database, "SELECT lease_expires_at FROM redrive.idempotency_keys")
+    lease = await value(parts_of(app).database, "SELECT lease_expires_at FROM redrive.idempotency_keys")
 
-    service = app.idempotency()
+    service = app.idempotent
     duplicates = [service.run(KEY, REQUEST, charge, wait=PATIENCE) for _ in range(20)]
     answers = await asyncio.gather(*duplicates)
 

@@ -20,8 +20,8 @@ from redrive.errors import RunFailedError
 async def test_a_queue_is_paused_and_resumed(world: World) -> None:
     app = world.app(mail_and_shop)
     async with world.working(app):
-        await app.pause("mail", by="ada", reason="the relay is moved")
-        [paused] = await app.queues()
+        await app.queues(by="ada").pause("mail", reason="the relay is moved")
+        paused = await app.queues().view("mail")
         assert (paused.name, paused.paused_by, paused.reason) == ("mail", "ada", "the relay is moved")
         mails = [await app.start("send", number) for number in range(3)]
         order = await app.start("order", 7)
@@ -30,10 +30,10 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
         assert {(await each.get()).attempt for each in mails} == {0}
         assert world.journal.count("sent") == 0
 
-        await app.resume("mail", by="ada")
+        await app.queues(by="ada").resume("mail")
         assert [await each.result(PATIENCE) for each in mails] == ["sent 0", "sent 1", "sent 2"]
         assert await order.result(PATIENCE) == "sent 700"
-    assert (await app.queues())[0].paused_at is None
+    assert (await app.queues().view("mail")).paused_at is None
 
 
 async def test_what_is_in_flight_is_finished_although_its_queue_is_paused(world: World) -> None:
@@ -50,7 +50,7 @@ async def test_what_is_in_flight_is_finished_although_its_queue_is_paused(world:
         begun = await app.start(wait, 1)
         await until(lambda: world.journal.count("begun") == 1)
         later = await app.start(wait, 2)
-        await app.pause("default")
+        await app.queues().pause("default")
         sign.touch()
         assert await begun.result(PATIENCE) == 1
         assert (await later.get()).attempt == 0
@@ -119,11 +119,11 @@ async def test_a_run_is_cancelled_while_it_waits_for_its_retry(world: World) -> 
 async def test_a_run_is_cancelled_while_it_is_held(world: World) -> None:
     app = world.app(cancellable)
     async with world.working(app):
-        await app.force_breaker("gateway", "OPEN", reason="maintenance")
+        await app.breakers().force("gateway", "OPEN", reason="maintenance")
         run = await app.start("ship", 0)
         await until(lambda: is_at(run, "held"))
         assert await run.cancel() == "cancelled"
-        await app.release_breaker("gateway")
+        await app.breakers().release("gateway")
         await assert_cancelled(run)
     assert world.journal.of() == []
 

@@ -15,7 +15,9 @@ from tests.journeys.world import PATIENCE, WorkerProcess, World, until
 from tests.store.build import ask
 
 from redrive import Context, FinalError, Redrive
+from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.failures.service import Failures
+from redrive.parts import parts_of
 from redrive.verify import Witness, verify
 
 MANY = {"sqlite": 2_000, "postgres": 10_000}
@@ -49,10 +51,10 @@ class Mill:
             await self.app.start_many("grind", [str(self.flour)] * number)
             await until(lambda: self._has_buried(number))
         self.flour.touch()
-        return await self.app.desk(by="ana")
+        return self.app.failures(by="ana")
 
     async def _has_buried(self, number: int) -> bool:
-        return await self.app.counts() == {"DLQ_PENDING": number}
+        return await parts_of(self.app).store.runs.count_by_state(DEFAULT_ORG) == {"DLQ_PENDING": number}
 
     def has_ground(self, number: int) -> bool:
         """So many at least; only counted, since there are many to read."""
@@ -78,14 +80,14 @@ class Mill:
 
     async def _check_promises(self, runs: Counter[str], keys: set[str]) -> None:
         witness = Witness(acknowledged=set(runs), effects=dict.fromkeys(keys, 1))
-        verdict = await verify(self.app.database, witness=witness, settled=True)
+        verdict = await verify(parts_of(self.app).database, witness=witness, settled=True)
         assert verdict.sound, str(verdict)
         assert all(verdict.checked[each] for each in ("I1", "I2", "I4", "I7", "I16"))
-        audit = await (await self.app.desk()).audit.verify()
+        audit = await self.app.failures().audit.verify()
         assert audit.sound, str(audit)
 
     async def _rows(self, text: str) -> list[tuple[object, ...]]:
-        return await ask(self.app.database, text)
+        return await ask(parts_of(self.app).database, text)
 
 
 @asynccontextmanager
@@ -99,14 +101,14 @@ async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[W
             yield [first, *others]
 
 
-async def items(desk: Failures, operation_id: str) -> dict[str, int]:
+async def items(failures: Failures, operation_id: str) -> dict[str, int]:
     """How many items are in each state."""
-    found = (await desk.operations.report(operation_id)).items
+    found = (await failures.plans.report(operation_id)).items
     return {str(state): number for state, number in found.items() if number}
 
 
-async def has_state(desk: Failures, operation_id: str, state: str) -> bool:
-    return (await desk.operations.get(operation_id)).state == state
+async def has_state(failures: Failures, operation_id: str, state: str) -> bool:
+    return (await failures.plans.view(operation_id)).state == state
 
 
 def _name_of(world: World) -> str:
@@ -119,19 +121,19 @@ async def test_every_dead_letter_of_a_bulk_replay_is_replayed_once_although_its_
     """W9, W10, I1, I2, I4, I7, I16."""
     number = 10_000 if "REDRIVE_TEST_EXPLORE" in os.environ else MANY[_name_of(world)]
     story = Mill(world)
-    desk = await story.failed(number)
-    plan = await desk.operations.plan(query="is:open", expect=number, reason="flour is back")
-    await desk.operations.start(plan.operation_id)
+    failures = await story.failed(number)
+    plan = await failures.plans.create(query="is:open", expect=number, reason="flour is back")
+    await failures.plans.start(plan.operation_id)
 
     async with crew(world) as places:
         for kill in range(KILLS):
             await until(partial(story.has_ground, number * (1 + kill) // (KILLS + 2)))
             for place in places if kill == KILLS // 2 else places[kill % WORKERS :][:1]:
                 place[-1].kill()
-        await until(lambda: has_state(desk, plan.operation_id, "DONE"), within=2 * PATIENCE)
+        await until(lambda: has_state(failures, plan.operation_id, "DONE"), within=2 * PATIENCE)
 
-    assert await items(desk, plan.operation_id) == {"SUCCEEDED": number}
-    assert (await desk.operations.get(plan.operation_id)).released == number
+    assert await items(failures, plan.operation_id) == {"SUCCEEDED": number}
+    assert (await failures.plans.view(plan.operation_id)).released == number
     await story.check_everything(number)
 
 
@@ -140,31 +142,31 @@ async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_g
 ) -> None:
     """W9: what was under way is finished, and nothing else is begun until it is resumed."""
     story = Mill(world)
-    desk = await story.failed(201)
-    other, *ids = [line.id for line in (await desk.dead_letters.list(size=201)).lines]
-    plan = await desk.operations.plan(ids=ids, canary=20, rate=100.0)
-    await desk.operations.start(plan.operation_id)
+    failures = await story.failed(201)
+    other, *ids = [line.id for line in (await failures.list(size=201)).lines]
+    plan = await failures.plans.create(ids=ids, canary=20, rate=100.0)
+    await failures.plans.start(plan.operation_id)
     first = await asyncio.gather(*(world.worker(mill) for _ in range(WORKERS)))
     await until(lambda: story.has_ground(50))
 
-    await desk.operations.pause(plan.operation_id, "a storm")
+    await failures.plans.pause(plan.operation_id, "a storm")
     for worker in first:
         worker.kill()
-    planned = (await items(desk, plan.operation_id))["PLANNED"]
+    planned = (await items(failures, plan.operation_id))["PLANNED"]
     await asyncio.gather(*(world.worker(mill) for _ in range(WORKERS)))
-    later = await desk.operations.plan(ids=[other])
-    await desk.operations.start(later.operation_id)
+    later = await failures.plans.create(ids=[other])
+    await failures.plans.start(later.operation_id)
     await until(
-        lambda: has_state(desk, later.operation_id, "DONE")
+        lambda: has_state(failures, later.operation_id, "DONE")
     )  # there are drivers, and they have looked
-    await until(lambda: rests(desk, plan.operation_id))
-    assert await has_state(desk, plan.operation_id, "PAUSED")
-    assert await items(desk, plan.operation_id) == {"PLANNED": planned, "SUCCEEDED": 200 - planned}
+    await until(lambda: rests(failures, plan.operation_id))
+    assert await has_state(failures, plan.operation_id, "PAUSED")
+    assert await items(failures, plan.operation_id) == {"PLANNED": planned, "SUCCEEDED": 200 - planned}
 
-    await desk.operations.resume(plan.operation_id, "it is over")
-    await until(lambda: has_state(desk, plan.operation_id, "DONE"))
+    await failures.plans.resume(plan.operation_id, "it is over")
+    await until(lambda: has_state(failures, plan.operation_id, "DONE"))
     await story.check_everything(201)
 
 
-async def rests(desk: Failures, operation_id: str) -> bool:
-    return "RUNNING" not in await items(desk, operation_id)
+async def rests(failures: Failures, operation_id: str) -> bool:
+    return "RUNNING" not in await items(failures, operation_id)

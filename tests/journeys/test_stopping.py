@@ -27,7 +27,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_what_it_has_begun(world: W
     assert (untouched.state, untouched.place, untouched.attempt) == ("PENDING", "ready", 0)
     assert worker.told("worker.stopped")[0]["requeued"] == 0
     assert await world.places() == {"ended": 1, "ready": 1}
-    [row] = await app.workers()
+    [row] = await app.workers().list()
     assert (row.state, row.in_flight) == ("stopped", 0)
 
 

@@ -30,6 +30,7 @@ from tests.journeys.journal import VARIABLE, Journal
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
 from redrive.model.run import Run
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 PATIENCE = 45.0
@@ -228,7 +229,7 @@ class World:
         """All runs of the database, as somebody from outside sees them."""
         app = self._apps[0]
         await app.open()
-        return await app.store.runs.all()
+        return await parts_of(app).store.runs.all()
 
     async def places(self) -> dict[str, int]:
         places: dict[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from redrive import FinalError, Redrive
 from redrive.model.event import Event, StepSucceeded
 from redrive.observe.console import MAX_COUNT, ConsoleListener
+from redrive.parts import parts_of
 from redrive.testing import in_memory
 
 
@@ -22,7 +23,7 @@ async def lines_of(number: int, more: int = 0) -> list[str]:
             raise FinalError("wrong key: password=hunter2secret")
 
     async with in_memory(app) as test:
-        app.listen(ConsoleListener(lambda sign, line: lines.append(line[10:]), app.clock))
+        app.listen(ConsoleListener(lambda sign, line: lines.append(line[10:]), parts_of(app).clock))
         await app.start_many(charge, range(number))
         await test.advance(30.0)
         await app.start_many(charge, range(number, number + more))

@@ -35,7 +35,7 @@ async def test_attempts_retries_moves_and_replays_are_counted_w15() -> None:
         letter = await run.dead_letter()
         assert letter is not None
         fixed = True
-        await (await app.desk(org="acme", by="ana")).replay(letter.id)
+        await app.failures(org="acme", by="ana").replay(letter.id)
         await test.drain()
     found = counted(metrics)
     step = ("charge", "charge")
@@ -72,8 +72,8 @@ async def test_what_all_processes_share_is_not_told_by_what_one_has_seen_p9() ->
     app, metrics = new_app(), Metrics()
     app.listen(metrics)
     async with bench(app):
-        await app.force_breaker("gateway", "OPEN", reason="maintenance")
-        await app.force_breaker("gateway", "OPEN", reason="still")
+        await app.breakers().force("gateway", "OPEN", reason="maintenance")
+        await app.breakers().force("gateway", "OPEN", reason="still")
     found = counted(metrics)
     assert found["redrive_breaker_changes_total", ("gateway", "OPEN")] == 1
     assert not any(name in ("redrive_breaker_open", "redrive_dead_letters_needing_you") for name, _ in found)

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from redrive.app import Redrive
 from redrive.errors import FinalError
 from redrive.identity.passwords import Passwords
+from redrive.parts import parts_of
 from redrive.server.app import create_app
 from redrive.server.banner import Banner
 from redrive.settings import Settings
@@ -25,7 +26,7 @@ def new_app(url: str, schema: str = "redrive", **settings: Any) -> Redrive:
     """`greet` succeeds, `charge` fails for good, `order` is a workflow whose second step fails for good."""
     generous = {"server_key_rate": 100_000, "server_org_rate": 1_000_000}
     app = Redrive(url, settings=Settings(schema=schema, **(generous | settings)), log=False, durable=False)
-    app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    parts_of(app).declared.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
     @app.task
     async def greet(name: Any = None) -> str:
@@ -45,7 +46,7 @@ class House:
     def __init__(self, app: Redrive, api: FastAPI) -> None:
         self.app = app
         self.api = api
-        self._worker = app.worker_in_test()
+        self._worker = parts_of(app).worker_in_test()
 
     def client(self, key: str | None = None, **headers: str) -> httpx.AsyncClient:
         if key is not None:
@@ -57,20 +58,22 @@ class House:
         self, role: str = "OWNER", org: str = "default", name: str = "", scopes: list[str] | None = None
     ) -> str:
         """The text of a new key."""
-        directory = await self.app.directory(org=org)
-        made = await directory.keys.create(name or f"{role} {self.app.ids.new()}", role, scopes=scopes)
+        members = self.app.members(org=org)
+        made = await members.keys.create(
+            name or f"{role} {parts_of(self.app).ids.new()}", role, scopes=scopes
+        )
         return made.text
 
     async def keyed(self, role: str = "OWNER", org: str = "default", **options: Any) -> httpx.AsyncClient:
         return self.client(await self.key(role, org, **options))
 
     async def organization(self, name: str) -> None:
-        await (await self.app.directory()).organizations.create(name)
+        await self.app.members().organizations.create(name)
 
     async def member(self, name: str, password: str, role: str = "OWNER", org: str = "default") -> None:
-        directory = await self.app.directory(org=org)
-        await directory.members.add(name, role)
-        await directory.accounts.set_password(name, password)
+        members = self.app.members(org=org)
+        await members.add(name, role)
+        await members.accounts.set_password(name, password)
 
     async def signed_in(self, name: str, password: str) -> httpx.AsyncClient:
         """A browser with a session, which sends what our pages send."""

@@ -85,7 +85,7 @@ class Questioning:
 
     async def _do(self, route: str, entry: Entry, visitor: AuthenticatedCaller, aimed: Aimed) -> None:
         """What changes something is entered into the audit, once (I14)."""
-        audit = (await self._org.desk()).audit
+        audit = (await self._org.failures()).audit
         before = (await audit.head()).sequence
         reply = await self._ask(route, entry, visitor, Target.OWN, aimed)
         written = (await audit.head()).sequence - before

@@ -7,6 +7,7 @@ from typing import Any
 from tests.store.build import ask
 
 from redrive.app import Redrive
+from redrive.parts import parts_of
 from redrive.store.postgres import PostgresDatabase
 
 SEEN = {("api_keys", "last_used_at"), ("sessions", "seen_at")}
@@ -28,7 +29,7 @@ async def all_rows(app: Redrive) -> Rows:
     rows: Rows = {}
     for table, columns in (await _columns(app)).items():
         kept = [name for name in columns if (table, name) not in SEEN]
-        found = await ask(app.database, f"SELECT {', '.join(kept)} FROM redrive.{table}")
+        found = await ask(parts_of(app).database, f"SELECT {', '.join(kept)} FROM redrive.{table}")
         rows[table] = [dict(zip(kept, each, strict=True)) for each in sorted(found, key=repr)]
     return rows
 
@@ -64,10 +65,10 @@ def difference(before: Rows, after: Rows) -> list[str]:
 
 
 async def _columns(app: Redrive) -> dict[str, list[str]]:
-    if isinstance(app.database, PostgresDatabase):
-        found = await ask(app.database, _ON_POSTGRES, schema=app.settings.schema)
+    if isinstance(parts_of(app).database, PostgresDatabase):
+        found = await ask(parts_of(app).database, _ON_POSTGRES, schema=parts_of(app).settings.schema)
     else:
-        found = await ask(app.database, _ON_SQLITE)
+        found = await ask(parts_of(app).database, _ON_SQLITE)
     tables: dict[str, list[str]] = {}
     for table, column in found:
         if not table.startswith("sqlite_"):

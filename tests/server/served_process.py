@@ -96,7 +96,7 @@ class Served:
     async def _key(self, name: str, role: str) -> str:
         app = Redrive(self._environment["REDRIVE_DATABASE_URL"], log=False)
         try:
-            return (await (await app.directory()).keys.create(name, role)).text
+            return (await app.members().keys.create(name, role)).text
         finally:
             await app.close()
 

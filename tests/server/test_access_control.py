@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.server.house import BASE, House, new_app, served, until
 
+from redrive.parts import parts_of
 from redrive.server import site
 
 PASSWORD = "a horse, a horse, my kingdom"
@@ -125,7 +126,7 @@ async def test_another_host_name_is_not_answered(small_house: House) -> None:
 
 async def test_a_body_that_is_too_large_is_refused(small_house: House) -> None:
     client = await small_house.keyed()
-    most = small_house.app.settings.server_body_bytes
+    most = parts_of(small_house.app).settings.server_body_bytes
     answer = await client.post("/api/v1/keys", content=b" " * (most + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
@@ -200,7 +201,7 @@ async def test_a_database_that_is_silent_is_waited_for_once(
 
     monkeypatch.setattr(site, "PROBE_SECONDS", 0.05)
     monkeypatch.setattr(site, "PROBE_TRUSTED_SECONDS", 3600.0)
-    monkeypatch.setattr(small_house.app.store, "probe", silent)
+    monkeypatch.setattr(parts_of(small_house.app).store, "probe", silent)
     client = small_house.client()
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(5)))
     assert {(each.status_code, each.json()["code"]) for each in answers} == {(503, "database")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.server.house import House
 
+from redrive.parts import parts_of
 from redrive.store.postgres_tenant import PostgresTenant
 from redrive.store.sqlite_tenant import SqliteTenant
 
@@ -31,7 +32,7 @@ async def test_an_answer_with_a_secret_is_never_kept(house: House) -> None:
 
 async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: House) -> None:
     await house.key(name="ci")
-    keys = (await house.app.directory()).keys
+    keys = house.app.members().keys
     client = house.client((await keys.rotate("ci")).text)
     assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 201
     await keys.revoke("ci")
@@ -41,5 +42,5 @@ async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: H
 
 async def test_requests_work_behind_the_second_wall(house: House) -> None:
     """W13: what is done for an org goes over a connection of its own kind."""
-    assert isinstance(house.app.store_of("acme").database, PostgresTenant | SqliteTenant)
-    assert house.app.store_of("acme").database is not house.app.database
+    session = parts_of(house.app).store_of("acme").database
+    assert isinstance(session._session, PostgresTenant | SqliteTenant)

@@ -12,6 +12,7 @@ from tests.server.house import House
 from tests.server.truth import truthful
 
 from redrive.model.audit import Action, NewEntry
+from redrive.parts import parts_of
 
 AUDIT, LETTERS = "/api/v1/audit", "/api/v1/dead-letters"
 UNASKABLE: tuple[dict[str, Any], ...] = (
@@ -115,8 +116,8 @@ async def test_each_organization_has_its_own(house: House, client: httpx.AsyncCl
     """W13, I8."""
     await house.organization("acme")
     entry = NewEntry("acme", "CANARY", Action.QUEUE_CLEARED, ("CANARY",), {"reason": "CANARY"})
-    async with house.app.database.transaction() as session:
-        await house.app.store.audit.append(session, [entry])
+    async with parts_of(house.app).database.transaction() as session:
+        await parts_of(house.app).store.audit.append(session, [entry])
     answers = [await client.get(AUDIT), await client.get(AUDIT, params={"actor": "CANARY"})]
     answers += [await client.get(f"{AUDIT}/head"), await client.post(f"{AUDIT}/verify")]
     assert {each.status_code for each in answers} == {200}

@@ -9,32 +9,29 @@ import pytest
 from tests.engine.hand_clock import HandClock
 from tests.server.house import House
 
+from redrive.identity.credentials import CredentialLookup
+from redrive.parts import parts_of
 from redrive.policy.access import Principal
 from redrive.server import authenticator as module
 from redrive.server.authenticator import TRUSTED_SECONDS, Authenticator
 
 
-class RequestBody:
+class KeyLookups:
     """How often the database was asked about a key; `during` is done while it is."""
 
-    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = 0
         self.during: Any = None
-        credentials = house.app.credentials
+        real = CredentialLookup.of_key
 
-        async def watched() -> Any:
-            real = await credentials()
+        async def of_key(lookup: CredentialLookup, text: str) -> Principal | None:
+            self.times += 1
+            found = await real(lookup, text)
+            if self.during is not None:
+                await self.during()
+            return found
 
-            async def of_key(text: str) -> Principal | None:
-                self.times += 1
-                found = await real.of_key(text)
-                if self.during is not None:
-                    await self.during()
-                return found
-
-            return SimpleNamespace(of_key=of_key, of_session=real.of_session)
-
-        monkeypatch.setattr(house.app, "credentials", watched)
+        monkeypatch.setattr(CredentialLookup, "of_key", of_key)
 
 
 def shown(key: str) -> Any:
@@ -44,8 +41,8 @@ def shown(key: str) -> Any:
 async def test_a_key_is_looked_up_once_in_a_moment(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, asked, clock = await small_house.key(), RequestBody(small_house, monkeypatch), HandClock()
-    monkeypatch.setattr(small_house.app, "clock", clock)
+    key, asked, clock = await small_house.key(), KeyLookups(monkeypatch), HandClock()
+    monkeypatch.setattr(parts_of(small_house.app), "clock", clock)
     authenticator = Authenticator(small_house.app)
     for _ in range(3):
         assert await authenticator.authenticate(shown(key)) is not None
@@ -59,10 +56,10 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, clock = await small_house.key(name="ci"), HandClock()
-    monkeypatch.setattr(small_house.app, "clock", clock)
+    monkeypatch.setattr(parts_of(small_house.app), "clock", clock)
     authenticator = Authenticator(small_house.app)
     assert await authenticator.authenticate(shown(key)) is not None
-    await (await small_house.app.directory()).keys.revoke("ci")
+    await small_house.app.members().keys.revoke("ci")
     clock.time += TRUSTED_SECONDS
     assert await authenticator.authenticate(shown(key)) is None
 
@@ -70,12 +67,12 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
 async def test_what_is_revoked_while_he_looks_is_not_remembered(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, asked = await small_house.key(name="ci"), RequestBody(small_house, monkeypatch)
+    key, asked = await small_house.key(name="ci"), KeyLookups(monkeypatch)
     authenticator = Authenticator(small_house.app)
 
     async def revoke() -> None:
         asked.during = None
-        await (await small_house.app.directory()).keys.revoke("ci")
+        await small_house.app.members().keys.revoke("ci")
         authenticator.forget()
 
     asked.during = revoke
@@ -85,7 +82,7 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
 
 async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
-    keys, asked = [await small_house.key() for _ in range(3)], RequestBody(small_house, monkeypatch)
+    keys, asked = [await small_house.key() for _ in range(3)], KeyLookups(monkeypatch)
     authenticator = Authenticator(small_house.app)
     for key in (*keys, keys[2], keys[1], keys[0]):
         assert await authenticator.authenticate(shown(key)) is not None

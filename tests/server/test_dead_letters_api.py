@@ -13,6 +13,7 @@ from tests.server.house import House
 from tests.server.truth import truthful
 
 from redrive.dead_letter_queue import DeadLetterQueue
+from redrive.parts import parts_of, rewire
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 LETTERS = "/api/v1/dead-letters"
@@ -95,8 +96,8 @@ class World:
 
     async def everything(self) -> list[Any]:
         """What a refused change must leave as it was."""
-        desks = [await self.house.app.desk(org=org) for org in ("default", "acme")]
-        letters = [(await each.dead_letters.list("is:any")).lines for each in desks]
+        desks = [self.house.app.failures(org=org) for org in ("default", "acme")]
+        letters = [(await each.list("is:any")).lines for each in desks]
         return [letters, [await each.audit.head() for each in desks]]
 
     async def state(self, letter_id: str) -> str:
@@ -131,7 +132,7 @@ async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
 async def test_pages_are_as_large_as_the_settings_say(small_house: House) -> None:
     for number in range(3):
         await small_house.dead_letter(number)
-    object.__setattr__(small_house.app.settings, "server_page_size", 2)
+    object.__setattr__(parts_of(small_house.app).settings, "server_page_size", 2)
     async with truthful(await small_house.keyed("VIEWER"), small_house.api) as client:
         for address in (LETTERS, "/api/v1/audit"):
             found = (await client.get(address, params={"size": 500})).json()
@@ -372,5 +373,5 @@ async def test_ids_in_addresses_are_texts(world: World) -> None:
 def _stand_alone(house: House, org: str = "default") -> DeadLetterQueue:
     """On the same database; who closes the queue would close that."""
     queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, org=org, log=False)
-    queue.app.wire(house.app.database, house.app.clock, house.app.random)
+    rewire(queue.app, parts_of(house.app).database, parts_of(house.app).clock, parts_of(house.app).random)
     return queue

@@ -92,7 +92,7 @@ async def test_only_owners_of_the_home_organization_make_organizations(house: Ho
 async def test_another_organizations_members_and_keys_do_not_exist(house: House) -> None:
     await house.organization("acme")
     await house.member("ana", PASSWORD, "STAFF")
-    key = (await (await house.app.directory()).keys.create("mine", "VIEWER")).key
+    key = (await house.app.members().keys.create("mine", "VIEWER")).key
     stranger = await house.keyed("OWNER", "acme")
     for path in ("/api/v1/members/ana", f"/api/v1/keys/{key.id}"):
         assert (await stranger.get(path)).status_code == 404

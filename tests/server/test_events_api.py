@@ -9,6 +9,7 @@ from tests.server.house import House, new_app, served
 from tests.server.listening import EVENTS, bearing, listening
 
 from redrive.failures import change_stream as changes
+from redrive.parts import parts_of
 from redrive.server.api.reference import document
 from redrive.server.limits import StreamLimits
 
@@ -72,7 +73,7 @@ async def test_nothing_of_another_organization_is_told(house: House) -> None:
 async def test_a_listener_goes_on_where_it_was(house: House) -> None:
     key = await house.key("VIEWER")
     letters = [await house.dead_letter(number) for number in range(3)]
-    head = (await (await house.app.desk()).audit.head()).sequence
+    head = (await house.app.failures().audit.head()).sequence
     for headers, query in (
         (bearing(key, **{"Last-Event-ID": str(head - 2)}), ""),
         (bearing(key), f"after={head - 2}"),
@@ -90,7 +91,7 @@ async def test_who_was_away_for_too_long_begins_anew(house: House, monkeypatch: 
     key = await house.key("VIEWER")
     for number in range(3):
         await house.dead_letter(number)
-    head = (await (await house.app.desk()).audit.head()).sequence
+    head = (await house.app.failures().audit.head()).sequence
     for place in (0, 10**15):
         async with listening(house, bearing(key), f"after={place}") as stream:
             reset = await stream.next("reset")
@@ -157,10 +158,10 @@ async def test_it_ends_when_the_server_stops(small_house: House) -> None:
 async def test_it_ends_when_the_client_has_gone(small_house: House) -> None:
     async with listening(small_house, bearing(await small_house.key())) as stream:
         assert await stream.next() is not None
-        assert small_house.app.changes.watched == {"default"}
+        assert parts_of(small_house.app).changes.watched == {"default"}
         stream.leave()
         assert await stream.next() is None
-    assert small_house.app.changes.watched == frozenset()
+    assert parts_of(small_house.app).changes.watched == frozenset()
 
 
 @pytest.mark.usefixtures("quickly")

@@ -34,7 +34,7 @@ async def lasting_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
     url = f"sqlite:///{tmp_path_factory.mktemp('forward')}/work.db"
     async with served(new_app(url, **TRUST)) as house:
         for name in MEMBERS:
-            await (await house.app.directory()).members.add(name, "STAFF")
+            await house.app.members().add(name, "STAFF")
         yield house
 
 
@@ -42,7 +42,7 @@ async def lasting_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 def house(lasting_house: House) -> House:
     """Nobody has tried anything there yet."""
     site: Site = lasting_house.api.state.site
-    site.limits = RequestLimits(site.app.settings, site.app.clock.monotonic)
+    site.limits = RequestLimits(site.parts.settings, site.parts.clock.monotonic)
     return lasting_house
 
 
@@ -113,8 +113,8 @@ async def test_who_is_no_member_is_not_made_one(house: House, name: str) -> None
     answer = await client.post(FORWARD, headers=[(HEADER.encode(), name.encode())])
     assert answer.json()["code"] in ("unknown_user", "not_forwarded")
     assert answer.status_code in (401, 403)
-    found = (await (await house.app.directory()).members.list()).members
-    assert {each.name for each in found} == MEMBERS
+    found = await house.app.members().list()
+    assert {each.name for each in found.members} == MEMBERS
 
 
 async def test_a_name_may_have_any_letters(house: House) -> None:
@@ -125,7 +125,7 @@ async def test_a_name_may_have_any_letters(house: House) -> None:
 
 async def test_a_member_without_a_right_is_refused(house: House) -> None:
     """W12: an active membership."""
-    await (await house.app.directory()).members.change("eve", active=False)
+    await house.app.members().change("eve", active=False)
     answer = await through(house, PROXY, (HEADER, "eve")).post(FORWARD)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
@@ -163,7 +163,7 @@ async def test_another_user_of_the_same_browser_gets_a_session_of_their_own(hous
 
 
 async def test_sessions_of_another_kind_do_not_care_for_the_header(house: House) -> None:
-    sessions = await house.app.sessions()
+    sessions = house.app.members().sessions
     new = await sessions.redeem((await sessions.link("ana")).token)
     assert new is not None
     for peer, headers in ((ELSEWHERE, []), (PROXY, [(HEADER, "bob")])):
@@ -175,7 +175,7 @@ async def test_sessions_of_another_kind_do_not_care_for_the_header(house: House)
 async def test_when_no_proxy_signs_people_in_any_more_its_sessions_are_over(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/work.db"
     async with served(new_app(url, **TRUST)) as before:
-        await (await before.app.directory()).members.add("ana", "STAFF")
+        await before.app.members().add("ana", "STAFF")
         cookies = await cookies_of(before, "ana")
     async with served(new_app(url, server_proxies=(PROXY,))) as later:
         client = through(later, PROXY, (HEADER, "ana"))

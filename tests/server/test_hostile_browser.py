@@ -196,7 +196,7 @@ async def test_nobody_is_signed_in_by_a_page_of_somebody_else(
 ) -> None:
     """Or they would work in an attacker's account without knowing it."""
     await small_house.member("mallory", PASSWORD)
-    link = await (await small_house.app.directory()).accounts.link("mallory")
+    link = await small_house.app.members().accounts.link("mallory")
     for path, body in (("", {"name": "mallory", "password": PASSWORD}), ("/link", {"token": link.token})):
         answer = await small_house.client(**headers).post(SESSION + path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (403, "foreign_origin")
@@ -231,7 +231,7 @@ async def test_a_link_ends_the_session_before_at_once(house: House) -> None:
     browser = await house.signed_in("olga", PASSWORD)
     old = {"Cookie": f"redrive_session={browser.cookies['redrive_session']}"}
     assert (await house.client(**old).get(SESSION)).status_code == 200
-    link = await (await house.app.directory()).accounts.link("olga")
+    link = await house.app.members().accounts.link("olga")
     assert (await browser.post(f"{SESSION}/link", json={"token": link.token})).status_code == 200
     assert (await house.client(**old).get(SESSION)).status_code == 401
 
@@ -258,7 +258,7 @@ async def test_a_right_that_is_taken_is_gone_with_the_next_request(house: House,
 async def test_a_new_password_ends_all_other_sessions_and_links(house: House) -> None:
     await house.member("olga", PASSWORD)
     one, two = await house.signed_in("olga", PASSWORD), await house.signed_in("olga", PASSWORD)
-    link = await (await house.app.directory()).accounts.link("olga")
+    link = await house.app.members().accounts.link("olga")
     assert (await two.get(SESSION)).status_code == 200
     body = {"password": "my kingdom for a horse", "current": PASSWORD}
     assert (await one.put(f"{SESSION}/password", json=body)).status_code == 204

@@ -31,6 +31,7 @@ from tests.server.rows import all_rows
 
 from redrive.engine.encryption import new_encryption_key
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 
 PASSWORD = "c4nary horse, my kingdom"
 NEEDED = {
@@ -130,7 +131,7 @@ async def signed_in(scene: Scene) -> None:
     wrong = {"name": "olga", "password": f"{PASSWORD}, not quite"}
     assert (await house.client(**ORIGIN).post("/api/v1/session", json=wrong)).status_code == 401
     if scene.sealed:
-        [credentials["encryption key"]] = house.app.settings.encryption_keys or ()
+        [credentials["encryption key"]] = parts_of(house.app).settings.encryption_keys or ()
 
 
 def found_in(scene: Scene, text: str) -> set[str]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as some
 from tests.server.hostile import changes, with_names
 from tests.server.house import ORIGIN, House, new_app, served
 
+from redrive.parts import parts_of
+
 JSON = {"Content-Type": "application/json"}
 RUNS, LETTERS = "/api/v1/runs", "/api/v1/dead-letters"
 
@@ -239,7 +241,7 @@ async def test_lists_have_bounds(small_house: House) -> None:
 
 async def test_a_span_of_dates_has_bounds(small_house: House) -> None:
     owner = await small_house.keyed()
-    days = small_house.app.settings.server_span_days
+    days = parts_of(small_house.app).settings.server_span_days
     cases = {
         ("2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"): 200,
         ("2028-01-01T00:00:00Z", f"{2028 + days // 366}-01-01T00:00:00Z"): 200,

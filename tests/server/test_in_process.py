@@ -10,6 +10,7 @@ import pytest
 
 from redrive import Redrive
 from redrive.errors import InvalidValueError, NotFoundError
+from redrive.parts import parts_of
 from redrive.server.api import NOUNS
 from redrive.server.in_process import InProcess
 from redrive.server.problem import ProblemError
@@ -59,7 +60,7 @@ async def test_problems_keep_their_code(api: InProcess) -> None:
 
 
 async def test_whoever_has_the_database_is_not_limited(api: InProcess) -> None:
-    often = 2 * 2 * int(api.app.settings.server_key_rate)
+    often = 2 * 2 * int(parts_of(api.app).settings.server_key_rate)
     for _ in range(often):
         await ask(api, "GET", "/api/v1/session")
 

@@ -55,7 +55,7 @@ async def test_every_route_for_everybody(house: House) -> None:
             await _question_everybody(world, own, other)
             await _check_what_was_overheard(stream, own, other)
     for org in world.orgs.values():
-        verdict = await (await org.desk()).audit.verify()
+        verdict = await (await org.failures()).audit.verify()
         assert verdict.sound, verdict.faults
 
 
@@ -90,7 +90,7 @@ def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: O
 async def _check_what_was_overheard(stream: Stream, own: Org, other: Org) -> None:
     """The other has listened all the time."""
     letter = other.kept["letter"]
-    await (await other.desk()).dead_letters.note(letter, "the last that happens")
+    await (await other.failures()).note(letter, "the last that happens")
     while (event := await stream.next("entry")) is not None and event.data["subjects"] != [letter]:
         pass
     assert letter.encode() in stream.everything

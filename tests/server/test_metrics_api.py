@@ -16,6 +16,7 @@ from tests.servers import PostgresServer
 from redrive.app import Redrive
 from redrive.errors import StatementTimeoutError, StoreError, StoreUnavailableError
 from redrive.observe.metrics import Metrics
+from redrive.parts import parts_of
 from redrive.server.metrics import StoreFailures
 
 METRICS = "/metrics"
@@ -85,15 +86,15 @@ async def elsewhere(request: pytest.FixtureRequest, house: House, tmp_path: Path
 async def test_breakers_are_read_from_the_database_whoever_changes_them(
     house: House, elsewhere: Redrive
 ) -> None:
-    worker = elsewhere.worker_in_test()
-    await elsewhere.force_breaker("gateway", "OPEN", reason="maintenance")
+    worker = parts_of(elsewhere).worker_in_test()
+    await elsewhere.breakers().force("gateway", "OPEN", reason="maintenance")
     await elsewhere.start("pay", 7)
     await worker.work_off()
     opened = await samples(house)
     assert opened["redrive_breaker_open", ("gateway",)] == 1
     assert opened["redrive_breaker_held", ("gateway",)] == 1
     assert opened["redrive_queue_depth", ("held", "payments")] == 1
-    await elsewhere.force_breaker("gateway", "CLOSED", reason="done")
+    await elsewhere.breakers().force("gateway", "CLOSED", reason="done")
     closed = await samples(house)
     assert closed["redrive_breaker_open", ("gateway",)] == 0
 
@@ -107,7 +108,7 @@ async def test_a_breaker_that_the_program_names_has_a_series_before_its_first_ca
 
 async def test_workers_that_have_stopped_do_not_count(house: House) -> None:
     assert (await samples(house))["redrive_workers", ("running",)] == 0
-    holds = house.app.store.limits
+    holds = parts_of(house.app).store.limits
     for worker, state in (("a", "running"), ("b", "stopped"), ("c", "running")):
         await holds.heartbeat(worker, "1", '["labels"]', 4, 0, state)
     found = await samples(house)

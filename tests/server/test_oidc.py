@@ -26,6 +26,7 @@ from tests.servers import PostgresServer
 
 from redrive.errors import InvalidValueError
 from redrive.identity.oidc import connection
+from redrive.parts import parts_of
 from redrive.server.app import create_app
 from redrive.server.site import Site, provider_of
 
@@ -65,7 +66,7 @@ async def lasting_house(
 @pytest_asyncio.fixture(loop_scope="module")
 async def ana(lasting_house: House) -> str:
     """A new member each time."""
-    name = f"ana.{lasting_house.app.ids.new()}@example.com"
+    name = f"ana.{parts_of(lasting_house.app).ids.new()}@example.com"
     await add(lasting_house, name)
     return name
 
@@ -101,7 +102,7 @@ def settings_of(openid: OpenIdProvider, client: str = "by-header") -> dict[str, 
 
 
 async def add(house: House, name: str, role: str = "STAFF") -> None:
-    await (await house.app.directory()).members.add(name, role)
+    await house.app.members().add(name, role)
 
 
 async def sign_in(browser: Browser, provider: CrookedProvider, **parameters: str) -> Any:
@@ -148,7 +149,7 @@ async def test_who_is_no_member_is_told_to_ask_an_owner_and_is_not_made_one(
         assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
         assert "bob@example.com" in answer.json()["hint"]
         assert await browser.who() is None
-        assert (await (await house.app.directory()).members.list()).members == ()
+        assert (await house.app.members().list()).members == ()
 
 
 async def test_an_address_that_nobody_has_verified_opens_nothing(
@@ -224,7 +225,7 @@ async def test_nobody_finishes_a_sign_in_of_another_browser(house: House, crooke
 
 
 async def test_a_link_that_signs_in_is_no_state(house: House, crooked: CrookedProvider, ana: str) -> None:
-    link = await (await house.app.sessions()).link(ana)
+    link = await house.app.members().sessions.link(ana)
     answer = await sign_in(Browser(house), crooked, state=link.token)
     assert answer.json()["code"] == "sign_in_stale"
 
@@ -253,7 +254,7 @@ async def test_the_session_from_before_ends(
 ) -> None:
     """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
     await add(house, f"bob, not {ana}")
-    sessions = await house.app.sessions()
+    sessions = house.app.members().sessions
     planted = await sessions.redeem((await sessions.link(f"bob, not {ana}")).token)
     assert planted is not None
     browser, attacker = Browser(house), Browser(house)
@@ -576,7 +577,7 @@ async def test_a_member_whose_account_is_closed_stays_outside(
     house: House, crooked: CrookedProvider, ana: str
 ) -> None:
     await sign_in(Browser(house), crooked)
-    await (await house.app.directory()).accounts.disable(ana)
+    await house.app.members().accounts.disable(ana)
     answer = await sign_in(Browser(house), crooked)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 

@@ -11,6 +11,7 @@ from tests.server.house import House
 from tests.server.truth import truthful
 
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import GATEWAY
 from redrive.server.api.reference import document
@@ -78,7 +79,7 @@ class World:
     async def states(self, letter: str) -> tuple[str, str]:
         """Of the letter and of its run."""
         known = (await self.client.get(f"{LETTERS}/{letter}")).json()
-        run = await self.house.app.store.runs.get(known["run_id"], "default")
+        run = await parts_of(self.house.app).store.runs.get(known["run_id"], "default")
         return known["state"], run.state
 
 

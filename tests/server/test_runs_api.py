@@ -14,6 +14,7 @@ from tests.server.truth import truthful
 from tests.store.build import ask
 
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 from redrive.server.api.reference import document
 
 RUNS, JOBS, P8 = "/api/v1/runs", "/api/v1/jobs", "/api/jobs"
@@ -318,7 +319,7 @@ async def test_many_are_not_started_twice_when_the_answer_was_lost_in_a_kill(wor
     killed = (
         "UPDATE redrive.idempotency_keys SET status = 'processing', response = NULL, lease_expires_at = 0"
     )
-    await ask(world.house.app.database, killed)
+    await ask(parts_of(world.house.app).database, killed)
     again = (await world.client.post(f"{RUNS}/many", json=body, headers=key)).json()["items"]
     assert [each["id"] for each in again] == [each["id"] for each in first]
     assert all(each["existed"] for each in again)
@@ -349,7 +350,7 @@ async def test_what_cannot_be_asked_for_is_refused(small_world: World) -> None:
 async def test_pages_are_as_large_as_the_settings_say(small_world: World) -> None:
     for number in range(3):
         await small_world.started(payload=number)
-    object.__setattr__(small_world.house.app.settings, "server_page_size", 2)
+    object.__setattr__(parts_of(small_world.house.app).settings, "server_page_size", 2)
     found = (await small_world.client.get(RUNS, params={"size": 500})).json()
     assert len(found["items"]) == 2
     assert found["next_cursor"]

@@ -35,7 +35,7 @@ async def names(client: httpx.AsyncClient, **params: str) -> list[str]:
 
 
 async def audited(house: House) -> list[tuple[str, ...]]:
-    entries = (await (await house.app.desk(by="test")).audit.list()).entries
+    entries = (await house.app.failures(by="test").audit.list()).entries
     return [(each.action, *each.subjects) for each in entries if each.action.startswith("saved_view.")]
 
 
@@ -62,7 +62,7 @@ async def test_a_view_is_saved_found_and_removed(house: House, client: httpx.Asy
 async def test_the_audit_has_what_was_removed(house: House, client: httpx.AsyncClient) -> None:
     made = (await client.post(VIEWS, json=MINE)).json()
     await client.delete(f"{VIEWS}/{made['id']}")
-    entries = (await (await house.app.desk(by="test")).audit.list(action="saved_view.removed")).entries
+    entries = (await house.app.failures(by="test").audit.list(action="saved_view.removed")).entries
     [entry] = entries
     assert entry.actor == "key:ana"
     for word in MINE.values():
@@ -134,16 +134,16 @@ async def test_there_are_never_more_than_the_limit_however_many_save_at_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_views, "MAX_VIEWS", 5)
-    desk = await house.app.desk(by="ana")
+    failures = house.app.failures(by="ana")
 
     async def save(number: int) -> RedriveError | None:
         try:
-            await desk.saved_views.create(f"view {number}", "runs")
+            await failures.views.create(f"view {number}", "runs")
         except TransitionError as error:
             return error
         return None
 
     refused = [each for each in await asyncio.gather(*map(save, range(12))) if each is not None]
-    assert (len(await desk.saved_views.list()), len(refused)) == (5, 7)
+    assert (len(await failures.views.list()), len(refused)) == (5, 7)
     assert "remove one first" in str(refused[0])
     assert len(await audited(house)) == 5

@@ -67,7 +67,7 @@ def _cases(fuzzer: Fuzzer, first: int) -> Iterator[Case]:
 
 async def _verified(org: Any) -> bool:
     """I14."""
-    verdict = await (await org.desk()).audit.verify()
+    verdict = await (await org.failures()).audit.verify()
     return bool(verdict.sound)
 
 

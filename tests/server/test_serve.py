@@ -45,22 +45,22 @@ async def test_this_machine_may_always_come_in(tmp_path: Path, host: str) -> Non
 async def test_nobody_else_may_before_somebody_can_sign_in(tmp_path: Path, host: str) -> None:
     async with to_listen(tmp_path, host) as app:
         assert await is_refused(app)
-        await (await app.directory()).keys.create("ci", "VIEWER")
+        await app.members().keys.create("ci", "VIEWER")
         assert not await is_refused(app)
 
 
 async def test_a_credential_that_does_not_hold_is_nobodys(tmp_path: Path) -> None:
     """A key that is revoked, a member without a password, one that is disabled."""
     async with to_listen(tmp_path, "0.0.0.0") as app:
-        directory = await app.directory()
-        await directory.keys.create("ci", "OWNER")
-        await directory.keys.revoke("ci")
-        await directory.members.add("ana", "OWNER")
+        members = app.members()
+        await members.keys.create("ci", "OWNER")
+        await members.keys.revoke("ci")
+        await members.add("ana", "OWNER")
         assert await is_refused(app)
-        await directory.accounts.set_password("ana", "a horse, a horse, my kingdom")
+        await members.accounts.set_password("ana", "a horse, a horse, my kingdom")
         assert not await is_refused(app)
-        await directory.members.add("bob", "OWNER")
-        await directory.accounts.disable("ana")
+        await members.add("bob", "OWNER")
+        await members.accounts.disable("ana")
         assert await is_refused(app)
 
 
@@ -70,18 +70,18 @@ async def test_the_link_of_the_operator_is_told_as_long_as_nobody_could_sign_in_
     async with to_listen(tmp_path) as app:
         token = await operator_token(app, watched=False)
         assert token is not None
-        signed_in = await (await app.sessions()).redeem(token)
+        signed_in = await app.members().sessions.redeem(token)
         assert signed_in is not None
-        directory = await app.directory()
-        await directory.members.add("ana", "OWNER")
+        members = app.members()
+        await members.add("ana", "OWNER")
         assert await operator_token(app, watched=False) is not None
-        await directory.accounts.set_password("ana", "a horse, a horse, my kingdom")
+        await members.accounts.set_password("ana", "a horse, a horse, my kingdom")
         assert await operator_token(app, watched=False) is None
 
 
 async def test_a_key_is_a_way_in_too(tmp_path: Path) -> None:
     async with to_listen(tmp_path) as app:
-        await (await app.directory()).keys.create("ci", "OWNER")
+        await app.members().keys.create("ci", "OWNER")
         assert await operator_token(app, watched=False) is None
 
 
@@ -105,7 +105,7 @@ async def test_so_is_whoever_signs_people_in(tmp_path: Path, settings: dict[str,
 
 async def test_who_looks_is_told_the_link_but_beyond_this_machine_nobody_is(tmp_path: Path) -> None:
     async with to_listen(tmp_path) as app:
-        await (await app.directory()).keys.create("ci", "OWNER")
+        await app.members().keys.create("ci", "OWNER")
         assert await operator_token(app, watched=True) is not None
     async with to_listen(tmp_path, "0.0.0.0") as app:
         assert await operator_token(app, watched=True) is None

@@ -10,6 +10,7 @@ import pytest
 from tests.server.house import House, new_app, served
 from tests.server.truth import truthful
 
+from redrive.parts import parts_of
 from redrive.settings import SETTINGS
 
 QUEUES, BREAKERS = "/api/v1/queues", "/api/v1/breakers"
@@ -36,7 +37,7 @@ class World:
         async def pay(order: Any = None) -> None:
             pass
 
-        self.worker = house.app.worker_in_test()
+        self.worker = parts_of(house.app).worker_in_test()
         """It works on the queue of `pay` too."""
 
     async def queue(self, client: httpx.AsyncClient, name: str) -> dict[str, Any]:
@@ -51,8 +52,12 @@ class World:
     async def everything(self) -> list[Any]:
         """What a refused change must leave as it was."""
         app = self.house.app
-        heads = [await (await app.desk(org=org)).audit.head() for org in ("default", "acme")]
-        return [await app.queues(), [each.snapshot.force for each in await app.breaker_states()], heads]
+        heads = [await app.failures(org=org).audit.head() for org in ("default", "acme")]
+        return [
+            await app.queues().list(),
+            [each.snapshot.force for each in await parts_of(app).breakers.all()],
+            heads,
+        ]
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
 
 async def test_a_queue_that_only_workers_know_is_paused_too(house: House) -> None:
     """A server without the code of the work: `redrive serve` of a database."""
-    await house.app.store.limits.heartbeat("w1", "v1", '["mail"]', 10, 0, "working", "host", 7)
+    await parts_of(house.app).store.limits.heartbeat("w1", "v1", '["mail"]', 10, 0, "working", "host", 7)
     async with truthful(await house.keyed("ADMIN"), house.api) as client:
         assert "mail" in [each["name"] for each in (await client.get(QUEUES)).json()["items"]]
         assert (await client.post(f"{QUEUES}/mail/pause")).json()["paused"] is True
@@ -125,7 +130,7 @@ async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(wor
     assert home["waiting"] == {"number": 1, "capped": False}
     assert acme["waiting"] == {"number": 2, "capped": False}
     assert (home["force"]["reason"], acme["force"]["reason"], acme["force"]["by"]) == (REASON, None, None)
-    capped = await world.house.app.store_of("acme").run_lists.held("acme", most=1)
+    capped = await parts_of(world.house.app).store_of("acme").run_lists.held("acme", most=1)
     assert capped.by("breaker:bank") == (1, True)
     assert REASON not in (await world.acme.get(f"{BREAKERS}/bank")).text
     released = await world.control(f"{BREAKERS}/bank/release")
@@ -184,7 +189,9 @@ async def test_what_all_share_is_changed_from_home_by_those_who_may(world: World
 
 
 async def test_workers_are_shown_and_where_they_run_at_home_only(world: World) -> None:
-    await world.house.app.store.limits.heartbeat("w1", "v1", '["default"]', 10, 3, "working", "host-7", 77)
+    await parts_of(world.house.app).store.limits.heartbeat(
+        "w1", "v1", '["default"]', 10, 3, "working", "host-7", 77
+    )
     [home] = (await world.admin.get(WORKERS)).json()["items"]
     [acme] = (await world.acme.get(WORKERS)).json()["items"]
     assert (home["id"], home["queues"], home["in_flight"], home["state"]) == ("w1", ["default"], 3, "working")

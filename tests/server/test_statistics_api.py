@@ -6,6 +6,8 @@ import pytest
 from tests.server.house import House
 from tests.server.truth import truthful
 
+from redrive.parts import parts_of
+
 SPELLINGS = ("/api/v1/statistics", "/api/v1/dead-letters/statistics", "/api/v1/workflow-dlq/statistics")
 
 
@@ -50,7 +52,7 @@ async def test_a_queue_is_looked_at_alone(house: House) -> None:
 @pytest.mark.parametrize(("state", "running"), [("running", True), ("stopped", False)])
 async def test_a_processor_that_lives_is_running(house: House, state: str, running: bool) -> None:
     """M3: its state is visible, with its own interval."""
-    await house.app.store.redrives.heartbeat("one", "dlq:mail", state, 15.0, 0)
+    await parts_of(house.app).store.redrives.heartbeat("one", "dlq:mail", state, 15.0, 0)
     async with truthful(await house.keyed("VIEWER"), house.api) as client:
         for queue, serves in ((None, running), ("dlq:mail", running), ("dlq:other", False)):
             found = (await client.get(SPELLINGS[0], params={"queue": queue} if queue else {})).json()

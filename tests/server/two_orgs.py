@@ -16,8 +16,9 @@ from tests.server.house import ORIGIN, House
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.errors import FinalError
 from redrive.failures.service import Failures
-from redrive.identity.directory import Directory
+from redrive.identity.members import Members
 from redrive.identity.passwords import Passwords
+from redrive.parts import parts_of, rewire
 
 HOME, OTHER = "default", "acme"
 ROLES = ("VIEWER", "STAFF", "ADMIN", "OWNER")
@@ -85,7 +86,7 @@ class Org:
         await self._fill(letters)
         for kind, make in self._makers.items():
             self.kept[kind] = await make()
-        letter = await (await self.desk()).dead_letters.get(own)
+        letter = await (await self.failures()).view(own)
         self.kept |= {"group": letter.fingerprint, "closed group": letter.fingerprint}
         self.kept |= {"letter": own, "run": letter.run_id, "operation": await self._running()}
         self.kept |= {"organization": self.name, "queue": "default", "breaker": "bank"}
@@ -103,14 +104,14 @@ class Org:
 
     async def restock(self, letters: int) -> None:
         """A worker runs for it, which also does what else there is to do."""
-        await self.house.app.resume("default")
+        await self.house.app.queues().resume("default")
         await self._fill(letters)
 
-    async def desk(self) -> Failures:
-        return await self.house.app.desk(org=self.name, by=self.canary)
+    async def failures(self) -> Failures:
+        return self.house.app.failures(org=self.name, by=self.canary)
 
-    async def directory(self) -> Directory:
-        return await self.house.app.directory(org=self.name, by=self.canary)
+    def members(self) -> Members:
+        return self.house.app.members(org=self.name, by=self.canary)
 
     async def guest(self, role: str) -> AuthenticatedCaller:
         """Somebody new, by a session that may end by what they do."""
@@ -124,17 +125,17 @@ class Org:
         await self.house.work()
         lines = [await each.dead_letter() for each in runs]
         self._stock = [line.id for line in lines if line is not None]
-        self._shared_group = (await (await self.desk()).dead_letters.get(self._stock[0])).fingerprint
+        self._shared_group = (await (await self.failures()).view(self._stock[0])).fingerprint
 
     async def _furnish_more(self) -> None:
-        desk, directory = await self.desk(), await self.directory()
-        await desk.dead_letters.note(self.kept["letter"], f"a note, {self.canary}")
-        await desk.dead_letters.assign(self.kept["letter"], self.canary)
+        failures, members = await self.failures(), self.members()
+        await failures.note(self.kept["letter"], f"a note, {self.canary}")
+        await failures.assign(self.kept["letter"], self.canary)
         name = f"{self.canary}-with-a-password"
-        await directory.members.add(name, "STAFF")
-        await directory.accounts.set_password(name, PASSWORD)
+        await members.add(name, "STAFF")
+        await members.accounts.set_password(name, PASSWORD)
         self.kept["name"] = name
-        self.kept["head"] = str(await desk.audit.head())
+        self.kept["head"] = str(await failures.audit.head())
         payload = {"card": self.canary}
         await self.house.app.start("greet", payload, org=self.name, key="the same everywhere", delay=FAR)
 
@@ -149,8 +150,8 @@ class Org:
         return AuthenticatedCaller("key", role, {"authorization": f"Bearer {key}"}, scopes is not None)
 
     async def _signed_in(self, name: str, role: str) -> AuthenticatedCaller:
-        link = await (await self.directory()).accounts.link(name)
-        sessions = await self.house.app.sessions()
+        link = await self.members().accounts.link(name)
+        sessions = self.house.app.members().sessions
         new = await sessions.redeem(link.token, org=self.name)
         assert new is not None
         headers = {"cookie": f"redrive_session={new.token}", "x-csrf-token": new.signed_in.csrf, **ORIGIN}
@@ -158,7 +159,7 @@ class Org:
 
     async def _new_member(self, role: str = "STAFF") -> str:
         name = f"{self.canary}-{next(_numbers)}"
-        await (await self.directory()).members.add(name, role)
+        await self.members().add(name, role)
         return name
 
     # One of each kind
@@ -168,7 +169,7 @@ class Org:
 
     async def _closed_letter(self) -> str:
         letter = self._stock.pop()
-        await (await self.desk()).dead_letters.resolve(letter, f"done, {self.canary}")
+        await (await self.failures()).resolve(letter, f"done, {self.canary}")
         return letter
 
     async def _awaited_letter(self) -> str:
@@ -176,58 +177,58 @@ class Org:
 
     async def _waiting_letter(self) -> str:
         letter = self._stock.pop()
-        await (await self.desk()).dead_letters.link(letter, self.kept["awaited letter"])
+        await (await self.failures()).link(letter, self.kept["awaited letter"])
         return letter
 
     async def _saved_view(self) -> str:
-        views = (await self.desk()).saved_views
+        views = (await self.failures()).views
         return (await views.create(f"{self.canary} {next(_numbers)}", "runs")).id
 
     async def _replay(self) -> str:
-        return (await (await self.desk()).replay(self._stock.pop(), reason=self.canary)).id
+        return (await (await self.failures()).replay(self._stock.pop(), reason=self.canary)).id
 
     async def _planned(self) -> str:
-        plan = await (await self.desk()).operations.plan(ids=[self._stock.pop()], reason=self.canary)
+        plan = await (await self.failures()).plans.create(ids=[self._stock.pop()], reason=self.canary)
         return plan.operation_id
 
     async def _running(self) -> str:
         operation = await self._planned()
-        await (await self.desk()).operations.start(operation)
+        await (await self.failures()).plans.start(operation)
         return operation
 
     async def _paused(self) -> str:
         operation = await self._running()
-        await (await self.desk()).operations.pause(operation, self.canary)
+        await (await self.failures()).plans.pause(operation, self.canary)
         return operation
 
     async def _group(self) -> str:
         """Of a failure that both organizations have."""
-        groups = (await self.desk()).groups
-        if (await groups.get(self._shared_group)).group.state != "OPEN":
+        groups = (await self.failures()).groups
+        if (await groups.view(self._shared_group)).group.state != "OPEN":
             await groups.reopen(self._shared_group, self.canary)
         return self._shared_group
 
     async def _closed_group(self) -> str:
         group = await self._group()
-        await (await self.desk()).groups.acknowledge(group, self.canary)
+        await (await self.failures()).groups.acknowledge(group, self.canary)
         return group
 
     async def _pending_run(self) -> str:
         return (await self.house.app.start("greet", self.canary, org=self.name, delay=FAR)).id
 
     async def _failed_run(self) -> str:
-        return (await (await self.desk()).dead_letters.get(self._stock.pop())).run_id
+        return (await (await self.failures()).view(self._stock.pop())).run_id
 
     async def _member(self) -> str:
-        return (await (await self.directory()).members.get(await self._new_member())).user_id
+        return (await self.members().view(await self._new_member())).user_id
 
     async def _disabled_member(self) -> str:
         member = await self._member()
-        await (await self.directory()).accounts.disable(member)
+        await self.members().accounts.disable(member)
         return member
 
     async def _key(self) -> str:
-        made = await (await self.directory()).keys.create(f"{self.canary} {next(_numbers)}", "STAFF")
+        made = await self.members().keys.create(f"{self.canary} {next(_numbers)}", "STAFF")
         return made.key.id
 
     async def _session(self) -> str:
@@ -235,13 +236,13 @@ class Org:
         return self.kept.get("guest's session") or (await self.guest("STAFF")).session
 
     async def _link(self) -> str:
-        return (await (await self.directory()).accounts.link(await self._new_member())).token
+        return (await self.members().accounts.link(await self._new_member())).token
 
     async def _clearable(self) -> str:
         """Both organizations have a stand-alone queue of this name, with one dead letter in it."""
         app, name = self.house.app, QUEUE.removeprefix("dlq:")
         queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, name=name, org=self.name, log=False)
-        queue.app.wire(app.database, app.clock, app.random)
+        rewire(queue.app, parts_of(app).database, parts_of(app).clock, parts_of(app).random)
         if await queue.size() == 0:
             await queue.enqueue("a task", {"card": self.canary}, error=self.canary)
         return QUEUE
@@ -257,7 +258,7 @@ class TwoOrgs:
             "queue": "nowhere",
             "breaker": "nowhere",
         }
-        self.unknown_id = house.app.ids.new()
+        self.unknown_id = parts_of(house.app).ids.new()
 
     def other(self, org: str) -> Org:
         return self.orgs[OTHER if org == HOME else HOME]
@@ -265,7 +266,9 @@ class TwoOrgs:
 
 async def two_orgs(house: House, letters: int = 40) -> TwoOrgs:
     """Each with so many dead letters to use up."""
-    house.app.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    parts_of(house.app).declared.passwords = Passwords(
+        PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    )
     _register(house)
     await house.organization(OTHER)
     world = TwoOrgs(house)

@@ -15,6 +15,7 @@ from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.engine.registry import Registry
 from redrive.engine.task import AnyTask, Task, TaskStarter
+from redrive.parts import parts_of, rewire
 from redrive.policy.backoff import Backoff
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.curve import Curve, Exponential, Immediate, Linear
@@ -71,10 +72,10 @@ def app_on(
         clock=clock,
         random=random,
     )
-    app.registry = registry
+    parts_of(app).declared.registry = registry
     for name in BREAKERS:
         app.breaker(name, BREAKER_POLICY, ramp=RAMP)
-    app.wire(database, clock, random)
+    rewire(app, database, clock, random)
     return app
 
 

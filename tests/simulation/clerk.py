@@ -82,13 +82,13 @@ class Clerk:
             return "nothing to do"
         org, subject = self._chosen[number]
         self._stage.bitten[f"chore: {chore.kind}"] += 1
-        await DEEDS[chore.kind](app, await app.desk(org=org, by=BY), subject, chore)
+        await DEEDS[chore.kind](app, app.failures(org=org, by=BY), subject, chore)
         return f"{_named(subject)} of {org}"
 
     async def _chooses(self, app: Redrive, number: int, chore: Chore) -> bool:
         """What it is done to. Chosen once: who does not know whether it was done, does it to the same."""
         for org in (chore.org, *(each for each in EVERYBODY if each != chore.org)):
-            subject = await _choose(await app.desk(org=org, by=BY), chore)
+            subject = await _choose(app.failures(org=org, by=BY), chore)
             if subject is not None:
                 self._chosen[number] = org, subject
                 return True
@@ -100,10 +100,10 @@ class Clerk:
             await self._until_done(lambda org=org: self._resume_all(app, org))  # type: ignore[misc]
 
     async def _resume_all(self, app: Redrive, org: str) -> None:
-        desk = await app.desk(org=org, by=BY)
-        for operation in (await desk.operations.list()).operations:
+        failures = app.failures(org=org, by=BY)
+        for operation in (await failures.plans.list()).operations:
             if operation.state == "PAUSED":
-                await desk.operations.resume(operation.id)
+                await failures.plans.resume(operation.id)
 
     async def _until_done(self, action: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -116,26 +116,26 @@ class Clerk:
 async def sweep(app: Redrive) -> None:
     """Replay everything that is dead, come what may."""
     for org in EVERYBODY:
-        desk = await app.desk(org=org, by=BY)
-        if (await desk.dead_letters.count(UNATTENDED)).number:
-            plan = await desk.operations.plan(
+        failures = app.failures(org=org, by=BY)
+        if (await failures.count(UNATTENDED)).number:
+            plan = await failures.plans.create(
                 query=UNATTENDED, canary=0, failure_rate=1.0, same_failures=None, stop_on_breaker=False
             )
-            await desk.operations.start(plan.operation_id, accept_drift=True)
+            await failures.plans.start(plan.operation_id, accept_drift=True)
 
 
-async def _choose(desk: Failures, chore: Chore) -> Any:
+async def _choose(failures: Failures, chore: Chore) -> Any:
     if chore.kind in _STATES:
-        found = (await desk.operations.list()).operations
+        found = (await failures.plans.list()).operations
         fit = [each.id for each in found if chore.rash or each.state in _STATES[chore.kind]]
         return _picked(fit, chore.pick)
     if chore.kind.value.endswith(("_group", "_group_with_letters")):
-        groups = (await desk.groups.search(size=20)).lines
+        groups = (await failures.groups.list(size=20)).lines
         return _picked([each.group.fingerprint for each in groups], chore.pick)
     if chore.kind is ChoreKind.PLAN:
-        return "" if (await desk.dead_letters.count(UNATTENDED)).number else None
+        return "" if (await failures.count(UNATTENDED)).number else None
     query = "" if chore.rash else _LETTERS.get(chore.kind, UNATTENDED)
-    lines = (await desk.dead_letters.list(query, size=50, order="oldest")).lines
+    lines = (await failures.list(query, size=50, order="oldest")).lines
     letter = _picked(lines, chore.pick)
     if chore.kind is not ChoreKind.LINK or letter is None:
         return letter

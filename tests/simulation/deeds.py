@@ -19,17 +19,17 @@ WHY = "simulated"
 UNATTENDED = "is:open,exhausted"
 
 
-async def _replay(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
+async def _replay(app: Redrive, failures: Failures, letter: DeadLetterLine, chore: Chore) -> None:
     options: dict[ChoreKind, dict[str, Any]] = {
         ChoreKind.REPLAY_ALONE: {"mode": Mode.STEP_ONLY},
         ChoreKind.REPLAY_BACK: {"from_step": 0},
         ChoreKind.REPLAY_OTHERWISE: {"retry": OTHERWISE},
     }
-    await desk.replay(letter.id, reason=WHY, **options.get(chore.kind, {}))
+    await failures.replay(letter.id, reason=WHY, **options.get(chore.kind, {}))
 
 
-async def _close(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
-    letters = desk.dead_letters
+async def _close(app: Redrive, failures: Failures, letter: DeadLetterLine, chore: Chore) -> None:
+    letters = failures
     ways = {
         ChoreKind.RESOLVE: letters.resolve,
         ChoreKind.IGNORE: letters.ignore,
@@ -40,25 +40,25 @@ async def _close(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Ch
 
 
 async def _link(
-    app: Redrive, desk: Failures, pair: tuple[DeadLetterLine, DeadLetterLine], chore: Chore
+    app: Redrive, failures: Failures, pair: tuple[DeadLetterLine, DeadLetterLine], chore: Chore
 ) -> None:
     try:
-        await desk.dead_letters.link(pair[0].id, pair[1].id)
+        await failures.link(pair[0].id, pair[1].id)
     except InvalidValueError as error:
         raise TransitionError(str(error)) from error  # each would wait for the other
 
 
-async def _retry_run(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
-    await desk.retry(letter.run_id, reason=WHY)
+async def _retry_run(app: Redrive, failures: Failures, letter: DeadLetterLine, chore: Chore) -> None:
+    await failures.replay_run(letter.run_id, reason=WHY)
 
 
-async def _cancel_run(app: Redrive, desk: Failures, letter: DeadLetterLine, chore: Chore) -> None:
-    await app.run(letter.run_id, desk.caller.org).cancel(by=BY)
+async def _cancel_run(app: Redrive, failures: Failures, letter: DeadLetterLine, chore: Chore) -> None:
+    await app.run(letter.run_id, failures.caller.org).cancel(by=BY)
 
 
-async def _plan(app: Redrive, desk: Failures, subject: str, chore: Chore) -> None:
+async def _plan(app: Redrive, failures: Failures, subject: str, chore: Chore) -> None:
     bulk = chore.bulk
-    plan = await desk.operations.plan(
+    plan = await failures.plans.create(
         query=UNATTENDED,
         mode=Mode.STEP_ONLY if bulk.alone else Mode.FROM_STEP,
         canary=bulk.canary,
@@ -69,15 +69,15 @@ async def _plan(app: Redrive, desk: Failures, subject: str, chore: Chore) -> Non
         reason=WHY,
     )
     if not bulk.waits:
-        await desk.operations.start(plan.operation_id, accept_drift=True)
+        await failures.plans.start(plan.operation_id, accept_drift=True)
 
 
-async def _start(app: Redrive, desk: Failures, operation_id: str, chore: Chore) -> None:
-    await desk.operations.start(operation_id, accept_drift=chore.rash)
+async def _start(app: Redrive, failures: Failures, operation_id: str, chore: Chore) -> None:
+    await failures.plans.start(operation_id, accept_drift=chore.rash)
 
 
-async def _steer(app: Redrive, desk: Failures, operation_id: str, chore: Chore) -> None:
-    operations = desk.operations
+async def _steer(app: Redrive, failures: Failures, operation_id: str, chore: Chore) -> None:
+    operations = failures.plans
     ways = {
         ChoreKind.PAUSE: operations.pause,
         ChoreKind.RESUME: operations.resume,
@@ -86,8 +86,8 @@ async def _steer(app: Redrive, desk: Failures, operation_id: str, chore: Chore) 
     await ways[chore.kind](operation_id, WHY)
 
 
-async def _group(app: Redrive, desk: Failures, fingerprint: str, chore: Chore) -> None:
-    groups = desk.groups
+async def _group(app: Redrive, failures: Failures, fingerprint: str, chore: Chore) -> None:
+    groups = failures.groups
     if chore.kind is ChoreKind.ACKNOWLEDGE_GROUP:
         await groups.acknowledge(fingerprint, WHY)
     elif chore.kind is ChoreKind.IGNORE_GROUP:

@@ -80,14 +80,14 @@ class Happenings:
         self._world.outside.down[fault.target] -= 1
 
     async def _pause_queue(self, fault: Fault) -> None:
-        await self._operate(lambda app: app.pause(fault.target))
+        await self._operate(lambda app: app.queues().pause(fault.target))
         await asyncio.sleep(fault.seconds)
-        await self._operate(lambda app: app.resume(fault.target))
+        await self._operate(lambda app: app.queues().resume(fault.target))
 
     async def _force(self, fault: Fault) -> None:
         state = BreakerState.OPEN if fault.kind is FaultKind.FORCE_OPEN else BreakerState.CLOSED
         await self._operate(
-            lambda app: app.force_breaker(fault.target, state, reason="simulated", seconds=fault.seconds)
+            lambda app: app.breakers().force(fault.target, state, reason="simulated", seconds=fault.seconds)
         )
 
     async def _operate(self, action: Callable[[Redrive], Any]) -> None:

@@ -26,16 +26,16 @@ async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_
         letter = await run.dead_letter()
         assert letter is not None
         broken.clear()
-        desk = await app.desk(by="ana")
-        await desk.replay(letter.id)
+        failures = app.failures(by="ana")
+        await failures.replay(letter.id)
         await run.wait()
-        told = [(each.action, each.actor) for each in await desk.audit.about(letter.id)]
+        told = [(each.action, each.actor) for each in await failures.audit.about(letter.id)]
         assert told[:3] == [
             ("replay.succeeded", "redrive"),
             ("dead_letter.resolved", "redrive"),
             ("replay.requested", "ana"),
         ]
-        assert (await desk.audit.verify()).sound
+        assert (await failures.audit.verify()).sound
 
 
 async def test_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redrives() -> None:
@@ -54,13 +54,13 @@ async def test_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redriv
     async with bench(app):
         run = await app.start(flow)
         await run.wait()
-        desk = await app.desk(by="ana")
+        failures = app.failures(by="ana")
         letter = await run.dead_letter()
         assert letter is not None
         for _ in range(2):
-            await desk.replay(letter.id, from_step="first", reason="again")
+            await failures.replay(letter.id, from_step="first", reason="again")
             await run.wait()
         letter = await run.dead_letter()
         assert letter is not None
-        automatic = sum(bool(replay.automatic) for replay in await desk.replays.of(letter.id))
+        automatic = sum(bool(replay.automatic) for replay in await failures.replays.list(letter.id))
         assert (letter.state, letter.redrives, automatic) == ("EXHAUSTED", 2, 2)

@@ -13,6 +13,7 @@ from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.failures.redrive_processor import Processor, ProcessorOptions
 from redrive.model.statistics import LifetimeStats
+from redrive.parts import parts_of, rewire
 from redrive.settings import Settings
 from redrive.store.automatic_redrive import Due, Redrives
 from redrive.store.database import Database
@@ -26,7 +27,7 @@ class Shop:
         self.broken = True
         self.seen: list[Any] = []
         self.app = Redrive("sqlite://:memory:", settings=Settings(dlq_processor_enabled=False), log=False)
-        self.app.wire(database, SYSTEM_CLOCK, Random(0))
+        rewire(self.app, database, SYSTEM_CLOCK, Random(0))
         self.task = self.app.task(name="sell", max_attempts=1, redrive="immediate", max_redrives=2)(self.sell)
 
     async def sell(self, payload: int) -> None:
@@ -35,7 +36,7 @@ class Shop:
             raise ConnectionResetError("cut")
 
     async def work_off(self) -> None:
-        await self.app.worker_in_test().work_off()
+        await parts_of(self.app).worker_in_test().work_off()
 
     async def fail(self, *payloads: int, **options: Any) -> None:
         await self.app.start_many(self.task, payloads, **options)
@@ -43,7 +44,14 @@ class Shop:
 
     def processor(self, **options: Any) -> Processor:
         app = self.app
-        parts = (app.store, app.breakers, app.clock, app.event_bus, app.ids, app._retrier)
+        parts = (
+            parts_of(app).store,
+            parts_of(app).breakers,
+            parts_of(app).clock,
+            parts_of(app).event_bus,
+            parts_of(app).ids,
+            parts_of(app).retrier,
+        )
         return Processor(*parts, ProcessorOptions(**options))
 
 
@@ -80,10 +88,10 @@ async def test_processors_that_run_at_once_redrive_nothing_twice(shop: Shop, dat
 async def test_what_somebody_else_has_locked_is_left_to_him(shop: Shop, redrives: Redrives) -> None:
     await shop.fail(1)
     [letter] = await due(redrives)
-    async with shop.app.database.transaction() as session:
+    async with parts_of(shop.app).database.transaction() as session:
         assert await redrives.lock_due(session, [letter]) == [letter]
     await shop.processor().run_once()
-    async with shop.app.database.transaction() as session:
+    async with parts_of(shop.app).database.transaction() as session:
         assert await redrives.lock_due(session, [letter]) == []
 
 

@@ -286,7 +286,7 @@ async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetterStore,
 # With real transactions beside each other
 
 
-def desk(database: Database, name: str) -> Triage:
+def failures(database: Database, name: str) -> Triage:
     ids = Ids(SYSTEM_CLOCK, Random(name))
     return Triage(Store(database), ids, EventBus(), DEFAULT_REDACTOR, NO_ENCRYPTION, Caller("default", name))
 
@@ -294,11 +294,11 @@ def desk(database: Database, name: str) -> Triage:
 async def test_links_made_in_the_same_moment_make_no_circle_m12(database: Database) -> None:
     for _ in range(5):
         [a, b, c, d] = await put(database, [letter() for _ in range(4)])
-        await desk(database, "ana").link(a, b)
-        await desk(database, "ana").link(c, d)
+        await failures(database, "ana").link(a, b)
+        await failures(database, "ana").link(c, d)
 
         results = await asyncio.gather(
-            desk(database, "ana").link(b, c), desk(database, "bo").link(d, a), return_exceptions=True
+            failures(database, "ana").link(b, c), failures(database, "bo").link(d, a), return_exceptions=True
         )
 
         assert sorted(type(each).__name__ for each in results) == ["InvalidValueError", "bool"]
@@ -306,7 +306,7 @@ async def test_links_made_in_the_same_moment_make_no_circle_m12(database: Databa
 
 async def test_many_people_at_once_change_each_letter_once(database: Database) -> None:
     ids = [await put_failed(database) for _ in range(12)]
-    people = [desk(database, name) for name in ("ana", "bo", "cy", "di")]
+    people = [failures(database, name) for name in ("ana", "bo", "cy", "di")]
 
     done = await asyncio.gather(
         people[0].resolve(ids, "mine"),

@@ -20,12 +20,14 @@ from redrive.store.database import Database
 from redrive.store.migration import Migration, migrations, pending
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
+from redrive.store.statement import statements
 from redrive.store.store import Store
 from redrive.store.tallies import Live, TallyPart
 
 MIGRATE = """
 import asyncio, sys
 from redrive.store.sqlite import SqliteDatabase
+from redrive.store.statement import statements
 from redrive.store.store import Store
 
 async def main():
@@ -178,7 +180,7 @@ async def test_a_first_migration_that_fails_leaves_no_table(
 
 async def test_without_tables_the_error_says_so(fresh: Database) -> None:
     with pytest.raises(StoreError, match=r"runs"):
-        await Store(fresh).runs.all()
+        await fresh.fetch(statements("runs")["all"], {})
 
 
 def test_what_is_pending() -> None:

@@ -25,6 +25,7 @@ from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, Sea
 from redrive.failures.audit import Audit
 from redrive.failures.dead_letters import DeadLetters
 from redrive.model.caller import Caller
+from redrive.parts import parts_of, rewire
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.settings import Settings
@@ -45,7 +46,7 @@ TEXTS = (
 
 def app_on(database: Database, *keys: str) -> Redrive:
     app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=keys or None), log=False)
-    app.wire(database.another(), app.clock, app.random)
+    rewire(app, database.another(), parts_of(app).clock, parts_of(app).random)
     return app
 
 

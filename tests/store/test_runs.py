@@ -31,7 +31,7 @@ from tests.store.build import (
 from redrive.errors import ConflictError, NotFoundError, StoreError
 from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.record import Record, Recorded
-from redrive.store.runs import DefinitionRow, Runs
+from redrive.store.runs import DefinitionRow, RunStore
 from redrive.store.statement import Statement, statement
 from redrive.store.store import Store
 
@@ -340,7 +340,7 @@ async def test_a_run_that_is_removed_while_its_key_is_looked_up_is_not_lost_i1(
 @pytest.mark.parametrize("name", ["get", "outcome", "cancel", "steps", "attempts", "events", "dead_letters"])
 def test_everything_that_is_asked_of_a_run_is_asked_by_an_org_i8(name: str) -> None:
     """Decision 11: the org is in every query."""
-    assert "org" in inspect.signature(getattr(Runs, name)).parameters
+    assert "org" in inspect.signature(getattr(RunStore, name)).parameters
 
 
 @pytest.mark.parametrize("name", ["get", "outcome", "cancel"])

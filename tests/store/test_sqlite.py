@@ -398,15 +398,17 @@ async def test_a_file_that_stays_locked(
 ) -> None:
     monkeypatch.setattr(sqlite_session, "BUSY_TIMEOUT_MS", 20)
     other = database.another()
+    store = Store(other)
+    await store.open()
     async with database.transaction():
         with pytest.raises(StoreUnavailableError, match="another process keeps it locked"):
-            await enqueued(Store(other))
+            await enqueued(store)
         with pytest.raises(StoreUnavailableError, match="another process keeps it locked"):
             async with other.transaction():
                 pytest.fail("it is locked")
-        assert await Store(other).runs.all() == []  # reading goes on
+        assert await store.runs.all() == []  # reading goes on
 
-    await enqueued(Store(other))
+    await enqueued(store)
     await other.close()
 
 

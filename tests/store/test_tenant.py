@@ -31,6 +31,7 @@ from redrive.errors import (
     StoreUnavailableError,
 )
 from redrive.failures.service import Failures
+from redrive.parts import parts_of, rewire
 from redrive.store import postgres
 from redrive.store.database import Database, Session
 from redrive.store.postgres import PostgresDatabase
@@ -122,18 +123,22 @@ class World:
             return number
 
         app.workflow("order", [charge, send])
-        app.wire(database, SYSTEM_CLOCK, SystemRandom())
+        rewire(app, database, SYSTEM_CLOCK, SystemRandom())
         return app
 
-    async def desk(self, org: str = MINE) -> Failures:
-        return await self.front.desk(org=org, by="ana")
+    async def failures(self, org: str = MINE) -> Failures:
+        return self.front.failures(org=org, by="ana")
 
     async def fail(self, number: int = 1, org: str = MINE) -> list[str]:
         """The letters of so many runs that have failed; those of the tenant were started through the wall."""
         app = self.front if org == MINE else self.back
         runs = [each.id for each in await app.start_many("order", range(number), org=org)]
         await self.work(runs, org)
-        return [letter.id for run in runs for letter in await self.back.store.runs.dead_letters(run, org)]
+        return [
+            letter.id
+            for run in runs
+            for letter in await parts_of(self.back).store.runs.dead_letters(run, org)
+        ]
 
     async def work(self, runs: list[str], org: str = MINE) -> None:
         """Until these have ended."""
@@ -144,7 +149,7 @@ class World:
     async def sound(self) -> None:
         verdict = await verify(self.base)
         assert verdict.sound, str(verdict)
-        audit = await (await self.desk()).audit.verify()
+        audit = await (await self.failures()).audit.verify()
         assert audit.sound, str(audit)
 
 
@@ -160,7 +165,7 @@ async def test_starting_looking_and_cancelling(world: World) -> None:
     foreign = await world.back.start("order", 1, org=THEIRS)
 
     assert again.id == run.id
-    assert await world.front.counts(MINE) == {"PENDING": 3}
+    assert await parts_of(world.front).store_of(MINE).runs.count_by_state(MINE) == {"PENDING": 3}
     assert await both[0].cancel(by="ana") == "cancelled"
     world.fails = False
     await world.work([run.id, both[1].id])
@@ -169,8 +174,13 @@ async def test_starting_looking_and_cancelling(world: World) -> None:
     assert await world.front.run(run.id, MINE).result() == 1
     history = await world.front.run(run.id, MINE).history()
     assert [step.state for step in history.steps] == ["SUCCESS", "SUCCESS"]
-    assert await world.front.counts(MINE) == {"SUCCESS": 2, "CANCELLED": 1}
-    assert await world.front.counts(THEIRS) == ({"SUCCESS": 1} if on_sqlite(world) else {})
+    assert await parts_of(world.front).store_of(MINE).runs.count_by_state(MINE) == {
+        "SUCCESS": 2,
+        "CANCELLED": 1,
+    }
+    assert await parts_of(world.front).store_of(THEIRS).runs.count_by_state(THEIRS) == (
+        {"SUCCESS": 1} if on_sqlite(world) else {}
+    )
     await world.sound()
 
 
@@ -181,7 +191,7 @@ def on_sqlite(world: World) -> bool:
 async def test_triage(world: World) -> None:
     first, second, third = await world.fail(3)
     await world.fail(2, THEIRS)
-    letters = (await world.desk()).dead_letters
+    letters = await world.failures()
 
     assert {line.id for line in (await letters.list("is:open")).lines} == {first, second, third}
     assert (await letters.count("is:open")).number == 3
@@ -200,44 +210,44 @@ async def test_triage(world: World) -> None:
 
 async def test_groups_verdict_and_payload(world: World) -> None:
     letter, *_ = await world.fail(2)
-    desk = await world.desk()
-    [line] = (await desk.groups.search()).lines
+    failures = await world.failures()
+    [line] = (await failures.groups.list()).lines
     fingerprint = line.group.fingerprint
 
-    assert (await desk.groups.get(fingerprint)).group.occurrences == 2
-    assert (await desk.verdict(letter)).why
-    assert await desk.reveal(letter, reason="the bank asks") == 0
-    assert (await desk.groups.acknowledge(fingerprint)).state == "ACKNOWLEDGED"
-    assert (await desk.groups.ignore(fingerprint, "known")).state == "IGNORED"
-    assert (await desk.groups.reopen(fingerprint, "again")).state == "OPEN"
-    assert (await desk.groups.resolve(fingerprint, "fixed", letters=True)).letters == 2
-    assert len(await desk.audit.about(letter)) >= 3
-    assert (await desk.audit.list(action="dead_letter.revealed")).entries
+    assert (await failures.groups.view(fingerprint)).group.occurrences == 2
+    assert (await failures.verdict(letter)).why
+    assert await failures.reveal(letter, reason="the bank asks") == 0
+    assert (await failures.groups.acknowledge(fingerprint)).state == "ACKNOWLEDGED"
+    assert (await failures.groups.ignore(fingerprint, "known")).state == "IGNORED"
+    assert (await failures.groups.reopen(fingerprint, "again")).state == "OPEN"
+    assert (await failures.groups.resolve(fingerprint, "fixed", letters=True)).letters == 2
+    assert len(await failures.audit.about(letter)) >= 3
+    assert (await failures.audit.list(action="dead_letter.revealed")).entries
     await world.sound()
 
 
 async def test_replaying_and_retrying(world: World) -> None:
     replayed, retried = await world.fail(2)
-    desk = await world.desk()
-    runs = [(await desk.dead_letters.get(each)).run_id for each in (replayed, retried)]
+    failures = await world.failures()
+    runs = [(await failures.view(each)).run_id for each in (replayed, retried)]
     world.fails = False
 
-    replay = await desk.replay(replayed, payload=7, reason="another card")
-    await desk.retry(runs[1])
+    replay = await failures.replay(replayed, payload=7, reason="another card")
+    await failures.replay_run(runs[1])
     await world.work(runs)
 
-    assert (await desk.replays.get(replay.id)).state == "SUCCEEDED"
-    assert [each.id for each in await desk.replays.of(replayed)] == [replay.id]
+    assert (await failures.replays.view(replay.id)).state == "SUCCEEDED"
+    assert [each.id for each in await failures.replays.list(replayed)] == [replay.id]
     assert await world.front.run(runs[0], MINE).result() == 7
-    assert (await desk.dead_letters.get(retried)).state == "RESOLVED"
+    assert (await failures.view(retried)).state == "RESOLVED"
     await world.sound()
 
 
 async def test_operations(world: World) -> None:
     await world.fail(3)
-    operations = (await world.desk()).operations
+    operations = (await world.failures()).plans
 
-    plan = await operations.plan(query="is:open", reason="the bank is back")
+    plan = await operations.create(query="is:open", reason="the bank is back")
     assert plan.will_run == 3
     assert (await operations.start(plan.operation_id)).state == "RUNNING"
     assert (await operations.pause(plan.operation_id)).state == "PAUSED"
@@ -251,48 +261,48 @@ async def test_operations(world: World) -> None:
 
 async def test_a_failed_run_enters_the_dead_letters(world: World) -> None:
     """M5, M6: it was refused for its strategy, and somebody wants it kept."""
-    world.back.settings = replace(world.back.settings, dlq_enabled=False)
+    parts_of(world.back).declared.settings = replace(parts_of(world.back).settings, dlq_enabled=False)
     assert await world.fail() == []
     [[run_id]] = await ask(world.base, "SELECT id FROM redrive.runs")
-    desk = await world.desk()
+    failures = await world.failures()
 
-    letter = await desk.enter(run_id)
+    letter = await failures.add(run_id)
 
-    assert (await desk.dead_letters.get(letter)).run_id == run_id
+    assert (await failures.view(letter)).run_id == run_id
     await world.sound()
 
 
 async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> None:
     home = world.app(OneTenant(world.base, "default"))
-    await home.pause("default", by="ana", reason="upgrade")
-    await home.force_breaker("bank", "open", by="ana", reason="down")
+    await home.queues(by="ana").pause("default", reason="upgrade")
+    await home.breakers(by="ana").force("bank", "open", reason="down")
 
-    assert [each.name for each in await world.front.queues() if each.paused_at] == ["default"]
-    assert [each.row.name for each in await world.front.breaker_states()] == ["bank"]
-    await home.resume("default", by="ana")
-    await home.release_breaker("bank", by="ana")
+    assert [each.name for each in await world.front.queues().list() if each.paused_at] == ["default"]
+    assert [each.row.name for each in await parts_of(world.front).breakers.all()] == ["bank"]
+    await home.queues(by="ana").resume("default")
+    await home.breakers(by="ana").release("bank")
     if not on_sqlite(world):
         with pytest.raises(StoreError, match="row-level security"):
-            await world.front.store.limits.pause("default", "eve", "")
-    assert not (await world.front.queues())[0].paused_at
+            await parts_of(world.front).store.limits.pause("default", "eve", "")
+    assert not (await world.front.queues().list())[0].paused_at
 
 
 @pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no second wall
 async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
     """Not even when a program mistakes the org: the statements ask for the other one's rows by name."""
     [theirs] = await world.fail(1, THEIRS)
-    run_id = (await (await world.back.desk(org=THEIRS)).dead_letters.get(theirs)).run_id
-    desk = await world.desk(THEIRS)
+    run_id = (await world.back.failures(org=THEIRS).view(theirs)).run_id
+    failures = await world.failures(THEIRS)
 
-    assert not (await desk.dead_letters.list()).lines
-    assert not (await desk.groups.search()).lines
-    assert not (await desk.audit.list()).entries
-    for look in (desk.dead_letters.get(theirs), desk.verdict(theirs), world.front.run(run_id, THEIRS).get()):
+    assert not (await failures.list()).lines
+    assert not (await failures.groups.list()).lines
+    assert not (await failures.audit.list()).entries
+    for look in (failures.view(theirs), failures.verdict(theirs), world.front.run(run_id, THEIRS).get()):
         with pytest.raises(NotFoundError):
             await look
     with pytest.raises(StoreError, match="row-level security"):
         await world.front.start("order", 1, org=THEIRS)
-    assert await world.back.counts(THEIRS) == {"DLQ_PENDING": 1}
+    assert await parts_of(world.back).store_of(THEIRS).runs.count_by_state(THEIRS) == {"DLQ_PENDING": 1}
 
 
 # One connection for several orgs

@@ -12,6 +12,7 @@ from tests.engine.workbench import PATIENCE
 from redrive import Backoff, Context, RateLimitedError, RetryableError, RetryPolicy
 from redrive.app import Redrive
 from redrive.model.run import Place, RunState
+from redrive.parts import parts_of
 from redrive.policy.curve import Linear
 from redrive.policy.jitter import Equal, Full
 
@@ -30,12 +31,12 @@ class History:
     async def make(self) -> None:
         register(self.app, self.effects)
         await self.app.open()
-        await self.app.pause("paused")
+        await self.app.queues().pause("paused")
         for name, (work, options) in _STARTS.items():
             self.runs[name] = (await self.app.start(work, **options)).id
         await self.app.start_many("flaky", [None] * FLAKY_RUNS)
         await self.app.run(self.runs["cancelled"]).cancel()
-        await self.app.force_breaker("mail", "OPEN", reason="test")
+        await self.app.breakers().force("mail", "OPEN", reason="test")
         worker = self.app.worker(poll_seconds=0.02, lease_seconds=3600.0, queues=("default",))
         dying = asyncio.create_task(worker.run())
         async with asyncio.timeout(PATIENCE):
@@ -49,13 +50,13 @@ class History:
             await asyncio.sleep(0.02)
 
     async def _arrived(self) -> bool:
-        places = {run.id: run.place for run in await self.app.store.runs.all()}
+        places = {run.id: run.place for run in await parts_of(self.app).store.runs.all()}
         known = {self.runs[name]: place for name, place in _PLACES.items()}
         return all(place == known.get(run_id, Place.ENDED) for run_id, place in places.items())
 
     async def check_made(self) -> None:
         """Everything that the checker is to look at is really there."""
-        runs = {run.id: run for run in await self.app.store.runs.all()}
+        runs = {run.id: run for run in await parts_of(self.app).store.runs.all()}
         states = {name: runs[run_id].state for name, run_id in self.runs.items()}
         assert {name: states[name] for name in _ENDED} == _ENDED
         assert runs[self.runs["flaky"]].attempt == 3
@@ -103,7 +104,7 @@ _ENDED = {
 
 
 def register(app: Redrive, effects: Counter[str]) -> None:
-    app.registry.queues.add("paused")
+    parts_of(app).registry.queues.add("paused")
 
     @app.task
     async def single(context: Context) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tests.store.build import ask
 from tests.verify.history import History
 
+from redrive.parts import parts_of
 from redrive.store.database import Session
 
 
@@ -30,7 +31,7 @@ class _RolledBackError(Exception):
 @asynccontextmanager
 async def tampering(history: History) -> AsyncIterator[Session]:
     try:
-        async with history.app.database.transaction() as session:
+        async with parts_of(history.app).database.transaction() as session:
             yield session
             raise _RolledBackError
     except _RolledBackError:

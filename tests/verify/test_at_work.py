@@ -9,6 +9,7 @@ import pytest
 
 from redrive import Backoff, Context, RateLimitedError, RetryableError, RetryPolicy
 from redrive.app import Redrive
+from redrive.parts import parts_of
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Decorrelated
 from redrive.verify import Witness, verify
@@ -52,11 +53,11 @@ async def test_no_false_alarm(app: Redrive) -> None:
         async with asyncio.TaskGroup() as group:
             for run_id in started[::10]:
                 group.create_task(app.run(run_id).cancel())
-            while any(run.place != "ended" for run in await app.store.runs.all()):
-                verdict = await verify(app.database)
+            while any(run.place != "ended" for run in await parts_of(app).store.runs.all()):
+                verdict = await verify(parts_of(app).database)
                 assert verdict.sound, str(verdict)
                 looks += 1
-    verdict = await verify(app.database, settled=True, witness=Witness(started, effects=effects))
+    verdict = await verify(parts_of(app).database, settled=True, witness=Witness(started, effects=effects))
     assert verdict.sound, str(verdict)
     assert looks > 1
     unchecked = {name for name, rows in verdict.checked.items() if not rows}

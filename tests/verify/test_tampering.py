@@ -10,6 +10,7 @@ from tests.store.build import ask
 from tests.verify.history import History
 from tests.verify.tampering import CHANGES, LOST_IN_TIME, RUN, Change, definition_of, redefine, tampering
 
+from redrive.parts import parts_of
 from redrive.store.database import Session
 from redrive.testing import VirtualClock
 from redrive.verify import Verdict, Witness, verify
@@ -180,7 +181,7 @@ async def test_a_limit_with_free_slots_is_found_when_nothing_happens(history: Hi
 
 
 async def test_what_has_not_ended_is_found_when_everything_should_have(history: History) -> None:
-    verdict = await verify(history.app.database, settled=True)
+    verdict = await verify(parts_of(history.app).database, settled=True)
     live = ("future", "ready", "fading", "deferred", "midway", "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
     assert "It has not ended: it is RUNNING, and its place is 'leased'." in texts(verdict)
@@ -189,7 +190,7 @@ async def test_what_has_not_ended_is_found_when_everything_should_have(history: 
 async def test_starts_are_held_against_what_a_witness_has_seen(history: History) -> None:
     single, flaky = history.runs["single"], history.runs["flaky"]
     witness = Witness(acknowledged=[single, "lost"], refused=[flaky, "never"])
-    verdict = await verify(history.app.database, witness=witness)
+    verdict = await verify(parts_of(history.app).database, witness=witness)
     assert found(verdict) == {("I1", "lost"), ("I1", flaky)}
     assert verdict.checked["I1"] == 4
     assert verdict.checked["I2"] == 0
@@ -199,7 +200,7 @@ async def test_effects_are_held_against_what_a_witness_has_seen(history: History
     twice, missing = "order-7:0", f"{history.runs['single']}:0"
     effects = {**history.effects, twice: 2, "nobody:0": 1}
     del effects[missing]
-    verdict = await verify(history.app.database, witness=Witness(effects=effects))
+    verdict = await verify(parts_of(history.app).database, witness=Witness(effects=effects))
     assert found(verdict) == {("I2", twice), ("I2", missing), ("I2", "nobody:0")}
     assert "The effect of this step was accepted 2 times." in texts(verdict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.verify.history import History
 
+from redrive.parts import parts_of
 from redrive.verify import Witness, verify
 from redrive.verify.verdict import ADVICE, INVARIANTS
 
@@ -14,20 +15,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_healthy_history_is_sound(history: History) -> None:
     await history.check_made()
     witness = Witness(history.runs.values(), ["f" * 32], history.effects)
-    verdict = await verify(history.app.database, witness=witness)
+    verdict = await verify(parts_of(history.app).database, witness=witness)
     assert verdict.sound, str(verdict)
     assert all(verdict.checked.values()), str(verdict)
     assert str(verdict).startswith("Every promise that was checked is kept.")
 
 
 async def test_without_a_witness_nothing_is_said_about_what_only_a_witness_knows(history: History) -> None:
-    verdict = await verify(history.app.database)
+    verdict = await verify(parts_of(history.app).database)
     assert {name for name, rows in verdict.checked.items() if not rows} == {"I1", "I2"}
     assert "I1   acknowledged runs exist, refused ones do not: nothing to check" in str(verdict)
 
 
 async def test_a_finding_reads_well(history: History) -> None:
-    verdict = await verify(history.app.database, witness=Witness(acknowledged=["lost"]))
+    verdict = await verify(parts_of(history.app).database, witness=Witness(acknowledged=["lost"]))
     first, second, *_ = str(verdict).splitlines()
     assert first == "Broken promises: I1 (1)."
     assert second == "  I1   lost: Its start was acknowledged, but it is not in the database."
@@ -36,7 +37,7 @@ async def test_a_finding_reads_well(history: History) -> None:
 async def test_whoever_watches_is_told_which_promise_is_next(history: History) -> None:
     told: list[str] = []
     witness = Witness(history.runs.values(), (), history.effects)
-    await verify(history.app.database, witness=witness, told=told.append)
+    await verify(parts_of(history.app).database, witness=witness, told=told.append)
     assert set(told) == set(INVARIANTS)
     assert len(told) < 30  # not for every row
 

@@ -9,6 +9,7 @@ from bench.work.jobs import Jobs, Kind, PassingError, Payload
 from bench.work.statements import statement
 
 from redrive import Backoff, Redrive
+from redrive.parts import parts_of
 from redrive.policy import STEP, Immediate
 from redrive.settings import Settings
 from redrive.store.statement import Statement
@@ -79,7 +80,7 @@ class Contender:
         raise PassingError("for good")
 
     async def _counted(self, statement: Statement) -> int:
-        return int((await self.app.database.fetch(statement, {}))[0][0])
+        return int((await parts_of(self.app).database.fetch(statement, {}))[0][0])
 
 
 async def _pass_on(payload: Payload) -> Payload:

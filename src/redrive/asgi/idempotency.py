@@ -39,6 +39,7 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold
 from redrive.idempotency.service import DAY, LEASE_SECONDS, KeptOutcome
+from redrive.parts import parts_of
 from redrive.policy.idempotency_key import key_in_header
 
 if TYPE_CHECKING:
@@ -103,10 +104,16 @@ class IdempotencyMiddleware:
             await self._execute(taken, http, Reread(body, receive), send)
 
     async def _take(self, key: str, who: Scope, http: Http, body: bytes) -> KeptOutcome | Hold:
-        service = self._redrive.idempotency(org=who.org)
-        times = {"ttl": self._ttl, "lease_seconds": self._lease_seconds}
         try:
-            return await service.take(key, _identity(http, body), domain=DOMAIN, user=who.user, **times)
+            return await self._redrive.idempotent.take(
+                key,
+                _identity(http, body),
+                org=who.org,
+                domain=DOMAIN,
+                user=who.user,
+                ttl=self._ttl,
+                lease_seconds=self._lease_seconds,
+            )
         except KeyReusedError as error:
             hint = "use a new key for a new request"
             raise RefusedError(ProblemAnswer(422, "key_reused", self._told(error), hint)) from None
@@ -119,10 +126,10 @@ class IdempotencyMiddleware:
 
     def _told(self, error: Exception) -> str:
         """It names the key, which somebody may have taken for a place to put a secret."""
-        return self._redrive.redactor.text(str(error))
+        return parts_of(self._redrive).redactor.text(str(error))
 
     async def _execute(self, hold: Hold, http: Http, receive: Receive, send: Send) -> None:
-        answer = Answer(hold, http, send, self._redrive.limits.size)
+        answer = Answer(hold, http, send, parts_of(self._redrive).limits.size)
         try:
             async with hold:
                 await self._app(_without_shortcuts(http), receive, answer)

@@ -18,6 +18,7 @@ from redrive.cli.options import GlobalOptions
 from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice, one_line
 from redrive.errors import InvalidValueError, RedriveError
+from redrive.parts import parts_of
 from redrive.settings import FILE_VARIABLE, Settings
 from redrive.words.number import names
 from redrive.words.suggestion import closest
@@ -48,9 +49,9 @@ def application(target: str, given: GlobalOptions, late: tuple[str, ...]) -> Red
     if given.config is not None:
         os.environ[FILE_VARIABLE] = given.config  # where an application that loads its settings looks
     app = application_at(target)
-    if given.config is not None and app.settings != Settings.load():
+    if given.config is not None and parts_of(app).settings != Settings.load():
         notice(f"{target} does not take all its settings from --config: its code says otherwise.")
-    app.settings = app.settings.override(given.arguments)
+    parts_of(app).declared.settings = parts_of(app).settings.override(given.arguments)
     return app
 
 

@@ -19,6 +19,7 @@ from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice
 from redrive.errors import InvalidValueError, NotFoundError, RedriveError
 from redrive.model.identity import HOME, OPERATOR
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class LocalTransport:
             raise missing_extra("this command", error) from None
         self._app = Redrive(settings=settings, log=False)
         self._api = InProcess(self._app, org, OPERATOR)
-        self.where = f"the database {place_of(self._app.database)}"
+        self.where = f"the database {place_of(parts_of(self._app).database)}"
         self._runner = asyncio.Runner()
         try:
             self._runner.run(open_database(self._app, org, creates=creates))
@@ -150,14 +151,14 @@ async def open_database(app: Redrive, org: str, *, creates: bool = False) -> Non
     """
     from redrive.doctor.version import missing_file, read_version
 
-    missing = missing_file(app.database)
+    missing = missing_file(parts_of(app).database)
     if missing is not None and not creates:
         raise NotFoundError(
             f"there is no database {missing}; a worker or `redrive migrate` makes one. If it is elsewhere, "
             f"go there, or name it: --set database_url=…, --server …, --context …"
         )
     if missing is None:
-        found = await read_version(app.database)
+        found = await read_version(parts_of(app).database)
         if found.version:
             found.require_current()
         elif not creates:
@@ -168,8 +169,8 @@ async def open_database(app: Redrive, org: str, *, creates: bool = False) -> Non
     await app.open()
     if missing is not None:
         notice(f"There was no database {missing}; it was made now.")
-    directory = await app.directory(org=org, by=OPERATOR)
-    await directory.organizations.get()  # an empty list would not tell that its name is wrong
+    members = app.members(org=org, by=OPERATOR)
+    await members.organizations.view()  # an empty list would not tell that its name is wrong
 
 
 def current_context(given: GlobalOptions) -> NamedContext:

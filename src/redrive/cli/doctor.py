@@ -12,6 +12,7 @@ from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.terminal import escape, out
 from redrive.errors import StoreUnavailableError
+from redrive.parts import parts_of
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ async def _examine(app: Redrive) -> HealthReport:
     from redrive.doctor import examine
     from redrive.engine.encryption import key_id
 
-    keys = [key_id(key) for key in app.settings.read_encryption_keys()]
+    keys = [key_id(key) for key in parts_of(app).settings.read_encryption_keys()]
     try:
-        return await examine(app.database, settings=app.settings, keys=keys)
+        return await examine(parts_of(app).database, settings=parts_of(app).settings, keys=keys)
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
             f"{error}. Check that it runs, that its address is right, and that this user may use it"

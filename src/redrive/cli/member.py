@@ -237,7 +237,7 @@ def _set_password(user_id: str, secret: str) -> None:
 
     async def set_password() -> None:
         async with Redrive(settings=given.settings(), log=False) as app:
-            directory = await app.directory(org=given.org or HOME, by=OPERATOR)
-            await directory.accounts.set_password(user_id, secret)
+            members = app.members(org=given.org or HOME, by=OPERATOR)
+            await members.accounts.set_password(user_id, secret)
 
     asyncio.run(set_password())

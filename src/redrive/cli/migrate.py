@@ -11,6 +11,7 @@ from redrive.cli.options import GlobalOptions, dry_run_option, output_option, se
 from redrive.cli.outcome import Ended, Exit
 from redrive.cli.output import show_rows
 from redrive.cli.terminal import notice
+from redrive.parts import parts_of
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -36,7 +37,7 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
     async def apply(app: Redrive) -> DatabaseVersion:
         from redrive.doctor.version import read_version
 
-        found = await read_version(app.database)
+        found = await read_version(parts_of(app).database)
         if done and found.missing:
             waits = " Work on it waits until that is done." if found.version else ""
             notice(f"Going to {_what(found)}.{waits}")

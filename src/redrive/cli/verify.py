@@ -16,6 +16,7 @@ from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.progress import activity
 from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
+from redrive.parts import parts_of
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -85,7 +86,7 @@ def verify(
 
         with activity() as show:
             return await verify_unchanged(
-                app.database,
+                parts_of(app).database,
                 settled=settled,
                 leeway=leeway,
                 most=most,

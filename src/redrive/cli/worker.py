@@ -16,6 +16,7 @@ from redrive.cli.options import GlobalOptions, output_option, settings_options
 from redrive.cli.output import chosen, show_rows
 from redrive.cli.table import Row, TableColumn, ago
 from redrive.cli.terminal import notice
+from redrive.parts import parts_of
 from redrive.words.number import plural
 from redrive.words.time import age
 
@@ -85,7 +86,7 @@ def worker(
     given.give("worker_concurrency", concurrency, "--concurrency")
     app = application(target, given, LATE)
     _set_up_console(app)
-    tasks = [task for task in app.registry.tasks.values() if not queues or task.queue in queues]
+    tasks = [task for task in parts_of(app).registry.tasks.values() if not queues or task.queue in queues]
     which = f" of {', '.join(queues)}" if queues else ""
     notice(f"Working on {plural(len(tasks), 'task')}{which}; Ctrl-C ends it.")
     only: dict[str, Any] = {"queues": queues, "workflows": workflows}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from inspect import Parameter, iscoroutinefunction, signature
+from random import Random
 from typing import Any
 
 from redrive.app import Redrive
@@ -18,13 +20,46 @@ from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTa
 from redrive.failures.redrive_processor import RUNNING, STOPPED, ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
 from redrive.model.run import RunState
+from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
 from redrive.settings import Settings
+from redrive.wiring import Declarations
 
 Execute = Callable[..., Any]
+
+
+@dataclass(kw_only=True)
+class QueueDeclarations(Declarations):
+    """What a dead-letter queue declares. `queue` is the queue of its runs."""
+
+    queue: str
+
+    @property
+    def max_letters(self) -> int | None:
+        return None  # ExternalTasks.keep enforces the limit of the queue
+
+    @property
+    def max_size(self) -> int:
+        return self.settings.dlq_max_size or DEFAULT_MAX_SIZE
+
+    @property
+    def processor_options(self) -> ProcessorOptions:
+        return replace(super().processor_options, queue=self.queue, max_size=self.max_size)
+
+    def letter_policy(self, random: Random) -> DeadLetterPolicy:
+        return ExternalTaskPolicy(
+            self.redactor,
+            random.random,
+            Strategy.AUTOMATIC,  # the queue decides before whether a task enters
+            BY_CATEGORY,
+            self.settings.dlq_default_max_retries,
+            self.templates,
+            self.redrive_functions,
+            self.settings.dlq_default_policy,
+        )
 
 
 class QueueApp(Redrive):
@@ -44,9 +79,10 @@ class QueueApp(Redrive):
     ) -> None:
         self.queue = PREFIX + name
         self.can_execute = execute is not None
+        self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
         for word, function in policies.items():
-            self.redrive_function(word, function)
+            self._parts.declared.add_redrive_function(word, function)
         for template in templates:
             self.template(template)
         self.classifier = task_options.get("classifier")
@@ -54,16 +90,13 @@ class QueueApp(Redrive):
         self._execute = self.task(**names, **task_options)(_adapted(execute))
 
     @property
-    def _max_letters(self) -> int | None:
-        return None  # ExternalTasks.keep enforces the limit of the queue
-
-    @property
     def max_size(self) -> int:
-        return self.settings.dlq_max_size or DEFAULT_MAX_SIZE
+        return self._parts.settings.dlq_max_size or DEFAULT_MAX_SIZE
 
     @property
     def strategy(self) -> Strategy:
-        return Strategy(self.settings.dlq_strategy) if self.settings.dlq_enabled else Strategy.DISABLED
+        settings = self._parts.settings
+        return Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
 
     def definition(self, choice: RedriveChoice, max_redrives: int | None) -> Definition:
         """Return the definition of the run of a failed task with this policy."""
@@ -74,24 +107,9 @@ class QueueApp(Redrive):
         return self.worker(queues=(self.queue,), redrive=redrive)
 
     def external_tasks(self) -> ExternalTasks:
-        return ExternalTasks(
-            self.store, self.clock, self.ids, self.event_bus, self._letter_policy(), self.encryption
-        )
-
-    def _processor_options(self) -> ProcessorOptions:
-        return replace(super()._processor_options(), queue=self.queue, max_size=self.max_size)
-
-    def _letter_policy(self) -> DeadLetterPolicy:
-        return ExternalTaskPolicy(
-            self.redactor,
-            self.random.random,
-            Strategy.AUTOMATIC,  # the queue decides before whether a task enters
-            BY_CATEGORY,
-            self.settings.dlq_default_max_retries,
-            self.templates,
-            self.redrive_functions,
-            self.settings.dlq_default_policy,
-        )
+        parts = self._parts
+        policy = parts.declared.letter_policy(parts.random)
+        return ExternalTasks(parts.store, parts.clock, parts.ids, parts.event_bus, policy, parts.encryption)
 
 
 class Background:
@@ -137,7 +155,7 @@ class Background:
 
     def _helper(self, run: RunHandle[Any]) -> asyncio.Task[None] | None:
         """Start a worker for this run, unless the background or a test executes it."""
-        if self.state == RUNNING or self._app.waiters.help is not None:
+        if self.state == RUNNING or parts_of(self._app).waiters.help is not None:
             return None
         helper = asyncio.create_task(self._help(run))
         self._helpers.add(helper)

@@ -22,6 +22,7 @@ from redrive.model.caller import Caller
 from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
+from redrive.parts import parts_of
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
 from redrive.policy.triage import enters
 
@@ -88,8 +89,10 @@ class QueueOperations:
     async def statistics(self) -> Statistics:
         """Count tasks by status, category and policy; lifetime figures survive restarts."""
         await self.app.open()
-        app, interval = self.app, self.app.settings.dlq_interval_sec
-        figures = await statistics(app.store, self.org, app.queue, max_size=app.max_size, interval=interval)
+        app, interval = self.app, parts_of(self.app).settings.dlq_interval_sec
+        figures = await statistics(
+            parts_of(app).store, self.org, app.queue, max_size=app.max_size, interval=interval
+        )
         running = figures.is_processor_running or self.state == RUNNING
         return figures._replace(is_processor_running=running)
 
@@ -120,14 +123,14 @@ class QueueOperations:
         """Archive a task. It is never redriven, and nothing about it is lost."""
         row = await self._existing(task_id)
         try:
-            await (await self._desk()).dead_letters.archive(row.letter_id, reason)
+            await self._failures().archive(row.letter_id, reason)
         except (TransitionError, NotFoundError):
             raise TransitionError(not_archived(await self._existing(task_id))) from None
         return self._tasks.view(await self._existing(task_id))
 
     async def unlink(self, task_id: str, other: str) -> bool:
         """Remove a dependency on another task (`after`). False when there was none."""
-        row, letters = await self._existing(task_id), (await self._desk()).dead_letters
+        row, letters = await self._existing(task_id), self._failures()
         awaited = [letter for letter in await self._tasks.awaited(row) if letter.task_id == other]
         return any([await letters.unlink(row.letter_id, letter.letter_id) for letter in awaited])
 
@@ -143,7 +146,7 @@ class QueueOperations:
             )
         await self.app.open()
         caller = Caller(self.org, self._by)
-        return await clear_queue(self.app.store, caller, self.app.queue, self.app.max_size)
+        return await clear_queue(parts_of(self.app).store, caller, self.app.queue, self.app.max_size)
 
     # Executing in the background
 
@@ -207,7 +210,7 @@ class QueueOperations:
 
     async def _start_replay(self, row: FailedTaskRow, reason: str) -> None:
         try:
-            await (await self._desk()).replays.start(row.letter_id, reason=reason)
+            await self._failures().replay(row.letter_id, reason=reason)
         except (ReplayRefusedError, NotFoundError) as error:
             now = await self._existing(row.task_id)
             awaited = await self._tasks.awaited(now)
@@ -223,8 +226,8 @@ class QueueOperations:
             raise NotFoundError(f"there is no task {task_id!r} in the queue {self.name!r}")
         return row
 
-    async def _desk(self) -> Failures:
-        return await self.app.desk(org=self.org, by=self._by)
+    def _failures(self) -> Failures:
+        return self.app.failures(org=self.org, by=self._by)
 
     def _require_execute(self) -> None:
         if not self.app.can_execute:

@@ -19,6 +19,7 @@ from redrive.model.failed_task import FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
 from redrive.model.query import Order
 from redrive.model.statistics import STATUS_WORDS
+from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import (
     BY_CATEGORY,
     CUSTOM_PREFIX,
@@ -65,8 +66,8 @@ class FailedTasks:
         self._app = app
         self._org = org
         self._external = app.external_tasks()
-        self._letters = app.store.dead_letters
-        self._encryption = app.encryption
+        self._letters = parts_of(app).store.dead_letters
+        self._encryption = parts_of(app).encryption
 
     def evidence(self, error: BaseException | str, fields: TaskFields) -> Evidence:
         reject_unknown("a failed task has no field", fields, TaskFields.__optional_keys__)
@@ -76,18 +77,20 @@ class FailedTasks:
             error,
             None if category is None else category_of(category),
             classifier=self._app.classifier,
-            redactor=self._app.redactor,
+            redactor=parts_of(self._app).redactor,
             step=self._app.queue,
-            now=self._app.clock.now(),
+            now=parts_of(self._app).clock.now(),
         )
 
     def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> TaskReport:
         """Check everything about a task, and make it ready to be stored."""
         app = self._app
         definition = app.definition(self._policy(fields), _max_redrives(fields))
-        payload, text = json_and_text({"task": task, "context": fields.get("context")}, limits=app.limits)
+        payload, text = json_and_text(
+            {"task": task, "context": fields.get("context")}, limits=parts_of(app).limits
+        )
         new = NewFailedTask(
-            id=app.ids.new(),
+            id=parts_of(app).ids.new(),
             org=self._org,
             workflow=app.queue,
             definition=definition.digest,
@@ -95,13 +98,13 @@ class FailedTasks:
             priority=_priority(fields),
             input=self._encryption.encrypt(text),
             key=self._key(task_id),
-            request_hash=request_hash([app.queue, payload], limits=app.limits),
+            request_hash=request_hash([app.queue, payload], limits=parts_of(app).limits),
             correlation_id=task_id,
             tags=None,
             metadata=self._metadata(fields),
-            token=app.ids.token(),
+            token=parts_of(app).ids.token(),
             worker=REPORTER,
-            code_version=app.settings.code_version or "unversioned",
+            code_version=parts_of(app).settings.code_version or "unversioned",
         )
         after = {other: self._key(other) for other in _after(fields)}
         return TaskReport(new, definition, evidence, after)
@@ -140,7 +143,10 @@ class FailedTasks:
         return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
 
     def _policy(self, fields: TaskFields) -> RedriveChoice:
-        choice, functions = check_choice(fields.get("policy") or BY_CATEGORY), self._app.redrive_functions
+        choice, functions = (
+            check_choice(fields.get("policy") or BY_CATEGORY),
+            parts_of(self._app).declared.redrive_functions,
+        )
         if isinstance(choice, str) and choice.startswith(CUSTOM_PREFIX):
             name = choice.removeprefix(CUSTOM_PREFIX)
             if name not in functions:
@@ -155,14 +161,14 @@ class FailedTasks:
         """The id as the caller gave it: a letter shows it redacted, its run does not."""
         if not MARKER.search(line.correlation_id):
             return line.correlation_id
-        return (await self._app.store.runs.get(line.run_id, self._org)).correlation_id
+        return (await parts_of(self._app).store.runs.get(line.run_id, self._org)).correlation_id
 
     def _metadata(self, fields: TaskFields) -> str | None:
         metadata = fields.get("metadata")
         if metadata is None:
             return None
         require_kind("metadata", metadata, Mapping)
-        return self._encryption.encrypt(json_and_text(dict(metadata), limits=self._app.limits)[1])
+        return self._encryption.encrypt(json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1])
 
     def view(self, row: FailedTaskRow) -> FailedTask:
         """The task in the words of the queue, decrypted."""

@@ -119,8 +119,8 @@ class Display:
 
     async def _renew_link(self) -> None:
         """Show another link once the old one has expired or was used: a link signs in once."""
-        desk = await self._app.desk(by="demo")
-        entries = (await desk.audit.list(action=Action.SESSION_STARTED, size=1)).entries
+        failures = self._app.failures(by="demo")
+        entries = (await failures.audit.list(action=Action.SESSION_STARTED, size=1)).entries
         newest = entries[0].sequence if entries else 0
         if newest != self._newest_sign_in or time.monotonic() - self._link_at > LINK_SECONDS:
             self._newest_sign_in, self._link_at = newest, time.monotonic()
@@ -133,7 +133,7 @@ class Display:
 
 
 async def sign_in_link(app: Redrive, pages: str) -> str:
-    link = await (await app.sessions()).embedded_link()
+    link = await app.members().sessions.embedded_link()
     return pages if link is None else f"{pages}/app/sign-in#{link.token}"
 
 

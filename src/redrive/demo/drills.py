@@ -101,7 +101,7 @@ async def duplicates(stage: Stage, running: Running) -> None:
 
 async def credential(stage: Stage, _: Running) -> None:
     account = stage.traffic.account(stage.mark)
-    desk = await stage.app.desk(by=BY)
+    failures = stage.app.failures(by=BY)
     try:
         stage.say("An account is opened. Before it gets its key, our credential is revoked.")
         await stage.break_("identity", REFUSING, about=stage.mark, after=1)
@@ -119,15 +119,15 @@ async def credential(stage: Stage, _: Running) -> None:
         )
         attempts = letter.attempts
         stage.expect("it was not retried in vain", attempts == 1, f"{attempts} attempts")
-        group = (await desk.groups.get(letter.fingerprint)).group
+        group = (await failures.groups.view(letter.fingerprint)).group
         stage.expect("it belongs to a failure group that is open", group.state == "OPEN", group.state)
     finally:
         stage.say("There is a valid credential again.")
         await stage.repair("identity", about=stage.mark)
-    await desk.replay(letter.id, reason="the credential is valid again")
+    await failures.replay(letter.id, reason="the credential is valid again")
     states = await stage.ended([run])
     stage.expect("replayed, it continues to its end", all_are(states, DONE), states)
-    resolved = (await desk.dead_letters.get(letter.id)).state
+    resolved = (await failures.view(letter.id)).state
     stage.expect("the dead letter is resolved", resolved == "RESOLVED", resolved)
     seen = await stage.seen(stage.mark)
     stage.expect("the account was not opened again", seen.asked.get("/accounts") == 1, seen.asked)
@@ -137,7 +137,7 @@ async def credential(stage: Stage, _: Running) -> None:
 
 async def replay(stage: Stage, _: Running) -> None:
     order = stage.traffic.order(name=stage.mark)
-    desk = await stage.app.desk(by=BY)
+    failures = stage.app.failures(by=BY)
     try:
         stage.say("An order is charged; then the carrier refuses it for good.")
         await stage.break_("carrier", REFUSING, about=stage.mark)
@@ -150,10 +150,10 @@ async def replay(stage: Stage, _: Running) -> None:
     finally:
         stage.say("The carrier takes it now.")
         await stage.repair("carrier", about=stage.mark)
-    await desk.replay(letter.id, reason="the carrier takes it now")
+    await failures.replay(letter.id, reason="the carrier takes it now")
     states = await stage.ended([run])
     stage.expect("replayed, it is done", all_are(states, DONE), states)
-    after = await desk.dead_letters.get(letter.id)
+    after = await failures.view(letter.id)
     stage.expect("the dead letter is resolved", after.state == "RESOLVED", after.state)
     stage.expect("its key is the one that it had", after.idempotency_key == letter.idempotency_key)
     seen = await stage.seen(stage.mark)
@@ -162,13 +162,13 @@ async def replay(stage: Stage, _: Running) -> None:
     stage.expect("one label was printed", seen.acted.get("carrier/labels") == 1, seen.acted)
     stage.expect("the card was not charged again", seen.asked.get("/charges") == 1, seen.asked)
     stage.expect("a second replay is refused", await _is_refused(stage, letter.id))
-    about = await desk.audit.about(letter.id)
+    about = await failures.audit.about(letter.id)
     stage.expect("the audit names who replayed it", any(entry.actor == BY for entry in about))
 
 
 async def _is_refused(stage: Stage, letter_id: str) -> bool:
     try:
-        await (await stage.app.desk(by=BY)).replay(letter_id)
+        await stage.app.failures(by=BY).replay(letter_id)
     except RedriveError:
         return True
     return False

@@ -9,6 +9,7 @@ from redrive.app import Redrive
 from redrive.demo.world import UP, World
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.model.breaker import BreakerState
+from redrive.parts import parts_of
 from redrive.verify import Witness, verify
 
 
@@ -39,17 +40,17 @@ class DemoSummary(NamedTuple):
 
 
 async def read_totals(app: Redrive, world: World) -> DemoTotals:
-    counts = await app.counts()
-    places = await app.store.runs.count_by_place(DEFAULT_ORG)
-    desk = await app.desk(by="demo")
-    breakers = await app.breaker_states()
+    counts = await parts_of(app).store.runs.count_by_state(DEFAULT_ORG)
+    places = await parts_of(app).store.runs.count_by_place(DEFAULT_ORG)
+    failures = app.failures(by="demo")
+    breakers = await parts_of(app).breakers.all()
     return DemoTotals(
         runs=sum(counts.values()),
         done=counts.get("SUCCESS", 0),
         in_progress=counts.get("PENDING", 0) + counts.get("RUNNING", 0),
         held=places.get("held", 0),
         letters=counts.get("DLQ_PENDING", 0),
-        groups=(await desk.groups.count("is:open")).number,
+        groups=(await failures.groups.count("is:open")).number,
         down=tuple(name for name, state in world.states().items() if state != UP),
         open=tuple(breaker.row.name for breaker in breakers if breaker.state != BreakerState.CLOSED),
     )
@@ -57,8 +58,8 @@ async def read_totals(app: Redrive, world: World) -> DemoTotals:
 
 async def check_summary(app: Redrive, world: World, started: Sequence[str]) -> DemoSummary:
     """Verify the database against what this process has seen: each acknowledged start, each charged card."""
-    counts = await app.counts()
-    verdict = await verify(app.database, witness=Witness(acknowledged=started), leeway=3600.0)
+    counts = await parts_of(app).store.runs.count_by_state(DEFAULT_ORG)
+    verdict = await verify(parts_of(app).database, witness=Witness(acknowledged=started), leeway=3600.0)
     charged, twice = world.charges()
     return DemoSummary(
         started=sum(counts.values()),

@@ -62,14 +62,14 @@ class GuideProgress(NamedTuple):
 
 
 async def read_progress(app: Redrive, zones: ShippingZones) -> GuideProgress:
-    desk, fixed = await app.desk(by="demo"), zones.is_fixed
-    groups = (await desk.groups.search("workflow:checkout step:label", size=20)).lines
+    failures, fixed = app.failures(by="demo"), zones.is_fixed
+    groups = (await failures.groups.list("workflow:checkout step:label", size=20)).lines
     for group, letters in groups:
         if group.error_type.endswith("MissingZoneError"):
-            operation = await _operation(desk, group.fingerprint)
+            operation = await _operation(failures, group.fingerprint)
             # The oldest letter: the newest one changes before anybody has typed its id.
             query = f"fp:{group.fingerprint}"
-            oldest = (await desk.dead_letters.list(query, size=1, order=Order.OLDEST)).lines
+            oldest = (await failures.list(query, size=1, order=Order.OLDEST)).lines
             return GuideProgress(
                 group=group.fingerprint.rpartition(":")[2][:GROUP_LENGTH],
                 fingerprint=group.fingerprint,
@@ -83,11 +83,11 @@ async def read_progress(app: Redrive, zones: ShippingZones) -> GuideProgress:
     return GuideProgress(fixed=fixed)
 
 
-async def _operation(desk: Failures, fingerprint: str) -> ReplayOperation | None:
+async def _operation(failures: Failures, fingerprint: str) -> ReplayOperation | None:
     """Return the newest replay of the group that was started, or else the newest plan."""
     operations = [
         operation
-        for operation in (await desk.operations.list(size=20)).operations
+        for operation in (await failures.plans.list(size=20)).operations
         if fingerprint in operation.selection and operation.state != OperationState.CANCELLED
     ]
     started = (operation for operation in operations if operation.started_at is not None)

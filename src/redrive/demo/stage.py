@@ -20,6 +20,7 @@ from redrive.demo.traffic import Traffic, TrafficWork
 from redrive.engine.handle import RunHandle
 from redrive.errors import RedriveError
 from redrive.model.run import ENDED_RUNS
+from redrive.parts import parts_of
 from redrive.settings import Settings
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Stage:
         return Seen(about["acted"], about["asked"], about["keys"])
 
     async def breaker(self, name: str) -> str:
-        found = {breaker.row.name: str(breaker.state) for breaker in await self.app.breaker_states()}
+        found = {breaker.row.name: str(breaker.state) for breaker in await parts_of(self.app).breakers.all()}
         return found.get(name, "CLOSED")
 
     async def ended(self, runs: Sequence[RunHandle[Any]]) -> list[str]:

@@ -1,6 +1,6 @@
 """The doctor: examines a database and the work in it, and advises what to do.
 
-    report = await examine(app.database)
+    report = await examine(app)
     print(report)
 
 It only reads. `examination` observes, and the other modules judge, so that tests can judge any observation.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from importlib import import_module
+from typing import cast
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.doctor import failures, postgres, sqlite, version, work
 from redrive.doctor.finding import DEFAULT_LIMITS, DoctorLimits, Finding, HealthReport, ok, unknown
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.settings import Settings
-from redrive.store.database import Database
+from redrive.store.database import Application, Database, database_of
 from redrive.store.inspection import Inspection
 from redrive.store.migration import schema_of
 from redrive.store.postgres import PostgresDatabase
@@ -22,19 +23,20 @@ CheckFunction = Callable[[], Awaitable[Iterable[Finding]]]
 
 
 async def examine(
-    database: Database,
+    source: Database | Application,
     *,
     settings: Settings | None = None,
     keys: Collection[str] | None = None,
     limits: DoctorLimits = DEFAULT_LIMITS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> HealthReport:
-    """Examine the database and the work in it, over separate connections that only read.
+    """Examine the database of an application and the work in it, over separate connections that only read.
 
     settings  those of the application; some are compared with what is stored
     keys      ids of the configured encryption keys; None skips the check
     limits    when the doctor warns
     """
+    database = database_of(source) or cast(Database, source)
     reader = reading(database)
     try:
         findings = [finding async for finding in _findings(reader, settings, keys, limits, clock)]

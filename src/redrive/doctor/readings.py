@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from redrive.engine.breaker_queries import BreakerQueries
-from redrive.engine.breakers import HELD_BY_BREAKER
-from redrive.engine.queue_queries import QueueQueries, WorkerView
+from redrive.engine.breakers import Breakers
+from redrive.engine.queues import Workers, WorkerView
+from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.model.breaker import BreakerState
 from redrive.store.inspection import Inspection, Letters
 from redrive.store.run_listing import Depth
@@ -27,10 +27,10 @@ class Readings(NamedTuple):
 
 
 async def take_readings(
-    store: Store, queues: QueueQueries, breakers: BreakerQueries, known_queues: Collection[str]
+    store: Store, fleet: Workers, breakers: Breakers, known_queues: Collection[str]
 ) -> Readings:
     inspection = Inspection(store.database)
-    workers = await queues.workers()
+    workers = await fleet.list()
     depths = await inspection.depths()
     served = {name for worker in workers for name in worker.queues}
     kept = {queue.name for queue in await inspection.queues()}

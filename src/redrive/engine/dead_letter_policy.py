@@ -108,11 +108,11 @@ class DeadLetterPolicy:
 
     def _redriving(self, work: Work, failure: Failure, template: Template | None) -> Redriving:
         choice, most = self.redrive, None
-        for said in (work.task, template):
-            if said is not None and said.redrive is not None:
-                choice = said.redrive
-            if said is not None and said.max_redrives is not None:
-                most = said.max_redrives
+        for declared in (work.task, template):
+            if declared is not None and declared.redrive_choice is not None:
+                choice = declared.redrive_choice
+            if declared is not None and declared.max_redrives is not None:
+                most = declared.max_redrives
         if most is None and isinstance(choice, str):  # a policy of somebody's own has a number of its own
             most = self.max_redrives
         return redriving(

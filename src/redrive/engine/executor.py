@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from redrive.clock import Clock
-from redrive.engine.breakers import Breakers, Report
 from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_reporter import EventReporter
@@ -21,6 +20,7 @@ from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
 from redrive.engine.recording import advance_record, completion_record
+from redrive.engine.shared_breakers import Report, SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import AnyTask
@@ -30,6 +30,7 @@ from redrive.model.breaker import CallOutcome
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
 from redrive.policy.codec import JsonLimits, JsonValue, decode
+from redrive.store.database import Database
 from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.record import Record
 from redrive.store.store import Store
@@ -50,6 +51,7 @@ class Executor:
     attempts  counts the calls of users' functions
     """
 
+    database: Database
     store: Store
     clock: Clock
     retrier: StoreRetrier
@@ -57,7 +59,7 @@ class Executor:
     in_flight: InFlight
     works: WorkFactory
     invoker: Invoker
-    breakers: Breakers
+    breakers: SharedBreakers
     recorder: Recorder
     reporter: EventReporter
     failure_handler: FailureHandler
@@ -190,7 +192,7 @@ class Executor:
     # Exactly once: the task records its success within a transaction of its own.
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
-        session = joined_session(connection, self.store.database)
+        session = joined_session(connection, self.database)
         text = self.encryption.encrypt(json_and_text(result, limits=self.limits)[1])
         if not work.goes_on:
             record = completion_record(work, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from redrive.engine.breakers import HELD_BY_BREAKER, Breakers, Report
+from redrive.engine.shared_breakers import HELD_BY_BREAKER, Report, SharedBreakers
 from redrive.engine.work import Work
 from redrive.model.breaker import CallOutcome, Permit, Refusal
 from redrive.policy.codec import encode
@@ -25,7 +25,7 @@ class Passage(NamedTuple):
 
 
 class Gate:
-    def __init__(self, store: Store, breakers: Breakers) -> None:
+    def __init__(self, store: Store, breakers: SharedBreakers) -> None:
         self._store = store
         self._breakers = breakers
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from redrive.clock import Clock
 from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
 from redrive.engine.definition import Definitions
-from redrive.engine.encryption import NO_ENCRYPTION, Encryption
+from redrive.engine.encryption import Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
 from redrive.engine.payload import Read
@@ -21,7 +22,6 @@ from redrive.model.event import ReplayEnded, RunFinished
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode
-from redrive.store.runs import Runs
 from redrive.store.store import Store
 from redrive.words.number import plural
 
@@ -51,34 +51,40 @@ class Waiters:
             event.set()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What the handles of an organization's runs share. `replay(run_id, by, reason)` replays a failed run."""
+
+    org: str
+    store: Store
+    definitions: Definitions
+    clock: Clock
+    waiters: Waiters
+    event_bus: EventBus
+    encryption: Encryption
+    replay: Callable[[str, str, str], Awaitable[None]]
+
+
 class RunHandle(Generic[R_co]):
-    """`await run.result()` returns what the last step returned, or raises RunFailedError."""
+    """A run: `await run.result()` returns what the last step returned, or raises RunFailedError.
+
+    id       of the run
+    existed  whether the run was there before it was started, under the same idempotency key
+    """
+
+    __slots__ = ("_parts", "_read", "existed", "id")
 
     def __init__(
-        self,
-        run_id: str,
-        org: str,
-        store: Store,
-        definitions: Definitions,
-        clock: Clock,
-        waiters: Waiters,
-        event_bus: EventBus,
-        opened: Callable[[], Awaitable[None]],
-        encryption: Encryption = NO_ENCRYPTION,
-        read: Read | None = None,
+        self, run_id: str, parts: RunParts, read: Read | None = None, *, existed: bool = False
     ) -> None:
         self.id = run_id
-        self.org = org
-        self.existed = False
-        """Was it there before it was started, under the same idempotency key?"""
-        self._store = store
-        self._definitions = definitions
-        self._clock = clock
-        self._waiters = waiters
-        self._event_bus = event_bus
-        self._opened = opened
-        self._encryption = encryption
+        self.existed = existed
+        self._parts = parts
         self._read = read
+
+    @property
+    def org(self) -> str:
+        return self._parts.org
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}>"
@@ -89,10 +95,10 @@ class RunHandle(Generic[R_co]):
 
     async def get(self) -> Run:
         """The run as it stands now."""
-        return await (await self._runs()).get(self.id, self.org)
+        return await self._parts.store.runs.get(self.id, self.org)
 
     async def state(self) -> RunState:
-        return RunState((await (await self._runs()).outcome(self.id, self.org))[0])
+        return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])
 
     async def wait(self, timeout: float | None = None) -> RunState:
         """Wait until the run has ended, in whatever way. TimeoutError when that takes too long."""
@@ -103,7 +109,7 @@ class RunHandle(Generic[R_co]):
         """What the last step returned, in the type that its task is annotated with."""
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
-            value = None if result is None else decode(self._encryption.decrypt(result))
+            value = None if result is None else decode(self._parts.encryption.decrypt(result))
             return cast("R_co", value if self._read is None else self._read(value))
         error = RunFailedError(await self._story(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
@@ -113,53 +119,59 @@ class RunHandle(Generic[R_co]):
 
     async def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
         """End it before its time. The audit keeps `reason` as it is: no secrets in it."""
-        cancelled = await (await self._runs()).cancel(self.id, self.org, by, reason)
+        cancelled = await self._parts.store.runs.cancel(self.id, self.org, by, reason)
         for replay in cancelled.replays:
-            self._event_bus.emit(ReplayEnded(replay.org, replay.letter_id, self.id, ReplayState.CANCELLED))
+            ended = ReplayEnded(replay.org, replay.letter_id, self.id, ReplayState.CANCELLED)
+            self._parts.event_bus.emit(ended)
         if cancelled.answer is Cancellation.CANCELLED:
-            self._waiters.finished(self.id, RunState.CANCELLED)
-            self._event_bus.emit(_finished(await self.get()))
+            self._parts.waiters.finished(self.id, RunState.CANCELLED)
+            self._parts.event_bus.emit(_finished(await self.get()))
         return cancelled.answer
+
+    async def replay(self, *, by: str = APPLICATION, reason: str = "") -> None:
+        """Queue a failed run again where it stopped, with a new retry budget; its dead letter is replayed.
+
+        `app.failures().replay(letter_id, ...)` can do more: one step alone, another payload, another policy.
+        """
+        await self._parts.replay(self.id, by, reason)
 
     async def history(self) -> History:
         """Every step, every attempt and every event, in the order in which they happened."""
-        return await history_of(await self.get(), self._store, self._definitions, self._encryption)
+        parts = self._parts
+        return await history_of(await self.get(), parts.store, parts.definitions, parts.encryption)
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
-        letters = await (await self._runs()).dead_letters(self.id, self.org)
+        letters = await self._parts.store.runs.dead_letters(self.id, self.org)
         return letters[-1] if letters else None
 
-    async def _runs(self) -> Runs:
-        await self._opened()
-        return self._store.runs
-
     async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
-        deadline = None if timeout is None else self._clock.monotonic() + timeout
-        told = self._waiters.event(self.id)
+        clock, waiters = self._parts.clock, self._parts.waiters
+        deadline = None if timeout is None else clock.monotonic() + timeout
+        told = waiters.event(self.id)
         pause = FIRST_POLL_SECONDS
         try:
             while True:
                 state, result = await self._outcome()
                 if state not in _UNFINISHED:
                     return RunState(state), result
-                if self._waiters.help is not None:
-                    if deadline is not None and self._clock.monotonic() >= deadline:
+                if waiters.help is not None:
+                    if deadline is not None and clock.monotonic() >= deadline:
                         raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
-                    if await self._waiters.help() or await self.state() not in _UNFINISHED:
+                    if await waiters.help() or await self.state() not in _UNFINISHED:
                         continue
                     raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
-                left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock.monotonic()
+                left = MAX_POLL_SECONDS if deadline is None else deadline - clock.monotonic()
                 if left <= 0.0:
                     raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
                 told.clear()
-                await wait_for(told, min(pause, left), self._clock)
+                await wait_for(told, min(pause, left), clock)
                 pause = min(pause * 1.5, MAX_POLL_SECONDS)
         finally:
-            self._waiters.forget(self.id)
+            waiters.forget(self.id)
 
     async def _outcome(self) -> tuple[str, str | None]:
-        runs = await self._runs()
+        runs = self._parts.store.runs
         try:
             return await runs.outcome(self.id, self.org)
         except StoreUnavailableError:  # of a connection that died while it rested; then all are made anew
@@ -197,6 +209,7 @@ class SyncRunHandle(Facade, Generic[R_co]):
     state = waiting(RunHandle.state)
     wait = waiting(RunHandle.wait)
     cancel = waiting(RunHandle.cancel)
+    replay = waiting(RunHandle.replay)
     history = waiting(RunHandle.history)
     dead_letter = waiting(RunHandle.dead_letter)
 

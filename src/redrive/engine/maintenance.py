@@ -6,9 +6,9 @@ from functools import partial
 from os import getpid
 from socket import gethostname
 
-from redrive.engine.breakers import HELD_BY_BREAKER
 from redrive.engine.claimer import Claimer
 from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts

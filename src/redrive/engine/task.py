@@ -24,12 +24,18 @@ from typing import (
 )
 
 from redrive.engine.context import Context
-from redrive.engine.definition import StepDefinition
+from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.payload import to_json
 from redrive.engine.signature import Signature
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
-from redrive.policy.automatic_redrive import RedriveChoice, check_choice, check_max_redrives
+from redrive.policy.automatic_redrive import (
+    CUSTOM_PREFIX,
+    Function,
+    RedriveChoice,
+    check_choice,
+    check_max_redrives,
+)
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
@@ -81,7 +87,8 @@ class TaskOptions(TypedDict, total=False):
     isolation         "thread", or "process": of its own, with a hard timeout
     classifier        says what its errors mean
     redrive           how its dead letters are redriven automatically: "never", "exponential", "linear",
-                      "immediate", "by_category", "custom:<name>" or a RetryPolicy; else as in the settings
+                      "immediate", "by_category", a RetryPolicy, or a function: redrives so far → seconds
+                      until the next one, or None for no more; else as in the settings
     max_redrives      how often at most
     source            a function of the payload: is what it works on still there? Asked before a manual retry
     """
@@ -98,7 +105,7 @@ class TaskOptions(TypedDict, total=False):
     concurrency_key: Callable[[Any], str] | None
     isolation: TaskIsolation | str
     classifier: Classifier | None
-    redrive: RedriveChoice | None
+    redrive: RedriveChoice | Function | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
 
@@ -171,7 +178,7 @@ class Task(Generic[P, R_co]):
     concurrency_key: Callable[[Any], str] | None
     isolation: TaskIsolation
     classifier: Classifier | None
-    redrive: RedriveChoice | None
+    redrive_choice: RedriveChoice | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
     app: TaskStarter = field(compare=False)
@@ -212,7 +219,7 @@ class Task(Generic[P, R_co]):
             concurrency_key=options.get("concurrency_key"),
             isolation=isolation,
             classifier=classifier,
-            redrive=None if options.get("redrive") is None else check_choice(options["redrive"]),
+            redrive_choice=_redrive(name, options.get("redrive")),
             max_redrives=check_max_redrives(options.get("max_redrives")),
             source=_source(options.get("source")),
             app=app,
@@ -342,6 +349,17 @@ def _printable(key: str) -> str:
     return "#" + sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
+def name_of(work: object) -> str:
+    """The name of a task or a workflow."""
+    if isinstance(work, Task):
+        return work.name
+    if isinstance(work, Definition):
+        return work.workflow
+    if not isinstance(work, str):
+        raise InvalidValueError(f"{work!r} is neither a task nor a workflow; is @app.task missing?")
+    return work
+
+
 def checked_name(what: str, name: object) -> str:
     if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise InvalidValueError(
@@ -373,6 +391,13 @@ def _policy(options: Mapping[str, Any]) -> RetryPolicy:
     if "when_exhausted" in options:
         policy = replace(policy, ending=choice("when_exhausted", options["when_exhausted"], Ending))
     return policy
+
+
+def _redrive(name: str, given: RedriveChoice | Function | None) -> RedriveChoice | None:
+    """A function is stored under the name of its task."""
+    if given is None:
+        return None
+    return check_choice(CUSTOM_PREFIX + name if callable(given) else given)
 
 
 def _source(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

@@ -8,7 +8,6 @@ from random import Random
 from typing import Protocol
 
 from redrive.clock import Clock
-from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import EndedRunCounts, EventReporter
 from redrive.engine.executor import Executor
@@ -18,6 +17,7 @@ from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
 from redrive.engine.recorder import Recorder
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.work import WorkFactory
@@ -108,7 +108,7 @@ class WorkerParts:
     signals: Signals
     in_flight: InFlight
     works: WorkFactory
-    breakers: Breakers
+    breakers: SharedBreakers
     gate: Gate
     invoker: Invoker
     executor: Executor

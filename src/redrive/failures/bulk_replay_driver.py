@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.errors import InvalidValueError
 from redrive.failures.bulk_replay_planner import plan_of
 from redrive.model.audit import Action, NewEntry
@@ -52,7 +52,7 @@ class Advance(NamedTuple):
 class BulkReplayDriver:
     """Several drivers may work at once, in any number of processes."""
 
-    def __init__(self, store: Store, breakers: Breakers, event_bus: EventBus) -> None:
+    def __init__(self, store: Store, breakers: SharedBreakers, event_bus: EventBus) -> None:
         self._store = store
         self._operations = store.operations
         self._breakers = breakers

@@ -48,7 +48,7 @@ class BulkReplays:
         self._planner = BulkReplayPlanner(parts)
         self._caller = parts.caller
 
-    async def plan(self, **request: Unpack[BulkReplayOptions]) -> Plan:
+    async def create(self, **request: Unpack[BulkReplayOptions]) -> Plan:
         """Freeze what is to be replayed, and forecast what will happen; see BulkReplayOptions."""
         return await self._planner.plan(request)
 
@@ -159,19 +159,19 @@ class BulkReplays:
 
     # Looking
 
-    async def get(self, operation_id: str) -> ReplayOperation:
+    async def view(self, operation_id: str) -> ReplayOperation:
         return await self._operations.get(operation_id, self._caller.org)
 
     async def drift(self, operation_id: str) -> Drifting:
         """The dead letters that have changed since it was planned, and how many would still be replayed."""
-        operation, session = await self.get(operation_id), self._store.database
+        operation, session = await self.view(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
         drifted = await self._operations.blocked(session, operation.id, operation.org)
         return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
 
     async def report(self, operation_id: str) -> OperationReport:
         """Its plan, its results so far, and why items failed or were refused."""
-        operation, session = await self.get(operation_id), self._store.database
+        operation, session = await self.view(operation_id), self._store.database
         counts = await self._operations.counts(session, operation_id)
         return OperationReport(
             operation,
@@ -193,14 +193,14 @@ class BulkReplays:
         """A page of its items, in the order in which they start."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         wanted = None if state is None else choice("state", state, ReplayState)
-        operation = await self.get(operation_id)
+        operation = await self.view(operation_id)
         found = await self._operations.items(operation.id, operation.org, wanted, size + 1, _position(cursor))
         last = str(found[size - 1].position) if len(found) > size else None
         return ItemPage(tuple(found[:size]), last)
 
     async def failures(self, operation_id: str) -> Sequence[FailedAs]:
         """The failures of its items by fingerprint, the most frequent first."""
-        return await self._operations.failed_as((await self.get(operation_id)).id)
+        return await self._operations.failed_as((await self.view(operation_id)).id)
 
     async def under_way(self) -> Sequence[ReplayOperation]:
         """Operations that run, are paused, or have stopped themselves; the newest first."""
@@ -223,7 +223,7 @@ class BulkReplays:
         """A page of operations, the newest first."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         if cursor is not None:
-            await self.get(cursor)
+            await self.view(cursor)
         found = await self._operations.page(self._caller.org, size + 1, cursor)
         return OperationPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
 

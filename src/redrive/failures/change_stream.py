@@ -15,7 +15,7 @@ from contextlib import aclosing
 from random import Random
 
 from redrive.clock import Clock
-from redrive.engine.breakers import Breakers
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.signals import wait_for
 from redrive.errors import NotStorableError, StoreError
 from redrive.model.audit import Change, ChangeKind, Counters
@@ -38,7 +38,7 @@ class Changes:
     """Starts a feed for each organization that somebody follows. `store_of` gives the store of one."""
 
     def __init__(
-        self, store_of: Callable[[str], Store], breakers: Breakers, clock: Clock, random: Random
+        self, store_of: Callable[[str], Store], breakers: SharedBreakers, clock: Clock, random: Random
     ) -> None:
         self._store_of = store_of
         self._breakers = BreakerStates(breakers, clock)
@@ -88,7 +88,7 @@ class Changes:
 class BreakerStates:
     """The states of all breakers, read once for all feeds."""
 
-    def __init__(self, breakers: Breakers, clock: Clock) -> None:
+    def __init__(self, breakers: SharedBreakers, clock: Clock) -> None:
         self._breakers = breakers
         self._clock = clock
         self._read_at: float | None = None

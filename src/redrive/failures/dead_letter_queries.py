@@ -44,7 +44,7 @@ class DeadLetterQueries:
         known = [letter_id for letter_id in dict.fromkeys(ids) if letter_id.isprintable()]
         return await self._letters.lines_by_ids(known, self._caller.org)
 
-    async def get(self, letter_id: str) -> DeadLetter:
+    async def view(self, letter_id: str) -> DeadLetter:
         [known] = checked_ids([letter_id])
         return await self._letters.get(known, self._caller.org)
 

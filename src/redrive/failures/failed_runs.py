@@ -48,7 +48,7 @@ class FailedRuns:
 
     # Retrying
 
-    async def retry(self, run_id: str, reason: str = "") -> None:
+    async def replay(self, run_id: str, reason: str = "") -> None:
         """Queue a failed run again where it stopped, with a new budget; a partial run behind that step.
 
         ReplayRefusedError when the `source` of its task says that what it works on no longer exists.
@@ -117,9 +117,9 @@ class FailedRuns:
         letters = await self._store.runs.dead_letters(run_id, self._caller.org)
         return [letter.id for letter in letters if letter.state in LIVE]
 
-    # Entering among the dead letters
+    # Keeping them as dead letters
 
-    async def enter(self, run_id: str) -> str:
+    async def add(self, run_id: str) -> str:
         """Make a dead letter of a failed run that has no live one; its id."""
         store, org = self._store, self._caller.org
         run = await store.runs.get(run_id, org)
@@ -131,7 +131,7 @@ class FailedRuns:
         if live:
             return live[-1]
         try:
-            recorded = await self._enter(run, attempts, events)
+            recorded = await self._add(run, attempts, events)
         except QueueFullError:  # counted here, because the transaction was rolled back
             await store.letter_writer.count_refused(org, "")
             raise
@@ -139,9 +139,7 @@ class FailedRuns:
             self._parts.event_bus.emit(group_changed(recorded.group_change))
         return str(recorded.letter_id)
 
-    async def _enter(
-        self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]
-    ) -> Recorded:
+    async def _add(self, run: Run, attempts: Sequence[AttemptRecord], events: Sequence[RunEvent]) -> Recorded:
         async with self._store.database.transaction() as session:
             claim = await self._store.leases.failed(session, run.id, run.org)
             if claim is None:

@@ -44,7 +44,7 @@ class GroupQueries:
         self._clock = clock
         self._caller = caller
 
-    async def search(
+    async def list(
         self,
         query: str = "",
         *,
@@ -61,7 +61,7 @@ class GroupQueries:
         """How many match the query; counted up to 10,000."""
         return await self._store.groups.count(parse(query, GROUPS), self._caller.org)
 
-    async def get(self, fingerprint: str) -> GroupDetail:
+    async def view(self, fingerprint: str) -> GroupDetail:
         """By its fingerprint, or by at least 6 digits of its beginning."""
         found = await self._found(fingerprint)
         org, whole = self._caller.org, found.group.fingerprint

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.breakers import HELD_BY_BREAKER
+from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.field import Instant

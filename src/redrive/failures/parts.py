@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redrive.clock import Clock
-from redrive.engine.breakers import Breakers
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.engine.registry import Registry
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.model.caller import Caller
 from redrive.policy.codec import JsonLimits
@@ -27,7 +27,7 @@ class FailureParts:
     store: Store
     definitions: Definitions
     registry: Registry
-    breakers: Breakers
+    breakers: SharedBreakers
     ids: Ids
     event_bus: EventBus
     retrier: StoreRetrier

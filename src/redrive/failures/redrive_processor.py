@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.breakers import Breakers
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.signals import wait_for
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, TransitionError
@@ -78,7 +78,7 @@ class Processor:
     def __init__(
         self,
         store: Store,
-        breakers: Breakers,
+        breakers: SharedBreakers,
         clock: Clock,
         event_bus: EventBus,
         ids: Ids,

@@ -83,10 +83,10 @@ class Replays:
         )
         return await self._begin(new)
 
-    async def get(self, replay_id: str) -> Replay:
+    async def view(self, replay_id: str) -> Replay:
         return await self._store.replays.get(replay_id, self._caller.org)
 
-    async def of(self, letter_id: str) -> list[Replay]:
+    async def list(self, letter_id: str) -> list[Replay]:
         """Every replay of a dead letter, the newest first."""
         return await self._store.replays.of_letter(letter_id, self._caller.org)
 
@@ -101,12 +101,12 @@ class Replays:
         await self._store.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
         self._parts.event_bus.emit(ReplayRequested(*names))
-        return await self.get(new.id)
+        return await self.view(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
         """Raise why it was not begun. It returns when an earlier try began it, and only its answer was
         lost."""
-        for replay in await self.of(new.letter_id):
+        for replay in await self.list(new.letter_id):
             if replay.id == new.id:
                 return
         letter = await self._letter(new.letter_id)

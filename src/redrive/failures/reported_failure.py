@@ -116,6 +116,6 @@ class ExternalTaskPolicy(DeadLetterPolicy):
 
 def _choice(config: Mapping[str, JsonValue], template: Template | None) -> RedriveChoice:
     name, policy = str(config["redrive"]), config["policy"]
-    if name == BY_CATEGORY and template is not None and template.redrive is not None:
-        return template.redrive
+    if name == BY_CATEGORY and template is not None and template.redrive_choice is not None:
+        return template.redrive_choice
     return stored_choice(name, None if policy is None else encode(policy))

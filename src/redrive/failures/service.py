@@ -1,4 +1,4 @@
-"""Failed work: everything that one caller does with dead letters, groups and replays of one organization."""
+"""Failed work: what one caller sees and does of the failed work of one organization."""
 
 from __future__ import annotations
 
@@ -7,49 +7,84 @@ from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.dead_letters import DeadLetters
 from redrive.failures.failed_runs import FailedRuns
 from redrive.failures.groups import FailureGroups
+from redrive.failures.overview import NeedsYou, Overview, OverviewQueries, OverviewTotals
 from redrive.failures.parts import FailureParts
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
 from redrive.failures.verdicts import Verdicts
-from redrive.policy.codec import JsonValue
+from redrive.failures.what_if import FailureSelection, Progress, WhatIf, what_if
+from redrive.model.statistics import Span
+from redrive.policy.policy_change import Alteration
 from redrive.policy.verdict import ReplayVerdict
 
 
-class Failures:
-    """
-    dead_letters  find them by a query, read, resolve, ignore, archive, note and link them
-    groups        failures with one fingerprint
-    replays       execute the work of one dead letter again
-    operations    replay many: planned, started with a canary, stopped when it does not help
-    saved_views   queries under a name
-    audit         who did what
+class Failures(DeadLetters):
+    """The dead letters of the caller's organization: list, view, resolve, ignore, archive, replay them.
+
+    groups   failures with the same fingerprint
+    plans    bulk replays: created as a plan, started with a canary, stopped when they do not help
+    replays  the replays of single dead letters
+    views    saved queries
+    audit    who did what, and when
     """
 
     def __init__(self, parts: FailureParts) -> None:
-        store, ids, event_bus, redactor = parts.store, parts.ids, parts.event_bus, parts.redactor
-        self.caller = caller = parts.caller
-        self.dead_letters = DeadLetters(store, ids, event_bus, redactor, parts.encryption, caller)
-        self.groups = FailureGroups(store, event_bus, redactor, parts.clock, caller)
+        store, caller, redactor = parts.store, parts.caller, parts.redactor
+        self.caller = caller
+        super().__init__(store, parts.ids, parts.event_bus, redactor, parts.encryption, caller)
+        self.groups = FailureGroups(store, parts.event_bus, redactor, parts.clock, caller)
+        self.plans = BulkReplays(parts)
         self.replays = Replays(parts)
         self.replay = self.replays.start
-        self.operations = BulkReplays(parts)
-        self.saved_views = SavedViews(store, ids, redactor, caller)
+        self.views = SavedViews(store, parts.ids, redactor, caller)
         self.audit = Audit(store, caller)
+        self._definitions = parts.definitions
+        self._overview = OverviewQueries(store, parts.clock, caller)
         self._verdicts = Verdicts(store, parts.breakers, caller)
         self._runs = FailedRuns(parts, self.replays)
 
-    async def enter(self, run_id: str) -> str:
-        """Make a dead letter of a failed run that has none, by its strategy or a full queue; its id."""
-        return await self._runs.enter(run_id)
-
-    async def retry(self, run_id: str, *, reason: str = "") -> None:
-        """Queue a failed run again, unless the `source` of its task says that its subject is gone."""
-        await self._runs.retry(run_id, reason)
-
-    async def reveal(self, letter_id: str, *, reason: str) -> JsonValue:
-        """The payload of the failed step with its secrets; the audit records who asked, and why."""
-        return await self.dead_letters.reveal(letter_id, reason=reason)
-
     async def verdict(self, letter_id: str) -> ReplayVerdict:
-        """Why it stopped, what has changed since, and what is likely to help."""
+        """Tell why the work stopped, what has changed since, and what is likely to help."""
         return await self._verdicts.of(letter_id)
+
+    async def overview(self, span: Span | str = Span.DAY) -> Overview:
+        """Tell what needs you, what heals itself, and what has come and gone in this span."""
+        return await self._overview.read(span)
+
+    async def totals(self) -> OverviewTotals:
+        """Count what needs you and what heals itself."""
+        return await self._overview.totals()
+
+    async def needs_you(self) -> NeedsYou:
+        """Count the dead letters that wait for a person."""
+        return await self._overview.needs_you()
+
+    async def what_if(
+        self,
+        alteration: Alteration,
+        *,
+        since: float,
+        workflow: str | None = None,
+        step: str | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        progress: Progress | None = None,
+    ) -> WhatIf:
+        """Tell what would have become of failed work under changed retry policies.
+
+        since     seconds since 1970: runs that were submitted from then on
+        progress  called with the number of rows after each page
+        """
+        selection = FailureSelection(self.caller.org, since, workflow, step, task, queue)
+        return await what_if(self._store, self._definitions, selection, alteration, progress)
+
+    async def add(self, run_id: str) -> str:
+        """Make a dead letter of a failed run that has none, and return its id.
+
+        A run has none when its strategy left it out, or when the queue of dead letters was full.
+        """
+        return await self._runs.add(run_id)
+
+    async def replay_run(self, run_id: str, *, reason: str = "") -> None:
+        """Queue a failed run again where it stopped. ReplayRefusedError when its task's `source` is gone."""
+        await self._runs.replay(run_id, reason)

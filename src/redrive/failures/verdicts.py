@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from redrive.engine.breakers import Breakers
+from redrive.engine.shared_breakers import SharedBreakers
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.replay import ReplayState
@@ -29,7 +29,7 @@ class _Since(NamedTuple):
 class Verdicts:
     """Verdicts on the dead letters of the caller's organization."""
 
-    def __init__(self, store: Store, breakers: Breakers, caller: Caller) -> None:
+    def __init__(self, store: Store, breakers: SharedBreakers, caller: Caller) -> None:
         self._store = store
         self._breakers = breakers
         self._finder = FactFinder(store.database, caller.org)

@@ -1,59 +1,94 @@
-"""A function that is executed once for each key: the decorator around `Idempotency.run`."""
+"""Executing something once for each key: a decorator, and the service that it uses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from inspect import iscoroutinefunction, signature
-from typing import Any, TypedDict, TypeVar, cast, get_type_hints
+from typing import Any, TypedDict, TypeVar, Unpack, cast, get_type_hints
 
+from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.payload import reader
-from redrive.engine.task import reject_unknown
+from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError
-from redrive.idempotency.service import Idempotency
+from redrive.idempotency.hold import Hold
+from redrive.idempotency.service import Idempotency, KeptOutcome
 from redrive.policy.classify import Classifier
+from redrive.policy.codec import JsonValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 """Has a coroutine done on a loop in the background, for callers that have none."""
 
 
-class KeyOptions(TypedDict, total=False):
-    """How a function is made idempotent: see Idempotency.run. The domain is its name unless given."""
+class LeaseOptions(TypedDict, total=False):
+    """How the key of a request is held: see Idempotency.take."""
 
     ttl: float
     lease_seconds: float
     wait: float
     domain: str
     user: str
+
+
+class KeyOptions(LeaseOptions, total=False):
+    """How a request is executed once: see Idempotency.run."""
+
     classifier: Classifier | None
 
 
 class Idempotent:
-    """`key` is given the arguments of the function, which are the request. Of a sync function a sync one is
-    made; what it gives has the type that the function is annotated with, also when it was stored."""
+    """Executes a request once for each key: `@app.idempotent(key=...)`, or `await app.idempotent.run(...)`.
 
-    def __init__(
-        self, service: Callable[[], Idempotency], wait: Wait, key: Callable[..., str], options: KeyOptions
-    ) -> None:
+    `service_of` returns the service of an organization.
+    """
+
+    def __init__(self, service_of: Callable[[str], Idempotency], wait: Wait) -> None:
+        self._service_of = service_of
+        self._wait = wait
+
+    def __call__(
+        self, key: Callable[..., str], *, org: str = DEFAULT_ORG, **options: Unpack[KeyOptions]
+    ) -> Callable[[F], F]:
+        """Make a function do its work once for each key, which `key` computes from the same arguments.
+
+        The domain is the name of the function unless given.
+        """
         reject_unknown("an idempotent function has no option", options, KeyOptions.__optional_keys__)
         if not callable(key):
             raise InvalidValueError(f"key must be a function of the arguments, got {key!r:.200}")
-        self._service = service
-        self._wait = wait
-        self._key = key
-        self._options = options
+        org = checked_name("org", org)
+        return lambda function: self._decorated(function, key, org, options)
 
-    def __call__(self, function: F) -> F:
+    async def run(
+        self,
+        key: str,
+        request: object,
+        function: Callable[[], Any],
+        *,
+        org: str = DEFAULT_ORG,
+        **options: Unpack[KeyOptions],
+    ) -> JsonValue:
+        """Return what `function` gives for this request, as JSON; call it unless that is known already."""
+        return await self._service_of(org).run(key, request, function, **options)
+
+    async def take(
+        self, key: str, request: object, *, org: str = DEFAULT_ORG, **options: Unpack[LeaseOptions]
+    ) -> KeptOutcome | Hold:
+        """Return what came of the request before; or else the right to execute it: see Hold."""
+        return await self._service_of(org).take(key, request, **options)
+
+    def _decorated(self, function: F, key: Callable[..., str], org: str, options: KeyOptions) -> F:
+        """Make a sync function of a sync one. A stored result is read in the annotated type."""
         read = reader(_returned(function), name=f"what {function.__name__} returns")
-        options: KeyOptions = {"domain": function.__name__, **self._options}
+        options = {"domain": function.__name__, **options}
         arguments = signature(function)
 
         async def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             bound = arguments.bind(*args, **kwargs)
             bound.apply_defaults()
-            key, work = self._key(*args, **kwargs), partial(function, *args, **kwargs)
-            value = await self._service().run(key, bound.arguments, work, **options)
+            name, work = key(*args, **kwargs), partial(function, *args, **kwargs)
+            value = await self._service_of(org).run(name, bound.arguments, work, **options)
             return value if read is None else read(value)
 
         if not iscoroutinefunction(function):

@@ -78,7 +78,7 @@ async def renew_keys(session: Session, leases: Sequence[tuple[HeldKey, float]]) 
 
 @dataclass(frozen=True, slots=True)
 class KeyServices:
-    """What executing requests under a key needs. `open` brings the tables of the store up to date."""
+    """What executing requests under a key needs."""
 
     held_keys: HeldKeys
     clock: Clock
@@ -87,7 +87,6 @@ class KeyServices:
     encryption: Encryption
     redactor: Redactor
     limits: JsonLimits
-    open: Callable[[], Awaitable[None]]
     executed: Iterator[int] = field(default_factory=lambda: count(1))
     unfinished: set[asyncio.Task[Any]] = field(default_factory=set)
 

@@ -121,7 +121,6 @@ class Idempotency:
         """What came of the request before; or else the right to execute it: see Hold."""
         asked = self._asked(key, request, ttl, lease_seconds, domain, user)
         require("wait", wait, 0.0, MAX_DELAY_SECONDS)
-        await self._services.open()
         clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
         while not isinstance(taken := await self._take_now(asked), KeptOutcome | Hold):

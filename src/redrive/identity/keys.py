@@ -42,7 +42,7 @@ class Keys:
         found = await self._keys.page(self._org, size + 1, cursor)
         return KeyPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
 
-    async def get(self, which: str) -> ApiKey:
+    async def view(self, which: str) -> ApiKey:
         found = await self._keys.find(self._org, findable(which))
         if found is None:
             raise _not_found(which)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from redrive.errors import AlreadyExistsError, DriftError, InvalidValueError
+from redrive.engine.encryption import KeyRotation, Rotated
+from redrive.errors import AccessDeniedError, AlreadyExistsError, DriftError, InvalidValueError
+from redrive.identity.accounts import MemberAccounts
+from redrive.identity.credentials import CredentialLookup
+from redrive.identity.keys import Keys
 from redrive.identity.member_lookup import MemberLookup
+from redrive.identity.one_time import OneTimeSecrets
+from redrive.identity.organizations import OrganizationDirectory
 from redrive.identity.services import IdentityServices
+from redrive.identity.sessions import UserSessions
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Member, MemberPage, User
 from redrive.model.role import Role
-from redrive.policy.access import Principal
+from redrive.policy.access import Permission, Principal, require_permission
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.credential import user_name
 from redrive.policy.user_text import refuse_secret
@@ -21,16 +28,30 @@ MAX_PAGE_SIZE = 500
 
 
 class Members:
-    """Members of the principal's organization. `who` is the name or the id of a user."""
+    """The members of the principal's organization. `who` is the name or the id of a user.
 
-    def __init__(self, services: IdentityServices, principal: Principal, lookup: MemberLookup) -> None:
+    accounts       links to sign in, passwords, and locking people out
+    keys           API keys: create, rotate and revoke them
+    organizations  create them, for owners of the home organization
+    sessions       sign people in and out
+    credentials    whose an API key or the token of a session is
+    """
+
+    def __init__(self, services: IdentityServices, principal: Principal) -> None:
+        lookup = MemberLookup(services, principal)
+        self.accounts = MemberAccounts(services, principal, lookup, OneTimeSecrets(services))
+        self.keys = Keys(services, principal)
+        self.organizations = OrganizationDirectory(services, principal)
+        self.sessions = UserSessions(services)
+        self.credentials = CredentialLookup(services.store, self.sessions)
+        self.principal = principal
+        self._encryption = services.encryption
         self._new_id = services.ids.new
         self._redactor = services.redactor
         self._store = services.store
         self._memberships = services.store.memberships
         self._users = services.store.users
         self._lookup = lookup
-        self._principal = principal
         self._org = principal.org
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> MemberPage:
@@ -40,7 +61,7 @@ class Members:
         found = await self._memberships.page(self._org, size + 1, after)
         return MemberPage(tuple(found[:size]), found[size - 1].name if len(found) > size else None)
 
-    async def get(self, who: str) -> Member:
+    async def view(self, who: str) -> Member:
         return await self._lookup.find(who)
 
     async def add(self, name: str, role: Role | str) -> Member:
@@ -51,7 +72,7 @@ class Members:
         async with self._store.database.transaction() as session:
             await self._store.organizations.lock(session, self._org)
             user, detail = await self._account(session, known)
-            if not await self._memberships.insert(session, self._org, user.id, wanted, self._principal.name):
+            if not await self._memberships.insert(session, self._org, user.id, wanted, self.principal.name):
                 raise AlreadyExistsError(f"{known!r} is a member of {self._org!r} already; change the role")
             member = await self._lookup.find(user.id, session)
             await self._lookup.audit(session, Action.MEMBER_ADDED, member, {"role": str(wanted), **detail})
@@ -92,10 +113,19 @@ class Members:
 
     async def leave(self) -> None:
         """Remove the principal itself."""
-        if self._principal.user_id is None:
+        if self.principal.user_id is None:
             raise InvalidValueError("only a user who is signed in can leave; revoke a key instead")
         async with self._store.database.transaction() as session:
-            await self._remove(session, await self._lookup.lock(session, self._principal.user_id))
+            await self._remove(session, await self._lookup.lock(session, self.principal.user_id))
+
+    async def rotate_encryption_keys(self) -> Rotated:
+        """Encrypt every stored value that the newest encryption key has not encrypted."""
+        require_permission(self.principal, Permission.MANAGE)
+        if not self.principal.everywhere:
+            raise AccessDeniedError(
+                f"only owners of the organization {HOME!r} rotate encryption keys; ask one"
+            )
+        return await KeyRotation(self._store, self._encryption, self.principal.caller).run()
 
     async def _remove(self, session: Session, member: Member) -> None:
         if member.owns:
@@ -106,7 +136,7 @@ class Members:
 
     async def _account(self, session: Session, name: str) -> tuple[User, Mapping[str, Any]]:
         """Find or create the user of that name, and say what the audit records about the account."""
-        created = await self._users.insert(session, self._new_id(), name, self._org, self._principal.name)
+        created = await self._users.insert(session, self._new_id(), name, self._org, self.principal.name)
         if created is not None:
             return created, {"account": "new"}
         found = await self._users.locked_by_name(session, name)
@@ -114,7 +144,7 @@ class Members:
             raise DriftError(f"the account {name!r} was removed just now; try again")
         if found.org in (self._org, HOME):
             return found, {}
-        if not self._principal.everywhere:
+        if not self.principal.everywhere:
             raise AlreadyExistsError(
                 f"the name {name!r} belongs to an account of another organization; an owner of {HOME!r} can "
                 f"add it here"

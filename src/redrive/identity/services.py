@@ -15,6 +15,13 @@ from redrive.store.database import Session
 from redrive.store.store import Store
 
 
+class SessionLimits(NamedTuple):
+    """How long a session lasts: in all, and without a request."""
+
+    lifetime_seconds: float = 7 * 86_400.0
+    idle_seconds: float = 12 * 3600.0
+
+
 class IdentityServices(NamedTuple):
     """`entropy` returns that many unpredictable bytes; a seeded random generator is not enough."""
 
@@ -24,6 +31,7 @@ class IdentityServices(NamedTuple):
     encryption: Encryption
     passwords: Passwords
     entropy: Callable[[int], bytes]
+    session_limits: SessionLimits
 
     def secret(self) -> str:
         """Make a new secret of 256 random bits."""

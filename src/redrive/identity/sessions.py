@@ -14,7 +14,6 @@ from redrive.identity.one_time import OneTimeSecrets, SignInLinks
 from redrive.identity.services import IdentityServices
 from redrive.identity.sign_in import (
     NewSession,
-    SessionLimits,
     SignedInUser,
     SignIn,
     effective_role,
@@ -41,15 +40,15 @@ FRESH_LINK_SECONDS = 3600.0
 class UserSessions:
     """`token` is the token of a session; `ending` the token of one that ends because another starts."""
 
-    def __init__(self, services: IdentityServices, limits: SessionLimits) -> None:
+    def __init__(self, services: IdentityServices) -> None:
         self._services = services
         self._passwords = services.passwords
         self._store = services.store
         self._sessions = services.store.sessions
         self._one_time = OneTimeSecrets(services)
         self._links = SignInLinks(services, self._one_time)
-        self._sign_in = SignIn(services, limits, self._one_time)
-        self._idle_seconds = limits.idle_seconds
+        self._sign_in = SignIn(services, self._one_time)
+        self._idle_seconds = services.session_limits.idle_seconds
 
     # Signing in; None if that is not possible, for whatever reason
 

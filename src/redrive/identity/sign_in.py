@@ -49,13 +49,6 @@ class NewSession(NamedTuple):
         return f"NewSession(token='…', {self.signed_in!r})"
 
 
-class SessionLimits(NamedTuple):
-    """How long a session lasts: in all, and without a request."""
-
-    lifetime_seconds: float = 7 * 86_400.0
-    idle_seconds: float = 12 * 3600.0
-
-
 def effective_role(roles: Roles) -> Role | None:
     """The role in an organization. Owners of the home organization are owners everywhere."""
     return role_in(roles.there, roles.at_home is Role.OWNER)
@@ -80,13 +73,13 @@ def signed_in_user(token: str, known: KnownSession) -> SignedInUser | None:
 
 
 class SignIn:
-    def __init__(self, services: IdentityServices, limits: SessionLimits, one_time: OneTimeSecrets) -> None:
+    def __init__(self, services: IdentityServices, one_time: OneTimeSecrets) -> None:
         self._services = services
         self._passwords = services.passwords
         self._store = services.store
         self._users = services.store.users
         self._one_time = one_time
-        self._limits = limits
+        self._limits = services.session_limits
 
     async def by_password(
         self, name: str, password: str, org: str | None, ending: str | None

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
-from redrive.policy.automatic_redrive import RedriveChoice, check_choice, check_max_redrives
+from redrive.policy.automatic_redrive import (
+    CUSTOM_PREFIX,
+    Function,
+    RedriveChoice,
+    check_choice,
+    check_max_redrives,
+)
 from redrive.policy.bounds import require_kind, require_whole
 from redrive.policy.triage import Triage, triage
 
@@ -37,7 +43,7 @@ class Template:
     category      a category, or a coarse kind (redrive.policy.triage): transient, network, resource,
                   permission, validation, permanent. A word that is both means the kind: "network" includes
                   timeouts; Category.NETWORK is the category alone
-    redrive       how letters that match are redriven: see redrive.policy.automatic_redrive
+    redrive       how letters that match are redriven: see redrive.policy.automatic_redrive; or a function
     max_redrives  the maximum; by default that of the policy
     owner         the assignee
     """
@@ -51,7 +57,7 @@ class Template:
     error_type: str | Collection[str] = ()
     http_status: int | Collection[int] = ()
     message_contains: str | Collection[str] = ()
-    redrive: RedriveChoice | None = None
+    redrive: RedriveChoice | Function | None = None
     max_redrives: int | None = None
     tags: Collection[str] = ()
     owner: str | None = None
@@ -70,9 +76,19 @@ class Template:
             )
         self._check_handling()
 
+    @property
+    def function_name(self) -> str:
+        """The name of its redrive function, if it has one."""
+        return f"template {self.name}"
+
+    @property
+    def redrive_choice(self) -> RedriveChoice | None:
+        """How letters that match are redriven, as it is stored."""
+        return CUSTOM_PREFIX + self.function_name if callable(self.redrive) else self.redrive
+
     def _check_handling(self) -> None:
-        if self.redrive is not None:
-            check_choice(self.redrive)
+        if self.redrive_choice is not None:
+            check_choice(self.redrive_choice)
         check_max_redrives(self.max_redrives)
         object.__setattr__(self, "tags", tuple(_require_text("a tag", tag) for tag in _several(self.tags)))
         if len(self.tags) > MAX_TAGS:

@@ -165,13 +165,13 @@ class AccessControl:
             site.app,
             methods=(request.method,),
             scope_of=lambda _scope: who,
-            most_body=site.app.settings.server_body_bytes,
+            most_body=site.parts.settings.server_body_bytes,
         )
 
 
 def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
     """Authenticate again when the body is complete: a caller may have lost a right while sending it."""
-    authenticator, clock = site.authenticator, site.app.clock
+    authenticator, clock = site.authenticator, site.parts.clock
     forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_SECONDS
 
     async def receiving() -> Message:

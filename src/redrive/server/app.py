@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redrive.app import Redrive
 from redrive.log_line import write_log_line
+from redrive.parts import parts_of
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.server.admin import PAGES
 from redrive.server.admin.problem_page import is_page, problem_page
@@ -59,7 +60,7 @@ def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
     extension = () if banner is None else (banner.routes,)
     api = build_api(site, (*NOUNS, *PAGES, *extension), _answer_error, lambda _: _lifespan(site))
     count_store_failures(api)
-    api.add_middleware(BodyLimits, most=redrive.settings.server_body_bytes)
+    api.add_middleware(BodyLimits, most=site.parts.settings.server_body_bytes)
     api.add_middleware(ResponseMiddleware, site=site)
     return api
 
@@ -68,7 +69,7 @@ def create_app(redrive: Redrive, *, banner: Banner | None = None) -> FastAPI:
 async def _lifespan(site: Site) -> AsyncIterator[None]:
     app = site.app
     await app.open()
-    await app.enable_row_level_security()
+    await parts_of(app).enable_row_level_security()
     try:
         async with _embedded_worker(app):
             yield
@@ -80,7 +81,7 @@ async def _lifespan(site: Site) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
     """Run a worker beside the server, if `server_worker` is set."""
-    if not app.settings.server_worker:
+    if not parts_of(app).settings.server_worker:
         yield
         return
     worker = app.worker()
@@ -105,7 +106,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 def _problem_answer(request: Request, problem: ProblemError) -> Response:
     """Answer requests for pages with a page, others with JSON."""
-    known = (problem, request.state.request_id, request.scope["app"].state.site.app.redactor)
+    known = (problem, request.state.request_id, request.scope["app"].state.site.parts.redactor)
     return problem_page(request, *known) if is_page(request) else problem_response(*known)
 
 
@@ -123,7 +124,7 @@ class ResponseMiddleware:
             return
         request_id = self._request_id(Headers(scope=scope))
         scope.setdefault("state", {})["request_id"] = request_id
-        started = self._site.app.clock.monotonic()
+        started = self._site.parts.clock.monotonic()
         status = 0
 
         async def sending(message: Message) -> None:
@@ -142,12 +143,12 @@ class ResponseMiddleware:
                 raise
             await _problem_answer(Request(scope), problem)(scope, receive, sending)
         finally:
-            self._log(scope, status, self._site.app.clock.monotonic() - started)
+            self._log(scope, status, self._site.parts.clock.monotonic() - started)
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get(REQUEST_ID, "")
         harmless = given and _SAFE_ID.fullmatch(given) and _redacted(given) == given
-        return given if harmless else self._site.app.ids.new()
+        return given if harmless else self._site.parts.ids.new()
 
     def _complete(self, message: Message, request_id: str) -> None:
         own = _encoded({REQUEST_ID: request_id})

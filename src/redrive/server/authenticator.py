@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from redrive.app import Redrive
 from redrive.model.identity import SignInKind
+from redrive.parts import parts_of
 from redrive.policy.access import Principal
 from redrive.server.proxies import Proxies
 
@@ -41,9 +42,9 @@ class AuthenticatedCaller(NamedTuple):
 class Authenticator:
     def __init__(self, app: Redrive) -> None:
         self._app = app
-        self.is_secure = (app.settings.server_url or "").startswith("https:")
+        self.is_secure = (parts_of(app).settings.server_url or "").startswith("https:")
         self._cookie = f"__Host-{COOKIE}" if self.is_secure else COOKIE
-        self.proxies = Proxies(app.settings)
+        self.proxies = Proxies(parts_of(app).settings)
         self._known: OrderedDict[bytes, AuthenticatedCaller] = OrderedDict()
         self._times_forgotten = 0
 
@@ -78,7 +79,7 @@ class Authenticator:
         return request.cookies.get(self._cookie)
 
     def set_session(self, response: Response, token: str) -> None:
-        seconds = round(self._app.settings.session_days * 86_400)
+        seconds = round(parts_of(self._app).settings.session_days * 86_400)
         response.set_cookie(
             self._cookie,
             token,
@@ -95,7 +96,7 @@ class Authenticator:
     async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> AuthenticatedCaller | None:
         if not text or len(text) > MAX_CREDENTIAL_LENGTH or not text.isascii():
             return None
-        now, name = self._app.clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
+        now, name = parts_of(self._app).clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
         known = self._known.get(name)
         if known is not None and now < known.until and not anew:
             return known
@@ -113,11 +114,11 @@ class Authenticator:
                 self._known.popitem(last=False)
 
     async def _by_key(self, text: str, now: float) -> AuthenticatedCaller | None:
-        principal = await (await self._app.credentials()).of_key(text)
+        principal = await self._app.members().credentials.of_key(text)
         return None if principal is None else AuthenticatedCaller(principal, None, now + TRUSTED_SECONDS)
 
     async def _by_session(self, token: str, now: float) -> AuthenticatedCaller | None:
-        signed_in = await (await self._app.credentials()).of_session(token)
+        signed_in = await self._app.members().credentials.of_session(token)
         if signed_in is None:
             return None
         forwarded = signed_in.session.kind is SignInKind.FORWARD

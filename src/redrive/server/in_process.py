@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from redrive.app import Redrive
 from redrive.model.caller import Caller
+from redrive.parts import parts_of
 from redrive.policy.access import Principal, program
 from redrive.server.api import NOUNS
 from redrive.server.authenticator import AuthenticatedCaller, Authenticator
@@ -38,7 +39,7 @@ class InProcess:
         self._site = Site(
             app,
             authenticator=_OperatorAuthenticator(app, program(Caller(org, name))),
-            limits=_Unlimited(app.settings, app.clock.monotonic),
+            limits=_Unlimited(parts_of(app).settings, parts_of(app).clock.monotonic),
         )
         self._apis: dict[str, FastAPI] = {}
 
@@ -88,7 +89,7 @@ class InProcess:
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             "client": ("127.0.0.1", 0),
             "server": ("localhost", 0),
-            "state": {"request_id": self.app.ids.new()},
+            "state": {"request_id": parts_of(self.app).ids.new()},
         }
 
 

@@ -17,6 +17,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Place
+from redrive.parts import parts_of
 
 if TYPE_CHECKING:
     from redrive.observe.metrics import Gauges, Metrics
@@ -64,8 +65,8 @@ def count_store_failures(api: FastAPI) -> None:
 
 
 async def scrape(app: Redrive, metrics: Metrics) -> bytes:
-    queues, breakers = await app.queue_book(), await app.breaker_book()
-    readings = await take_readings(app.store, queues, breakers, app.registry.queues)
+    parts = parts_of(app)
+    readings = await take_readings(parts.store, app.workers(), app.breakers(), parts.registry.queues)
     _show(readings, metrics.gauges)  # without await from here on, so that concurrent scrapes do not mix
     return metrics.text()
 

@@ -8,15 +8,16 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from redrive.app import Redrive
-from redrive.engine.breaker_queries import BreakerQueries
-from redrive.engine.queue_queries import QueueQueries
-from redrive.engine.run_queries import RunQueries
-from redrive.failures.overview import OverviewQueries
+from redrive.engine.breakers import Breakers
+from redrive.engine.queues import Queues, Workers
+from redrive.engine.runs import Runs
 from redrive.failures.service import Failures
-from redrive.identity.directory import Directory
+from redrive.identity.members import Members
 from redrive.model.caller import Caller
+from redrive.parts import parts_of
 from redrive.policy.access import Principal
 from redrive.server.problem import ProblemError
+from redrive.wiring import Parts
 
 
 class RequestContext(NamedTuple):
@@ -44,23 +45,33 @@ class RequestContext(NamedTuple):
                 hint="sign in first",
             )
 
-    async def desk(self) -> Failures:
-        return await self.app.desk(org=self.org, by=self.principal.name)
+    @property
+    def parts(self) -> Parts:
+        return parts_of(self.app)
 
-    async def runs(self) -> RunQueries:
-        return await self.app.runs(org=self.org, by=self.principal.name)
+    @property
+    def failures(self) -> Failures:
+        return self.app.failures(org=self.org, by=self.principal.name)
 
-    async def queues(self) -> QueueQueries:
-        return await self.app.queue_book(org=self.org, by=self.principal.name)
+    @property
+    def runs(self) -> Runs:
+        return self.app.runs(org=self.org, by=self.principal.name)
 
-    async def breakers(self) -> BreakerQueries:
-        return await self.app.breaker_book(org=self.org, by=self.principal.name)
+    @property
+    def queues(self) -> Queues:
+        return self.app.queues(org=self.org, by=self.principal.name)
 
-    async def overview(self) -> OverviewQueries:
-        return await self.app.overview(org=self.org, by=self.principal.name)
+    @property
+    def workers(self) -> Workers:
+        return self.app.workers(org=self.org)
 
-    async def directory(self) -> Directory:
-        return await self.app.directory(org=self.org, by=self.principal)
+    @property
+    def breakers(self) -> Breakers:
+        return self.app.breakers(org=self.org, by=self.principal.name)
+
+    @property
+    def members(self) -> Members:
+        return self.app.members(org=self.org, by=self.principal)
 
 
 async def _visit_of(request: Request) -> RequestContext:
@@ -69,14 +80,14 @@ async def _visit_of(request: Request) -> RequestContext:
     return visit
 
 
-async def _desk_of(request: Request) -> Failures:
-    return await (await _visit_of(request)).desk()
+async def _failures_of(request: Request) -> Failures:
+    return (await _visit_of(request)).failures
 
 
-async def _runs_of(request: Request) -> RunQueries:
-    return await (await _visit_of(request)).runs()
+async def _runs_of(request: Request) -> Runs:
+    return (await _visit_of(request)).runs
 
 
 Visiting = Annotated[RequestContext, Depends(_visit_of)]
-AtDesk = Annotated[Failures, Depends(_desk_of)]
-Runs = Annotated[RunQueries, Depends(_runs_of)]
+CallersFailures = Annotated[Failures, Depends(_failures_of)]
+CallersRuns = Annotated[Runs, Depends(_runs_of)]

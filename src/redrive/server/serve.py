@@ -13,6 +13,7 @@ import uvicorn
 
 from redrive.app import Redrive, collect_rarely
 from redrive.errors import InvalidValueError
+from redrive.parts import parts_of
 from redrive.server.app import create_app
 from redrive.server.banner import Banner
 from redrive.server.connection import PatientProtocol
@@ -44,9 +45,9 @@ async def serve(
     banner: Banner | None = None,
 ) -> None:
     """`watched`: a person reads the announcements, and no log stores them."""
-    settings = app.settings
+    settings = parts_of(app).settings
     collect_rarely()
-    await app.enable_row_level_security()
+    await parts_of(app).enable_row_level_security()
     await refuse_open_address(app)
     api = create_app(app, banner=banner)
     config = uvicorn.Config(
@@ -67,7 +68,7 @@ async def serve(
 
 async def refuse_open_address(app: Redrive) -> None:
     """Refuse to listen beyond this machine while no credential exists."""
-    host = app.settings.server_host
+    host = parts_of(app).settings.server_host
     if not is_loopback(host) and not await _can_anybody_sign_in(app):
         raise InvalidValueError(
             f"the server is to listen on {host}, beyond this machine, but nobody could sign in: first add a "
@@ -121,7 +122,7 @@ class _Server(uvicorn.Server):
         self.handle_exit(number, None)
 
     async def _announce_address(self, port: int) -> None:
-        settings = self._site.app.settings
+        settings = self._site.parts.settings
         host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
         address = settings.server_url or f"http://{host}:{port}"
         self._announce(f"Redrive is at {address}")
@@ -136,16 +137,18 @@ class _Server(uvicorn.Server):
 
 async def operator_token(app: Redrive, *, watched: bool) -> str | None:
     """Return a token that signs in an owner: only if no log stores it, or nobody could sign in without it."""
-    if not is_loopback(app.settings.server_host) or not (watched or not await _can_anybody_sign_in(app)):
+    if not is_loopback(parts_of(app).settings.server_host) or not (
+        watched or not await _can_anybody_sign_in(app)
+    ):
         return None
-    link = await (await app.sessions()).embedded_link()
+    link = await app.members().sessions.embedded_link()
     return None if link is None else link.token
 
 
 async def _can_anybody_sign_in(app: Redrive) -> bool:
-    settings = app.settings
+    settings = parts_of(app).settings
     return bool(settings.oidc_issuer or settings.server_forward_header) or (
-        await (await app.credentials()).any()
+        await app.members().credentials.any()
     )
 
 

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError, StoreError
+from redrive.parts import parts_of
 from redrive.server.authenticator import Authenticator
 from redrive.server.limits import ConcurrencyLimiter, RequestLimits, StreamLimits
 from redrive.server.metrics import new_metrics
@@ -37,10 +38,11 @@ class Site:
         authenticator: Authenticator | None = None,
         limits: RequestLimits | None = None,
     ) -> None:
-        settings = app.settings
+        settings = parts_of(app).settings
         self.app = app
+        self.parts = parts_of(app)
         self.authenticator = authenticator or Authenticator(app)
-        self.limits = limits or RequestLimits(settings, app.clock.monotonic)
+        self.limits = limits or RequestLimits(settings, parts_of(app).clock.monotonic)
         self.banner = banner
         self.readiness = Readiness(app)
         self.oidc = provider_of(app)
@@ -52,7 +54,10 @@ class Site:
 
     def origin(self, request: Request) -> str:
         """Where the pages of this server come from, as a browser says it."""
-        return self.app.settings.server_url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+        return (
+            parts_of(self.app).settings.server_url
+            or f"{request.url.scheme}://{request.headers.get('host', '')}"
+        )
 
     def knows_host(self, host: str) -> bool:
         """Another name that leads here may be somebody's trick to make a browser talk to this machine."""
@@ -78,7 +83,7 @@ def is_origin(text: str) -> bool:
 
 def _hosts(app: Redrive) -> frozenset[str] | None:
     """The names that this server answers to; None: to any, as it cannot know them."""
-    settings = app.settings
+    settings = parts_of(app).settings
     named = set(settings.server_hosts or ())
     if settings.server_url:
         named.add(host_name(urlsplit(settings.server_url).netloc))
@@ -89,7 +94,7 @@ def _hosts(app: Redrive) -> frozenset[str] | None:
 
 def provider_of(app: Redrive) -> OpenIdProvider | None:
     """Build the provider that the settings name. Checks before the server starts that nothing is missing."""
-    settings = app.settings
+    settings = parts_of(app).settings
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
     if settings.server_url is None and not is_loopback(settings.server_host):
@@ -104,7 +109,7 @@ def provider_of(app: Redrive) -> OpenIdProvider | None:
             f"oidc_issuer is set, but {error.name} is not installed: pip install 'redrive[oidc]'"
         ) from error
     client = OpenIdClient(settings.oidc_client_id, settings.read_oidc_client_secret(), settings.oidc_scopes)
-    return OpenIdProvider(settings.oidc_issuer, client, settings.oidc_name_claim, app.clock)
+    return OpenIdProvider(settings.oidc_issuer, client, settings.oidc_name_claim, parts_of(app).clock)
 
 
 class Readiness:
@@ -119,9 +124,9 @@ class Readiness:
     async def check(self) -> None:
         """Raises StoreError where it cannot."""
         async with self._lock:
-            if self._app.clock.monotonic() >= self._until:
+            if parts_of(self._app).clock.monotonic() >= self._until:
                 self._failure = await self._probed()
-                self._until = self._app.clock.monotonic() + PROBE_TRUSTED_SECONDS
+                self._until = parts_of(self._app).clock.monotonic() + PROBE_TRUSTED_SECONDS
             if self._failure is not None:
                 raise self._failure
 
@@ -129,7 +134,7 @@ class Readiness:
         """Failures are remembered too: otherwise callers would queue up while the database is silent."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                await self._app.store.probe()
+                await parts_of(self._app).store.probe()
         except TimeoutError:
             return StoreError("the database does not answer")
         except StoreError as error:

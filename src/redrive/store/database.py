@@ -69,6 +69,24 @@ class Database(Session, Protocol):
         """Close all connections, those of tenants included; the next call opens them again."""
 
 
+class _HasDatabase(Protocol):
+    @property
+    def database(self) -> Database: ...
+
+
+class Application(Protocol):
+    """An application, as a place where a database is named."""
+
+    @property
+    def _parts(self) -> _HasDatabase: ...
+
+
+def database_of(source: object) -> Database | None:
+    """The database of an application; None for anything else."""
+    parts: _HasDatabase | None = getattr(source, "_parts", None)
+    return None if parts is None else parts.database
+
+
 def findable(identifier: object) -> str:
     """The id as it can be asked for on every database; nothing has the empty one."""
     return identifier if isinstance(identifier, str) and identifier.isprintable() else ""

@@ -42,7 +42,7 @@ class RunKey(NamedTuple):
 _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, DeadLetter)
 
 
-class Runs:
+class RunStore:
     def __init__(self, session: Session, replays: ReplayStore, audit: AuditStore) -> None:
         self._session = session
         self._replays = replays

@@ -15,14 +15,15 @@ from redrive.store.leases import Leases
 from redrive.store.limits import Limits
 from redrive.store.memberships import Memberships
 from redrive.store.one_time import OneTimeTokens
+from redrive.store.opening import Opening, OpeningSession
 from redrive.store.organizations import Organizations
 from redrive.store.records import Records
 from redrive.store.replays import ReplayStore
 from redrive.store.run_listing import RunListing
-from redrive.store.runs import Runs
+from redrive.store.runs import RunStore
 from redrive.store.saved_views import SavedViewStore
 from redrive.store.sessions import Sessions
-from redrive.store.statement import load_statements, statements
+from redrive.store.statement import statements
 from redrive.store.tallies import Tallies
 from redrive.store.users import Users
 
@@ -32,16 +33,22 @@ _SQL = statements("store")
 class Store:
     """Everything Redrive remembers in one database, or the part of it that one organization may see.
 
-    `database` is where its nouns read and write: the whole database, or the session of a tenant.
-    `max_letters` bounds the live dead letters of an organization; None: no limit.
+    `database` is where its nouns read and write: the whole database, or the session of a tenant. It is opened
+    by its first statement. `max_letters` bounds the live dead letters of an organization; None: no limit.
     """
 
     def __init__(
-        self, database: Database, max_letters: int | None = None, *, tenant: Session | None = None
+        self,
+        database: Database,
+        max_letters: int | None = None,
+        *,
+        tenant: Session | None = None,
+        opening: Opening | None = None,
     ) -> None:
         self._whole = database
         self._max_letters = max_letters
-        self.database = session = database if tenant is None else tenant
+        self.open = Opening(database) if opening is None else opening
+        self.database = session = OpeningSession(database if tenant is None else tenant, self.open)
         self.hint = database.hint
         self.leases = Leases(session)
         self.limits = Limits(session)
@@ -49,7 +56,7 @@ class Store:
         self.tallies = Tallies(session)
         self.groups = Groups(session)
         self.replays = ReplayStore(session, self.audit)
-        self.runs = Runs(session, self.replays, self.audit)
+        self.runs = RunStore(session, self.replays, self.audit)
         self.run_lists = RunListing(session)
         self.dead_letters = DeadLetterStore(session)
         self.operations = BulkReplayStore(session)
@@ -67,16 +74,13 @@ class Store:
 
     def tenant(self, org: str, seconds: float) -> Store:
         """Return the store for the requests of one organization; no statement takes longer than `seconds`."""
-        return Store(self._whole, self._max_letters, tenant=self._whole.tenant(org, seconds))
-
-    async def open(self) -> None:
-        """Bring the tables up to date. Everything else may be called afterwards only."""
-        load_statements()
-        await self._whole.migrate()
+        session = self._whole.tenant(org, seconds)
+        return Store(self._whole, self._max_letters, tenant=session, opening=self.open)
 
     async def probe(self) -> None:
         """Write something that changes nothing: StoreError where that cannot be done."""
         await self.database.fetch(_SQL["write"], {})
 
     async def close(self) -> None:
+        self.open.forget()
         await self._whole.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.store.database import Database, Session
+from redrive.store.database import Application, Database, Session, database_of
 from redrive.store.migration import schema_of
 from redrive.store.sqlite_reader import place_of, reading
 from redrive.store.verification import VerificationQueries
@@ -35,7 +37,7 @@ async def verify_unchanged(database: Database, **options: Any) -> Verdict:
 
 
 async def verify(
-    database: Session,
+    source: Session | Application,
     *,
     witness: Witness | None = None,
     settled: bool = False,
@@ -45,7 +47,7 @@ async def verify(
     clock: Clock = SYSTEM_CLOCK,
     told: Told | None = None,
 ) -> Verdict:
-    """Check every promise. The database is only read, and workers may run meanwhile.
+    """Check every promise in the database of an application. It is only read; workers may run meanwhile.
 
     witness    what callers and receivers outside have seen
     settled    all work must have ended; otherwise nothing may be overdue by more than `leeway` seconds
@@ -54,19 +56,35 @@ async def verify(
     clock      times the wait before suspects are checked again
     told       is called with each promise, such as "I4", before its check
     """
-    verdict = Verdict(most, told)
-    store = VerificationQueries(database, leeway=leeway, tolerance=tolerance, most=most + 1)
-    rules = DefinitionRules(store)
-    populations = await store.populations()
-    if witness is not None:
-        await check_witness(store, rules, verdict, witness)
-    await run_checks(ALWAYS, store, verdict, populations)
-    await check_contradictions(store, verdict, populations)
-    await check_rules(store, rules, verdict)
-    await check_waits(store, rules, verdict)
-    await run_checks(SETTLED if settled else AT_WORK, store, verdict, populations)
-    if not settled:
-        await check_holders(store, verdict, clock, leeway)
-    await check_chains(store, verdict)
-    await check_sums(store, verdict)
-    return verdict
+    async with _reader(source) as database:
+        verdict = Verdict(most, told)
+        store = VerificationQueries(database, leeway=leeway, tolerance=tolerance, most=most + 1)
+        rules = DefinitionRules(store)
+        populations = await store.populations()
+        if witness is not None:
+            await check_witness(store, rules, verdict, witness)
+        await run_checks(ALWAYS, store, verdict, populations)
+        await check_contradictions(store, verdict, populations)
+        await check_rules(store, rules, verdict)
+        await check_waits(store, rules, verdict)
+        await run_checks(SETTLED if settled else AT_WORK, store, verdict, populations)
+        if not settled:
+            await check_holders(store, verdict, clock, leeway)
+        await check_chains(store, verdict)
+        await check_sums(store, verdict)
+        return verdict
+
+
+@asynccontextmanager
+async def _reader(source: Session | Application) -> AsyncIterator[Session]:
+    """An application is read over connections of its own, so that its work does not wait for this."""
+    database = database_of(source)
+    if database is None:
+        yield cast(Session, source)
+        return
+    reader = reading(database)
+    try:
+        yield reader
+    finally:
+        if not reader.in_memory:
+            await reader.close()

@@ -17,6 +17,7 @@ from tests.browser.scene.weather import troubles_at
 from redrive import BreakerPolicy
 from redrive.engine.handle import RunHandle
 from redrive.model.breaker import BreakerState
+from redrive.parts import parts_of, rewire
 from redrive.store.sqlite import SqliteDatabase
 
 RUNS_AN_HOUR = 80.0
@@ -48,7 +49,7 @@ class Building:
         vars(import_module("acme.pace"))["take"] = self.clock.take
         for name, policy in _BREAKERS.items():
             app.breaker(name, policy)
-        app.wire(SqliteDatabase(str(path), clock=self.clock, durable=False), self.clock, Random(seed))
+        rewire(app, SqliteDatabase(str(path), clock=self.clock, durable=False), self.clock, Random(seed))
         self._machines = Machines(app)
         self._deeds = People(app).deeds
         self._deployments = dict(DEPLOYMENTS)
@@ -88,7 +89,7 @@ class Building:
         end = self.clock.time + step
         await self._machines.work_off()
         for _ in range(PASSES):
-            wait = await self.app.store.leases.next_due()
+            wait = await parts_of(self.app).store.leases.next_due()
             if wait is None or self.clock.time + wait > end:
                 break
             self.clock.advance(max(1.0, wait))
@@ -133,14 +134,14 @@ class Building:
         await self._machines.hold("webhooks", 3)
         await self._machines.hold("orders", 4)
         await self._machines.hold("reports", 1)
-        await self.app.store.limits.forget_workers(24 * HOUR)
+        await parts_of(self.app).store.limits.forget_workers(24 * HOUR)
         for machine in self._machines.alive:
             await self._machines.beat(machine, in_flight=8 if machine is self._machines.alive[-1] else 0)
 
     async def _keep_stripe_open(self) -> None:
         """It was asked not long ago, and is asked again in a while."""
         for _ in range(100):
-            known = await self.app.breakers.look("stripe")
+            known = await parts_of(self.app).breakers.look("stripe")
             assert known is not None
             until = known.snapshot.open_until
             if known.state is BreakerState.OPEN and until is not None and until > self.clock.now() + 600.0:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
+from redrive.parts import parts_of
 from redrive.policy.codec import encode
 from redrive.settings import Settings
 from redrive.store.leases import Holder
@@ -33,10 +34,10 @@ class Machines:
     async def deploy(self, version: str) -> None:
         for machine in self.alive:
             await self.beat(machine, "stopped")
-        self._app.settings = self._app.settings.override({})
-        object.__setattr__(self._app.settings, "code_version", version)
+        parts_of(self._app).declared.settings = parts_of(self._app).settings.override({})
+        object.__setattr__(parts_of(self._app).settings, "code_version", version)
         self.alive = [
-            Machine(host, version, self._app.worker_in_test(), 2_000 + 17 * number)
+            Machine(host, version, parts_of(self._app).worker_in_test(), 2_000 + 17 * number)
             for number, host in enumerate(HOSTS)
         ]
 
@@ -48,20 +49,20 @@ class Machines:
     async def beat(self, machine: Machine, state: str = "running", in_flight: int = 0) -> None:
         queues = encode(list(machine.worker.options.queues))
         name, concurrency = machine.worker.id, machine.worker.options.concurrency
-        await self._app.store.limits.heartbeat(
+        await parts_of(self._app).store.limits.heartbeat(
             name, machine.version, queues, concurrency, in_flight, state, machine.host, machine.process
         )
 
     async def fall(self) -> None:
         """One says for the last time that all is well."""
         version = self.alive[0].version
-        await self.beat(Machine(FALLEN, version, self._app.worker_in_test(), 2_391), in_flight=4)
+        await self.beat(Machine(FALLEN, version, parts_of(self._app).worker_in_test(), 2_391), in_flight=4)
 
     async def hold(self, queue: str, number: int) -> None:
         """Begin some work that does not end any more: what is being executed at this moment."""
         machine = self.alive[-1]
-        holder = Holder(self._app.ids.token(), machine.worker.id, machine.version, 3_600.0)
-        await self._app.store.leases.claim(queue, number, holder)
+        holder = Holder(parts_of(self._app).ids.token(), machine.worker.id, machine.version, 3_600.0)
+        await parts_of(self._app).store.leases.claim(queue, number, holder)
 
 
 async def pulse(url: str) -> None:
@@ -69,7 +70,7 @@ async def pulse(url: str) -> None:
     app = Redrive(url, settings=Settings(), log=False, durable=False)
     try:
         await app.open()
-        holds = app.store.limits
+        holds = parts_of(app).store.limits
         for row in await holds.workers():
             if row.state == "running" and row.host in HOSTS:
                 kept = (row.queues, row.concurrency, row.in_flight, row.state, row.host, row.process)

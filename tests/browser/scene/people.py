@@ -61,23 +61,23 @@ class People:
     # Being there
 
     async def _move_in(self) -> None:
-        directory = await self._app.directory(by=MAYA)
+        members = self._app.members(by=MAYA)
         for name, role in MEMBERS.items():
-            await directory.members.add(name, role)
+            await members.add(name, role)
         await add_people(self._app)
-        await directory.organizations.create("acme-labs", "Acme Labs")
+        await members.organizations.create("acme-labs", "Acme Labs")
 
     async def _keys(self) -> None:
-        directory = await self._app.directory(by=MAYA)
-        await directory.keys.create("shop backend", "ADMIN", scopes=["read", "start"])
-        await directory.keys.create("grafana", "VIEWER")
-        await directory.keys.create("on-call script", "ADMIN", expires_in=20 * 24 * HOUR)
-        old = await directory.keys.create("migration 2025", "OWNER")
-        await directory.keys.revoke(old.key.id)
-        await directory.members.change("former@acme.example", active=False)
+        members = self._app.members(by=MAYA)
+        await members.keys.create("shop backend", "ADMIN", scopes=["read", "start"])
+        await members.keys.create("grafana", "VIEWER")
+        await members.keys.create("on-call script", "ADMIN", expires_in=20 * 24 * HOUR)
+        old = await members.keys.create("migration 2025", "OWNER")
+        await members.keys.revoke(old.key.id)
+        await members.change("former@acme.example", active=False)
 
     async def _save_views(self) -> None:
-        views = (await self._desk(JON)).saved_views
+        views = (await self._desk(JON)).views
         await views.create("Payments that need us", "dlq", "is:open queue:payments")
         await views.create("Mine", "dlq", "is:open assignee:me", view="flat")
         await views.create("Held by a breaker", "runs", "is:held")
@@ -106,23 +106,23 @@ class People:
 
     async def _replay_timeouts(self) -> None:
         reason, query = "The analytics database answers again", "category:timeout is:open workflow:report"
-        number = (await (await self._desk(MAYA)).dead_letters.count(query)).number
+        number = (await (await self._desk(MAYA)).count(query)).number
         rate = max(0.001, 0.6 * number / (0.25 * HOUR))  # so that it is well under way at the end
         await self._replay(
             MAYA, reason, query=query, canary=3, rate=rate, failure_rate=0.9, same_failures=None
         )
 
     async def _plan(self) -> None:
-        await (await self._desk(LIN)).operations.plan(query="is:open workflow:catalog.import")
+        await (await self._desk(LIN)).plans.create(query="is:open workflow:catalog.import")
 
     async def _replay_one(self) -> None:
-        desk = await self._desk(JON)
-        for letter in await self._letters(desk, "is:open step:upload_report", 2):
-            await desk.replay(letter, reason="Tried by hand")
+        failures = await self._desk(JON)
+        for letter in await self._letters(failures, "is:open step:upload_report", 2):
+            await failures.replay(letter, reason="Tried by hand")
 
     async def _replay(self, by: str, reason: str, **request: Any) -> None:
-        operations = (await self._desk(by)).operations
-        plan = await operations.plan(**{"reason": reason, "exclude_unsafe": True, **request})
+        operations = (await self._desk(by)).plans
+        plan = await operations.create(**{"reason": reason, "exclude_unsafe": True, **request})
         await operations.start(plan.operation_id)
 
     # Triage
@@ -137,81 +137,83 @@ class People:
         await self._resolve("credentials", "The role is renewed automatically now")
 
     async def _resolve(self, text: str, reason: str) -> None:
-        desk = await self._desk(MAYA)
-        await desk.groups.resolve(await self._group(text), reason, letters=True)
+        failures = await self._desk(MAYA)
+        await failures.groups.resolve(await self._group(text), reason, letters=True)
 
     async def _resolve_names(self) -> None:
-        desk = await self._desk(JON)
+        failures = await self._desk(JON)
         reason = "Fixed in 2026.11.2: names are not split any more"
-        await desk.groups.resolve(await self._group("unpack"), reason, letters=True)
+        await failures.groups.resolve(await self._group("unpack"), reason, letters=True)
 
     async def _ignore_conflicts(self) -> None:
-        desk = await self._desk(LIN)
+        failures = await self._desk(LIN)
         reason = "The warehouse team knows; only tell us if it grows"
-        await desk.groups.ignore(await self._group("changed by somebody"), reason, beyond=200)
+        await failures.groups.ignore(await self._group("changed by somebody"), reason, beyond=200)
 
     async def _acknowledge_prices(self) -> None:
-        desk = await self._desk(JON)
-        await desk.groups.acknowledge(
+        failures = await self._desk(JON)
+        await failures.groups.acknowledge(
             await self._group("convert string"), "Supplier has changed the format of prices"
         )
 
     async def _look_after_bank(self) -> None:
-        desk = await self._desk(LIN)
-        letters = await self._letters(desk, "is:open workflow:payout.transfer", 20)
-        await desk.dead_letters.assign(letters, JON)
-        await desk.dead_letters.tag(letters, add=["bank", "ask-finance"])
-        await desk.dead_letters.note(
-            letters[0], "Finance checks with the bank whether any of these was booked."
-        )
+        failures = await self._desk(LIN)
+        letters = await self._letters(failures, "is:open workflow:payout.transfer", 20)
+        await failures.assign(letters, JON)
+        await failures.tag(letters, add=["bank", "ask-finance"])
+        await failures.note(letters[0], "Finance checks with the bank whether any of these was booked.")
 
     async def _close_some(self) -> None:
-        desk = await self._desk(JON)
-        declined = await self._letters(desk, "is:open category:provider_4xx workflow:checkout", 12, 3)
-        await desk.dead_letters.resolve(declined[::3], "Customers were asked for another card")
-        await desk.dead_letters.ignore(declined[1::3], "Test orders")
-        await desk.dead_letters.archive(declined[2::3], "Customers have cancelled")
+        failures = await self._desk(JON)
+        declined = await self._letters(failures, "is:open category:provider_4xx workflow:checkout", 12, 3)
+        await failures.resolve(declined[::3], "Customers were asked for another card")
+        await failures.ignore(declined[1::3], "Test orders")
+        await failures.archive(declined[2::3], "Customers have cancelled")
 
     async def _ignore_gone(self) -> None:
-        desk = await self._desk(LIN)
+        failures = await self._desk(LIN)
         reason = "These merchants have left"
-        await desk.groups.ignore(await self._group("endpoint is gone"), reason, until=14 * 24 * HOUR)
+        await failures.groups.ignore(await self._group("endpoint is gone"), reason, until=14 * 24 * HOUR)
 
     async def _look_after_addresses(self) -> None:
-        desk = await self._desk(JON)
-        letters = await self._letters(desk, "is:open step:create_shipment category:unknown", 8)
-        await desk.dead_letters.assign(letters, LIN)
-        await desk.dead_letters.tag(letters, add=["addresses"])
+        failures = await self._desk(JON)
+        letters = await self._letters(failures, "is:open step:create_shipment category:unknown", 8)
+        await failures.assign(letters, LIN)
+        await failures.tag(letters, add=["addresses"])
         note = "Addresses from the new form have no postal code. A migration fills it in; then replay."
-        await desk.dead_letters.note(letters[0], note)
+        await failures.note(letters[0], note)
         group = await self._group("create_shipment", "KeyError")
-        await desk.groups.acknowledge(group, "ACME-2291: addresses of the new form")
+        await failures.groups.acknowledge(group, "ACME-2291: addresses of the new form")
 
     async def _look_after_languages(self) -> None:
-        desk = await self._desk(LIN)
-        await desk.groups.acknowledge(await self._group("prompt is configured"), "Prompts are being written")
+        failures = await self._desk(LIN)
+        await failures.groups.acknowledge(
+            await self._group("prompt is configured"), "Prompts are being written"
+        )
 
     # Operating
 
     async def _force_mailer(self) -> None:
         reason = "The provider asks us to wait until they have moved"
-        await self._app.force_breaker("mailer", "OPEN", reason=reason, by=MAYA, seconds=2 * HOUR)
+        await self._app.breakers(by=MAYA).force("mailer", "OPEN", reason=reason, seconds=2 * HOUR)
 
     async def _leave_mailer(self) -> None:
-        await self._app.release_breaker("mailer", by=MAYA)
+        await self._app.breakers(by=MAYA).release("mailer")
 
     async def _cancel_some(self) -> None:
-        runs = await self._app.runs(by=JON)
+        runs = self._app.runs(by=JON)
         for run in (await runs.list("is:retrying", size=3)).runs:
             await runs.cancel(run.id, reason="The customer has cancelled")
 
     async def _pause(self) -> None:
-        await self._app.pause("assistant", by=JON, reason="The bill of the model provider is checked first")
+        await self._app.queues(by=JON).pause(
+            "assistant", reason="The bill of the model provider is checked first"
+        )
 
     # Finding things
 
     async def _desk(self, by: str) -> Failures:
-        return await self._app.desk(by=by)
+        return self._app.failures(by=by)
 
     async def _group(self, *texts: str) -> str:
         for group in await self._groups(*texts):
@@ -220,12 +222,12 @@ class People:
 
     async def _groups(self, *texts: str) -> list[FailureGroup]:
         """Those that have all of these texts somewhere, the largest first."""
-        desk = await self._desk(MAYA)
-        found = [line.group for line in (await desk.groups.search(sort="occurrences", size=500)).lines]
+        failures = await self._desk(MAYA)
+        found = [line.group for line in (await failures.groups.list(sort="occurrences", size=500)).lines]
         return [group for group in found if all(text in _described(group) for text in texts)]
 
-    async def _letters(self, desk: Failures, query: str, most: int, least: int = 1) -> list[str]:
-        lines = (await desk.dead_letters.list(query, size=most)).lines
+    async def _letters(self, failures: Failures, query: str, most: int, least: int = 1) -> list[str]:
+        lines = (await failures.list(query, size=most)).lines
         if len(lines) < least:
             raise NothingToDoError(query)
         return [line.id for line in lines]

@@ -17,7 +17,7 @@ async def test_entries_lead_to_what_they_are_about(house: House) -> None:
 
 
 async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
-    client, keys = await house.keyed("VIEWER"), (await house.app.directory()).keys
+    client, keys = await house.keyed("VIEWER"), house.app.members().keys
     await keys.create("for a day", "VIEWER", expires_in=90_000.0)
     page = await read(client, "/app/admin/audit?action=key.created")
     [expires] = [each for each in page.find("time") if each.attributes.get("title") == "in 1 d"]
@@ -26,8 +26,8 @@ async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
 
 async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_typed(house: House) -> None:
     client = await house.keyed("VIEWER")
-    desk = await house.app.desk(by="carla")
-    await desk.dead_letters.resolve(await house.dead_letter(), "because")
+    failures = house.app.failures(by="carla")
+    await failures.resolve(await house.dead_letter(), "because")
     found = await read(client, "/app/admin/audit?actor=carla&action=dead_letter.resolved&since=1h")
     assert "because" in found.text
     assert "dead_letter.moved" not in [each.text for each in found.find("td")]
@@ -40,8 +40,8 @@ async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
     client = await house.keyed("VIEWER")
     letter = await house.dead_letter()
     for number in range(1, 60):
-        desk = await house.app.desk(by=f"person {number}")
-        await desk.dead_letters.note(letter, "said")
+        failures = house.app.failures(by=f"person {number}")
+        await failures.note(letter, "said")
     first = await read(client, "/app/admin/audit?action=dead_letter.noted")
     [onwards] = [each for each in first.find("a") if each.attributes.get("rel") == "next"]
     second = await read(client, onwards.attributes["href"])
@@ -51,8 +51,8 @@ async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
 
 async def test_what_somebody_has_called_themselves_stays_text(house: House) -> None:
     client = await house.keyed()
-    desk = await house.app.desk(by=EVIL[:60])
-    await desk.dead_letters.resolve(await house.dead_letter(), EVIL)
+    failures = house.app.failures(by=EVIL[:60])
+    await failures.resolve(await house.dead_letter(), EVIL)
     answer = await client.get("/app/admin/audit")
     assert "<script>alert" not in answer.text
     assert "<img" not in answer.text

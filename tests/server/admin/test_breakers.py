@@ -9,6 +9,7 @@ import pytest
 from tests.server.admin.reading import read
 from tests.server.house import House
 
+from redrive.parts import parts_of
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.description import describe_closing, describe_opening
 
@@ -46,7 +47,7 @@ async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) 
     async def pay(_: Any = None) -> None:
         raise ConnectionError("refused")
 
-    worker = house.app.worker_in_test()
+    worker = parts_of(house.app).worker_in_test()
     await house.app.start_many(pay, range(4))
     await worker.work_off()
     await house.app.start_many(pay, range(3))
@@ -89,7 +90,7 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
 async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(house: House) -> None:
     house.app.breaker("bank")
     await house.organization("acme")
-    await house.app.force_breaker("bank", "OPEN", reason="a secret of home", by="ana")
+    await house.app.breakers(by="ana").force("bank", "OPEN", reason="a secret of home")
     for role, org in (("OWNER", "acme"), ("VIEWER", "default"), ("STAFF", "default")):
         page = await read(await house.keyed(role, org), PAGE)
         assert not [each for each in page.actions if API in each]

@@ -15,6 +15,7 @@ from tests.store.build import ask
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.errors import RetryableError
 from redrive.model.dead_letter import DeadLetter, version_of
+from redrive.parts import parts_of, rewire
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Immediate
 from redrive.policy.description import describe_stored_policy
@@ -63,14 +64,14 @@ async def admin(house: House) -> httpx.AsyncClient:
 
 
 async def letter_of(house: House, letter: str) -> DeadLetter:
-    return await (await house.app.desk()).dead_letters.get(letter)
+    return await house.app.failures().view(letter)
 
 
 async def altered(house: House, letter: str, **fields: Any) -> None:
     """What could be stored, by whatever way."""
     for name, value in fields.items():
         change = f"UPDATE redrive.dead_letters SET {name} = :value WHERE id = :id"
-        await ask(house.app.database, change, value=value, id=letter)
+        await ask(parts_of(house.app).database, change, value=value, id=letter)
 
 
 def verbs(page: Reading, letter: str) -> set[str]:
@@ -112,7 +113,7 @@ async def test_where_it_failed_and_what_it_was_given(house: House, admin: httpx.
     [frame] = page.find("span", class_="frame-function")
     assert frame.text == "charge"
     [place] = page.find("span", class_="frame-place")
-    assert place.text.endswith("house.py:36")
+    assert place.text.endswith("house.py:37")
     assert "redacted password" in [each.text for each in page.find("span", class_="secret")]
     assert "hunter2" not in answer.text
     assert SECRET not in answer.text
@@ -161,8 +162,8 @@ async def test_only_addresses_of_the_web_are_links(house: House, admin: httpx.As
 
 async def test_every_attempt_is_there_and_two_can_be_compared(house: House, admin: httpx.AsyncClient) -> None:
     letter = await _stubborn(house)
-    desk = await house.app.desk(by="ada")
-    await desk.replay(letter, reason="once more")
+    failures = house.app.failures(by="ada")
+    await failures.replay(letter, reason="once more")
     await house.work()
     page = await read(admin, f"{PAGE}/{letter}")
     [table] = [each for each in page.find("table") if "cards" in each.attributes.get("class", "")]
@@ -195,16 +196,16 @@ async def test_what_cannot_be_compared_is_said(small_house: House, asked: str) -
 
 async def test_its_history_in_one_list(house: House, admin: httpx.AsyncClient) -> None:
     letter, other = await house.dead_letter(1), await house.dead_letter(2)
-    desk = await house.app.desk(by="ada")
-    await desk.dead_letters.assign(letter, "ben")
-    await desk.dead_letters.tag([letter, other], ["vip"])
-    await desk.dead_letters.note(letter, "the bank is back\nsince ten")
-    await desk.replay(letter, reason="after the fix")
+    failures = house.app.failures(by="ada")
+    await failures.assign(letter, "ben")
+    await failures.tag([letter, other], ["vip"])
+    await failures.note(letter, "the bank is back\nsince ten")
+    await failures.replay(letter, reason="after the fix")
     await house.work()
-    await desk.dead_letters.link(letter, other)
-    await desk.reveal(letter, reason="to compare")
-    await desk.dead_letters.resolve(letter, "paid by hand")
-    await desk.dead_letters.reopen(letter, "not so")
+    await failures.link(letter, other)
+    await failures.reveal(letter, reason="to compare")
+    await failures.resolve(letter, "paid by hand")
+    await failures.reopen(letter, "not so")
     page = await read(admin, f"{PAGE}/{letter}")
     [history] = page.find("section", id="history")
     told = [
@@ -258,9 +259,9 @@ async def test_a_foreign_stack_is_shown_as_it_is(house: House, admin: httpx.Asyn
 
 async def test_a_stand_alone_letter_has_a_page(house: House, admin: httpx.AsyncClient) -> None:
     queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, log=False)
-    queue.app.wire(house.app.database, house.app.clock, house.app.random)
+    rewire(queue.app, parts_of(house.app).database, parts_of(house.app).clock, parts_of(house.app).random)
     await queue.enqueue("mail-7", {"to": "ana"}, error="unreachable")
-    [line] = (await (await house.app.desk()).dead_letters.list()).lines
+    [line] = (await house.app.failures().list()).lines
     page = await read(admin, f"{PAGE}/{line.id}")
     assert page.find("h1")[0].text == "unreachable"
     assert "No stack was kept" in page.text
@@ -353,7 +354,7 @@ async def test_what_cannot_be_done_now_says_why(
 
 async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncClient) -> None:
     letter, other = await house.dead_letter(1), await house.dead_letter(2)
-    letters = (await house.app.desk()).dead_letters
+    letters = house.app.failures()
     await letters.link(letter, other)
     page = await read(admin, f"{PAGE}/{letter}")
     assert not replays(page)
@@ -414,10 +415,10 @@ async def test_what_is_not_there_is_said_in_the_look_of_the_house(
 async def test_what_is_stored_is_text(house: House, admin: httpx.AsyncClient) -> None:
     """Security baseline: whatever was stored, in whichever field, none of it becomes markup."""
     letter, other = await house.dead_letter({EVIL: EVIL, "long": EVIL * 9}), await house.dead_letter(2)
-    desk = await house.app.desk(by=EVIL)
-    await desk.dead_letters.note(letter, EVIL)
-    await desk.dead_letters.tag([letter, other], [EVIL])
-    await desk.dead_letters.link(letter, other)
+    failures = house.app.failures(by=EVIL)
+    await failures.note(letter, EVIL)
+    await failures.tag([letter, other], [EVIL])
+    await failures.link(letter, other)
     frame = f'Traceback (most recent call last):\n  File "{EVIL}", line 3, in {EVIL}\n    {EVIL}\nE: {EVIL}'
     await altered(house, letter, **dict.fromkeys(TEXTS, EVIL) | {"stack": frame})
     await altered(house, other, **dict.fromkeys(TEXTS, EVIL))
@@ -440,7 +441,7 @@ async def test_what_is_stored_is_text(house: House, admin: httpx.AsyncClient) ->
 async def test_changed_attempts_are_text_too(house: House, admin: httpx.AsyncClient) -> None:
     letter = await _stubborn(house)
     for name in ("worker", "code_version", "category", "error_type", "message", "explanation", "stack"):
-        await ask(house.app.database, f"UPDATE redrive.attempts SET {name} = :value", value=EVIL)
+        await ask(parts_of(house.app).database, f"UPDATE redrive.attempts SET {name} = :value", value=EVIL)
     answer = await admin.get(f"{PAGE}/{letter}?compare=1,3")
     assert answer.status_code == 200
     assert not Reading(answer.text).find("img")
@@ -457,13 +458,13 @@ def test_a_policy_in_words() -> None:
 
 async def test_a_ticket_says_what_matters(small_house: House) -> None:
     letter = await small_house.dead_letter()
-    desk = await small_house.app.desk()
-    found, verdict = await desk.dead_letters.get(letter), await desk.verdict(letter)
+    failures = small_house.app.failures()
+    found, verdict = await failures.view(letter), await failures.verdict(letter)
     text = "\n".join(ticket_lines(found, verdict, stack_of(found.stack), "https://redrive.example/x"))
     assert text.startswith("## the card of 7 was declined\n")
     assert "charge › charge · open · unknown · redrive.errors.FinalError" in text
     assert "Unlikely to work: A replay would fail again" in text
-    assert "house.py:36` in `charge`" in text
+    assert "house.py:37` in `charge`" in text
     assert "https://redrive.example/x" in text
     assert f"redrive dlq view {letter}" in text
 
@@ -472,7 +473,7 @@ async def _stubborn(house: House) -> str:
     """Fails three times, each time with another message."""
     soon = RetryPolicy(max_attempts=3, backoff=Backoff(Immediate()))
     tries = iter(range(1, 100))
-    if "stubborn" not in house.app.registry.tasks:
+    if "stubborn" not in parts_of(house.app).registry.tasks:
 
         @house.app.task(retry=soon)
         async def stubborn() -> None:

@@ -15,6 +15,7 @@ from tests.store.build import ask
 from redrive.errors import FinalError, RetryableError, StatementTimeoutError
 from redrive.failures.service import Failures
 from redrive.model.query import Count
+from redrive.parts import parts_of
 from redrive.server.admin.dead_letters import SIZE, corrected
 from redrive.server.admin.groups import short
 from redrive.server.admin.selection import QuerySelection, select_query
@@ -57,12 +58,12 @@ def copied(page: Reading) -> list[str]:
 
 
 async def desk_of(house: House, by: str = "ana") -> Failures:
-    return await house.app.desk(by=by)
+    return house.app.failures(by=by)
 
 
 async def letters(house: House, number: int, work: str = "charge") -> list[str]:
     """The ids of so many dead letters, of one failure; `refund` fails in another way than `charge`."""
-    if "refund" not in house.app.registry.tasks:
+    if "refund" not in parts_of(house.app).registry.tasks:
         house.app.task(refund)
     runs = await house.app.start_many(work, list(range(number)))
     await house.work()
@@ -91,7 +92,7 @@ async def spoil(house: House, letter: str, text: str) -> None:
     ):
         changes = ", ".join(f"{name} = :spoilt" for name in names)
         statement = f"UPDATE redrive.{table} SET {changes} WHERE {key} RETURNING 1"
-        assert await ask(house.app.database, statement, id=letter, spoilt=text) == [(1,)]
+        assert await ask(parts_of(house.app).database, statement, id=letter, spoilt=text) == [(1,)]
 
 
 async def test_at_first_it_shows_the_failures_that_need_somebody(
@@ -99,10 +100,10 @@ async def test_at_first_it_shows_the_failures_that_need_somebody(
 ) -> None:
     await letters(house, 3)
     resolved = await letters(house, 1, "refund")
-    await (await desk_of(house)).dead_letters.resolve(resolved)
+    await (await desk_of(house)).resolve(resolved)
     page = await read(admin, DLQ)
     [row] = rows(page)
-    group = (await (await desk_of(house)).groups.search("is:needs-you")).lines[0].group
+    group = (await (await desk_of(house)).groups.list("is:needs-you")).lines[0].group
     assert row.text.startswith("the card of <n> was declined charge")
     assert "unknown 3 3 failures in the last 24 h" in row.text
     assert "Open" in row.text
@@ -119,8 +120,8 @@ async def test_ignored_failures_are_apart_from_what_needs_somebody(
 ) -> None:
     [letter] = await letters(house, 1, "refund")
     await letters(house, 2)
-    desk = await desk_of(house)
-    await desk.groups.ignore((await desk.dead_letters.get(letter)).fingerprint, "later")
+    failures = await desk_of(house)
+    await failures.groups.ignore((await failures.view(letter)).fingerprint, "later")
     needs, ignored = (await read(admin, DLQ)).find("tr", class_="section")
     assert needs.text == "Needs you 2 dead letters in 1 failure on this page"
     assert ignored.text.startswith("Ignored 1 dead letter in 1 failure on this page")
@@ -168,11 +169,11 @@ async def test_an_open_letter_that_no_redrive_comes_for_needs_somebody(
     """Whatever its policy is: none may be left."""
     healing(house, max_redrives=0)
     [left] = await letters(house, 1, "flake")
-    desk = await desk_of(house)
-    letter = await desk.dead_letters.get(left)
+    failures = await desk_of(house)
+    letter = await failures.view(left)
     assert (letter.state, letter.redrive, letter.next_redrive_at) == ("OPEN", "exponential", None)
     for query, found in (("needs-you", 1), ("unscheduled", 1), ("heals-itself", 0), ("scheduled", 0)):
-        assert (await desk.dead_letters.count(f"is:{query}")).number == found, query
+        assert (await failures.count(f"is:{query}")).number == found, query
         assert len(rows(await read(admin, f"{DLQ}?q=is:{query}"))) == found, query
     page = await read(admin, DLQ)
     assert "to be redriven" not in rows(page)[0].text
@@ -181,9 +182,9 @@ async def test_an_open_letter_that_no_redrive_comes_for_needs_somebody(
 
 async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.AsyncClient) -> None:
     first, second = await letters(house, 2)
-    desk = await desk_of(house)
-    await desk.dead_letters.assign(first, "ben")
-    await desk.dead_letters.tag(first, ["vip", "b2b"])
+    failures = await desk_of(house)
+    await failures.assign(first, "ben")
+    await failures.tag(first, ["vip", "b2b"])
     page = await read(admin, f"{DLQ}?view=flat&sort=oldest")
     assert [each.attributes["id"] for each in rows(page)] == [f"d-{first}", f"d-{second}"]
     row = rows(page)[0].text
@@ -217,7 +218,7 @@ async def test_a_query_is_shown_as_what_it_asks_about(
 
 
 async def test_nothing_at_all_is_asked_for_by_an_empty_query(house: House, admin: httpx.AsyncClient) -> None:
-    await (await desk_of(house)).dead_letters.archive(await letters(house, 1))
+    await (await desk_of(house)).archive(await letters(house, 1))
     assert rows(await read(admin, DLQ)) == []
     page = await read(admin, f"{DLQ}?q=")
     assert page.find("input", name="q")[0].attributes["value"] == "is:any"
@@ -346,7 +347,7 @@ async def test_a_row_is_resolved_by_exactly_what_it_shows(house: House, view: st
         method, path, json=json.loads(_filled(button.attributes.get("data-body"), told))
     )
     assert answer.status_code == 200
-    assert (await (await desk_of(house)).dead_letters.count("is:resolved")).number == changed
+    assert (await (await desk_of(house)).count("is:resolved")).number == changed
     undo = json.loads(_filled(button.attributes.get("data-undo-body"), told)) or {"ids": answer.json()["ids"]}
     assert button.attributes["data-undo"] == "POST /api/v1/dead-letters/reopen"
     assert (await admin.post("/api/v1/dead-letters/reopen", json=undo)).json() == {"changed": changed}
@@ -363,7 +364,7 @@ async def test_all_that_match_are_only_those_that_can_be_acted_on(
     house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await letters(house, 3)
-    await (await desk_of(house)).dead_letters.resolve(ids[0])
+    await (await desk_of(house)).resolve(ids[0])
     page = await read(admin, f"{DLQ}?q=workflow:charge&view=flat")
     assert [each.attributes["data-state"] for each in boxes(page)] == ["OPEN", "OPEN", "RESOLVED"]
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
@@ -371,7 +372,7 @@ async def test_all_that_match_are_only_those_that_can_be_acted_on(
     assert selection(page)["data-query"] == "workflow:charge is:open,exhausted"
     assert selection(page)["data-number"] == "2"
     assert "Only those that are open or exhausted." in page.text
-    await (await desk_of(house)).dead_letters.resolve(ids[1])
+    await (await desk_of(house)).resolve(ids[1])
     closed = await read(admin, f"{DLQ}?q=is:resolved&view=flat")
     assert "data-query" not in selection(closed)
 
@@ -379,7 +380,7 @@ async def test_all_that_match_are_only_those_that_can_be_acted_on(
 async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    await (await desk_of(house)).dead_letters.resolve(await letters(house, 1))
+    await (await desk_of(house)).resolve(await letters(house, 1))
     page = await read(admin, f"{DLQ}?q=is:any")
     assert boxes(page) == []
     assert "Nothing here can be replayed or closed" in [
@@ -391,7 +392,7 @@ async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
 async def test_more_than_can_be_counted_cannot_be_selected_at_once(
     house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def many(desk: Failures, query: str = "") -> Count:
+    async def many(failures: Failures, query: str = "") -> Count:
         return Count(10_000, capped=True)
 
     await letters(house, 2)
@@ -425,12 +426,12 @@ async def test_a_count_that_takes_too_long_is_left_out(
 
 
 async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
-    desk = await desk_of(house)
+    failures = await desk_of(house)
     await letters(house, 2)
-    assert await select_query(desk, "group:open", grouped=True) is None
+    assert await select_query(failures, "group:open", grouped=True) is None
     for query in ("is:open since:2h", "is:open workflow:charge", "declined"):
-        assert await select_query(desk, query, grouped=True) is None
-    both = await select_query(desk, "is:open step:charge", grouped=True)
+        assert await select_query(failures, query, grouped=True) is None
+    both = await select_query(failures, "is:open step:charge", grouped=True)
     assert both == QuerySelection("is:open step:charge", 2, narrowed=False)
 
 
@@ -455,7 +456,7 @@ async def test_a_control_that_the_role_can_never_use_is_absent(
 ) -> None:
     """UI, rule 6; W12."""
     ids = await letters(house, 2)
-    await (await desk_of(house)).dead_letters.resolve(ids[0])
+    await (await desk_of(house)).resolve(ids[0])
     client = await house.keyed(role)
     for path in (f"{DLQ}?q=is:any&view=flat", f"{DLQ}?q=is:any"):
         page = await read(client, path)
@@ -481,10 +482,10 @@ async def test_another_organizations_letters_are_not_there(house: House, admin: 
 async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.AsyncClient) -> None:
     [letter] = await letters(house, 1)
     await spoil(house, letter, EVIL)
-    desk = await desk_of(house)
-    await desk.dead_letters.assign(letter, EVIL)
-    await desk.dead_letters.tag(letter, [EVIL])
-    await desk.saved_views.create(EVIL[:40], "dlq", '"<script>"')
+    failures = await desk_of(house)
+    await failures.assign(letter, EVIL)
+    await failures.tag(letter, [EVIL])
+    await failures.views.create(EVIL[:40], "dlq", '"<script>"')
     asked = [quote(each, safe="") for each in ('is:any "<script>alert(1)"', EVIL, f"is:any -{'x' * 90}")]
     for path in (DLQ, f"{DLQ}?view=flat", *(f"{DLQ}?q={each}" for each in asked)):
         text = (await admin.get(path)).text
@@ -496,8 +497,8 @@ async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.Asy
 
 
 async def test_a_saved_view_leads_to_what_it_has_saved(house: House, admin: httpx.AsyncClient) -> None:
-    desk = await desk_of(house)
-    await desk.saved_views.create("slow", "dlq", "is:open category:timeout", view="flat", sort="oldest")
+    failures = await desk_of(house)
+    await failures.views.create("slow", "dlq", "is:open category:timeout", view="flat", sort="oldest")
     page = await read(admin, DLQ)
     [link] = [each for each in page.find("a") if each.text == "slow"]
     assert link.attributes["href"] == f"{DLQ}?q=is:open%20category:timeout&view=flat&sort=oldest"

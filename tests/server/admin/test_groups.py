@@ -14,6 +14,7 @@ from tests.server.house import House
 from tests.store.build import ask
 
 from redrive.failures.groups import FailureGroups
+from redrive.parts import parts_of
 
 GROUPS = "/app/admin/dlq/groups"
 
@@ -24,7 +25,7 @@ async def admin(house: House) -> httpx.AsyncClient:
 
 
 async def group_of(house: House, letter: str) -> str:
-    return (await (await desk_of(house)).dead_letters.get(letter)).fingerprint
+    return (await (await desk_of(house)).view(letter)).fingerprint
 
 
 def address(fingerprint: str) -> str:
@@ -44,8 +45,8 @@ async def test_it_tells_whether_it_needs_somebody_and_is_still_happening(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 3)
-    desk = await desk_of(house)
-    await desk.dead_letters.resolve(ids[0])
+    failures = await desk_of(house)
+    await failures.resolve(ids[0])
     name = await group_of(house, ids[0])
     page = await read(admin, address(name))
     [title] = page.find("h1")
@@ -53,7 +54,7 @@ async def test_it_tells_whether_it_needs_somebody_and_is_still_happening(
     assert "Needs you 2 dead letters wait for somebody." in page.text
     assert "Still happening 3 since" in page.text
     assert "Dead letters 3" in page.text
-    assert (await desk.groups.get(name)).group.reason in page.text
+    assert (await failures.groups.view(name)).group.reason in page.text
     assert [each.text for each in page.find("a", class_="button primary")] == ["Replay 2…"]
     assert f"/app/admin/replays/new?group={quote(name, safe=':')}" in page.links
     assert len(rows(page)) == 3
@@ -77,7 +78,7 @@ async def test_letters_are_spread_over_states_versions_and_queues(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 4)
-    await (await desk_of(house)).dead_letters.ignore(ids[:3])
+    await (await desk_of(house)).ignore(ids[:3])
     name = await group_of(house, ids[0])
     page = await read(admin, address(name))
     [spread] = [each for each in page.find("section") if each.text.startswith("Distribution")]
@@ -112,8 +113,8 @@ async def test_a_replay_that_is_under_way_is_told_and_replaying_is_then_not_poin
 ) -> None:
     ids = await letters(house, 3)
     name = await group_of(house, ids[0])
-    operations = (await desk_of(house)).operations
-    plan = await operations.plan(ids=ids[:2])
+    operations = (await desk_of(house)).plans
+    plan = await operations.create(ids=ids[:2])
     letter = f"/app/admin/dlq/{ids[0]}"
     for path in (address(name), letter):
         assert "under way" not in (await read(admin, path)).text
@@ -131,10 +132,10 @@ async def test_a_replay_that_is_under_way_is_told_and_replaying_is_then_not_poin
 
 async def test_replays_are_counted_by_what_came_of_them(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
-    desk = await desk_of(house)
+    failures = await desk_of(house)
     name = await group_of(house, ids[0])
     assert "Nothing of it has been replayed yet" in (await read(admin, address(name))).text
-    await desk.replay(ids[0])
+    await failures.replay(ids[0])
     page = await read(admin, address(name))
     assert "Heals itself 1 is being replayed." in page.text
     await house.work()
@@ -220,7 +221,7 @@ async def test_resolving_it_with_its_letters_can_be_undone(house: House) -> None
     for call in form["data-undo"].split(" & "):
         path = call.split()[1]
         assert (await admin.post(path, json=bodies.get(path, {}))).status_code == 200
-    detail = await (await desk_of(house)).groups.get(name)
+    detail = await (await desk_of(house)).groups.view(name)
     assert (detail.group.state, detail.letters.open) == ("OPEN", 3)
     late = await admin.post(form["data-action"].split()[1], json={}, headers=match)
     assert late.status_code == 412
@@ -257,7 +258,7 @@ async def test_undoing_gives_it_back_the_state_that_it_had(
     for call in form["data-undo"].split(" & "):
         said = {"ids": done.json()["ids"]} if call.endswith("/dead-letters/reopen") else {}
         assert (await admin.post(call.split()[1], json=said)).status_code == 200
-    found = await groups.get(name)
+    found = await groups.view(name)
     assert (found.group.state, found.letters.open) == (before, 1)
     assert (found.group.ignored_until, found.group.ignored_beyond, found.group.ignored_version) == (None,) * 3
 
@@ -290,7 +291,7 @@ async def test_another_organizations_group_is_not_there(house: House, admin: htt
     """W13, I8."""
     await house.organization("acme")
     foreign = await house.dead_letter("CANARY", org="acme")
-    name = (await (await house.app.desk(org="acme")).dead_letters.get(foreign)).fingerprint
+    name = (await house.app.failures(org="acme").view(foreign)).fingerprint
     page = await read(admin, address(name), 404)
     assert "CANARY" not in page.text
 
@@ -300,12 +301,12 @@ async def test_a_failure_that_is_open_and_has_nothing_left_does_not_alarm(
 ) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
-    desk = await desk_of(house)
-    await desk.dead_letters.resolve(ids[0])
+    failures = await desk_of(house)
+    await failures.resolve(ids[0])
     for path in (address(name), "/app/admin/dlq?q=is:any"):
         assert "Open" in signs(await read(admin, path), "bad")
-    await desk.dead_letters.resolve(ids[1])
-    assert (await desk.groups.get(name)).group.state == "OPEN"
+    await failures.resolve(ids[1])
+    assert (await failures.groups.view(name)).group.state == "OPEN"
     for path in (address(name), "/app/admin/dlq?q=is:any"):
         page = await read(admin, path)
         assert "Open, nothing left" in signs(page, "calm")
@@ -321,8 +322,12 @@ async def test_a_group_of_which_no_letter_is_left_is_still_known(
 ) -> None:
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
-    await (await desk_of(house)).dead_letters.resolve(letter)
-    await ask(house.app.database, "DELETE FROM redrive.dead_letters WHERE id = :id RETURNING id", id=letter)
+    await (await desk_of(house)).resolve(letter)
+    await ask(
+        parts_of(house.app).database,
+        "DELETE FROM redrive.dead_letters WHERE id = :id RETURNING id",
+        id=letter,
+    )
     page = await read(admin, address(name))
     assert "None of its dead letters is kept any more" in page.text
     assert "No dead letter of it is left." not in page.text  # its versions are known
@@ -335,11 +340,11 @@ async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.Asy
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
     await spoil(house, letter, EVIL)
-    desk = await desk_of(house, EVIL)
-    await desk.groups.acknowledge(name, EVIL)
-    await desk.dead_letters.assign(letter, EVIL)
+    failures = await desk_of(house, EVIL)
+    await failures.groups.acknowledge(name, EVIL)
+    await failures.assign(letter, EVIL)
     changed = "UPDATE redrive.failure_group_versions SET code_version = :spoilt RETURNING 1"
-    await ask(house.app.database, changed, spoilt=EVIL)
+    await ask(parts_of(house.app).database, changed, spoilt=EVIL)
     text = (await admin.get(address(name))).text
     assert text.count("alert(1)") > 10
     assert "<script>alert" not in text

@@ -17,6 +17,7 @@ from redrive.failures.overview import HealsItself, NeedsYou, Overview, OverviewT
 from redrive.model.query import Count
 from redrive.model.run import ENDED_RUNS
 from redrive.model.statistics import Span
+from redrive.parts import parts_of
 from redrive.server.admin.overview import inflow_of
 
 OVERVIEW = "/app/admin"
@@ -83,7 +84,7 @@ async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.
     @house.app.task(breaker="bank")
     async def pay(thing: Any = None) -> None: ...
 
-    await house.app.force_breaker("bank", "OPEN", reason="they are away")
+    await house.app.breakers().force("bank", "OPEN", reason="they are away")
     for work in ("flaky", "pay", "pay"):
         await house.app.start(work)
     await house.work()
@@ -115,10 +116,10 @@ async def test_replays_under_way_are_shown_with_how_far_they_are(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     letters = [await house.dead_letter(each) for each in range(2)]
-    desk = await house.app.desk(by="carla")
-    plan = await desk.operations.plan(ids=letters, reason="the bank is back")
+    failures = house.app.failures(by="carla")
+    plan = await failures.plans.create(ids=letters, reason="the bank is back")
     assert not (await read(viewer, OVERVIEW)).find("section", id="under-way")
-    await desk.operations.start(plan.operation_id)
+    await failures.plans.start(plan.operation_id)
     page = await read(viewer, OVERVIEW)
     [shown] = page.find("section", id="under-way")
     assert "the bank is back" in shown.text
@@ -130,15 +131,15 @@ async def test_what_stands_still_needs_somebody_too(house: House, viewer: httpx.
     await house.app.start("greet")
     needs = section(await read(viewer, OVERVIEW), "needs-you").text
     assert "0 dead letters wait for somebody, but: No worker work is ready, and nobody executes it" in needs
-    await house.app.pause("default", reason="they are away")
+    await house.app.queues().pause("default", reason="they are away")
     needs = section(await read(viewer, OVERVIEW), "needs-you").text
     assert "1 queue paused, with work ready: default" in needs
 
 
 async def test_a_bulk_replay_that_was_paused_needs_somebody(house: House, viewer: httpx.AsyncClient) -> None:
     letter = await house.dead_letter()
-    operations = (await house.app.desk(by="carla")).operations
-    plan = await operations.plan(ids=[letter], reason="the bank is back")
+    operations = house.app.failures(by="carla").plans
+    plan = await operations.create(ids=[letter], reason="the bank is back")
     await operations.start(plan.operation_id)
     assert "is paused" not in section(await read(viewer, OVERVIEW), "needs-you").text
     await operations.pause(plan.operation_id)
@@ -150,12 +151,12 @@ async def test_a_bulk_replay_that_has_stopped_itself_says_why(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     letters = [await house.dead_letter(each) for each in range(3)]
-    operations = (await house.app.desk(by="carla")).operations
-    plan = await operations.plan(ids=letters, canary=1, reason="the bank is back")
+    operations = house.app.failures(by="carla").plans
+    plan = await operations.create(ids=letters, canary=1, reason="the bank is back")
     await operations.start(plan.operation_id)
     await house.work()
     page = await read(viewer, OVERVIEW)
-    stopped = await operations.get(plan.operation_id)
+    stopped = await operations.view(plan.operation_id)
     assert stopped.stopped_because
     assert f"1 replay has stopped itself: {stopped.stopped_because[:100]}" in section(page, "needs-you").text
     [lead] = [each for each in page.find("a") if each.text == "1 replay"]
@@ -184,12 +185,12 @@ async def test_ignored_failures_are_told_of_and_not_pointed_out(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     _without_paper(house)
-    desk = await house.app.desk(by="carla")
+    failures = house.app.failures(by="carla")
     for number in range(2):
         letter = await house.dead_letter(number, work="label")
     await house.dead_letter()
     assert "ignored" not in section(await read(viewer, OVERVIEW), "needs-you").text
-    await desk.groups.ignore((await desk.dead_letters.get(letter)).fingerprint, "later")
+    await failures.groups.ignore((await failures.view(letter)).fingerprint, "later")
     page = await read(viewer, OVERVIEW)
     needs = section(page, "needs-you").text
     assert "3 dead letters wait for somebody" in needs
@@ -204,7 +205,7 @@ async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
     for priority, seconds in ((0, 7300.0), (9, 60.0)):
         run = await house.app.start("greet", priority=priority)
         older = "UPDATE redrive.runs SET submitted_at = submitted_at - :seconds WHERE id = :id RETURNING id"
-        await ask(house.app.database, older, seconds=seconds, id=run.id)
+        await ask(parts_of(house.app).database, older, seconds=seconds, id=run.id)
     assert "default 2 h 2 0" in section(await read(viewer, OVERVIEW), "queues-title").text
     [queue] = (await read(viewer, "/app/admin/queues")).find("td", data_label="Oldest ready")
     assert queue.text == "2 h 2 min"
@@ -214,9 +215,9 @@ async def test_the_failures_with_the_most_that_need_somebody_come_first(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     _without_paper(house)
-    desk = await house.app.desk(by="carla")
+    failures = house.app.failures(by="carla")
     for number in range(3):
-        await desk.dead_letters.resolve(await house.dead_letter(number), "done")
+        await failures.resolve(await house.dead_letter(number), "done")
     await house.dead_letter(4)
     for number in range(2):
         await house.dead_letter(number, work="label")

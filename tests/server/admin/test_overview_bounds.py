@@ -16,12 +16,12 @@ OVERVIEW = "/app/admin"
 
 async def test_a_paused_bulk_replay_is_seen_behind_many_newer_plans(small_house: House) -> None:
     letter, other = await small_house.dead_letter(1), await small_house.dead_letter(2)
-    operations = (await small_house.app.desk(by="carla")).operations
-    paused = (await operations.plan(ids=[letter], reason="the bank is back")).operation_id
+    operations = small_house.app.failures(by="carla").plans
+    paused = (await operations.create(ids=[letter], reason="the bank is back")).operation_id
     await operations.start(paused)
     await operations.pause(paused)
     for _ in range(51):
-        await operations.plan(ids=[other])
+        await operations.create(ids=[other])
     page = await read(await small_house.keyed("VIEWER"), OVERVIEW)
     assert "1 replay is paused: the bank is back" in page.text
     assert f"/app/admin/replays/{paused}" in page.links
@@ -29,8 +29,8 @@ async def test_a_paused_bulk_replay_is_seen_behind_many_newer_plans(small_house:
 
 async def test_one_that_waits_for_somebody_is_seen_behind_those_that_run(small_house: House) -> None:
     letters = [await small_house.dead_letter(each) for each in range(overview_page.REPLAYS + 1)]
-    operations = (await small_house.app.desk(by="carla")).operations
-    started = [(await operations.plan(ids=[each])).operation_id for each in letters]
+    operations = small_house.app.failures(by="carla").plans
+    started = [(await operations.create(ids=[each])).operation_id for each in letters]
     for each in started:
         await operations.start(each)
     await operations.pause(started[0])
@@ -49,10 +49,10 @@ async def test_the_failure_with_the_most_open_letters_is_found_behind_more_frequ
         raise FinalError("no account")
 
     frequent = [await small_house.dead_letter(each) for each in range(3)]
-    desk = await small_house.app.desk(by="carla")
-    await desk.dead_letters.resolve(frequent[1:])
+    failures = small_house.app.failures(by="carla")
+    await failures.resolve(frequent[1:])
     for _ in range(2):
         await small_house.dead_letter(work="refund")
     for name, number in (("GROUPS", 1), ("LOOKED_AT", 1), ("PAGES", pages)):
         monkeypatch.setattr(overview_page, name, number)
-    assert [each.group.task for each in await overview_page._top(desk)] == [task]
+    assert [each.group.task for each in await overview_page._top(failures)] == [task]

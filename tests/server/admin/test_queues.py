@@ -8,7 +8,7 @@ from typing import Any
 from tests.server.admin.reading import Element, Reading, read
 from tests.server.house import House
 
-from redrive.engine.queue_queries import Depths, QueueView
+from redrive.engine.queues import Depths, QueueView
 from redrive.model.query import Count
 from redrive.server.admin.infrastructure import OLD_SECONDS, QueueLine
 
@@ -68,7 +68,7 @@ async def test_pausing_has_a_reason_and_can_be_undone(house: House) -> None:
 
 async def test_who_may_not_pause_sees_no_button(house: House) -> None:
     await house.organization("acme")
-    await house.app.pause("default", by="ana", reason="a secret of home")
+    await house.app.queues(by="ana").pause("default", reason="a secret of home")
     for role, org in (("OWNER", "acme"), ("VIEWER", "default"), ("STAFF", "default")):
         page = await read(await house.keyed(role, org), PAGE)
         assert not [each for each in page.actions if API in each]

@@ -10,6 +10,7 @@ import pytest
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
+from redrive.parts import parts_of
 from redrive.server.admin import selection
 from redrive.server.api.replays import PlanRequest
 
@@ -52,9 +53,9 @@ def form_of(page: Reading, action: str) -> dict[str, str]:
 
 async def test_the_dialog_tells_how_many_are_meant_and_asks_for_exactly_these(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 7)
-    desk = await house.app.desk(by="ana")
-    await desk.dead_letters.resolve(known[0], "by hand")
-    group = (await desk.dead_letters.get(known[1])).fingerprint
+    failures = house.app.failures(by="ana")
+    await failures.resolve(known[0], "by hand")
+    group = (await failures.view(known[1])).fingerprint
     asked = {"q=is:open": 6, "q=step:charge": 6, f"group={group}": 6, f"ids={','.join(known[1:4])}": 3}
     for query, number in asked.items():
         page = await read(client, f"{NEW}?{query}")
@@ -90,8 +91,8 @@ async def test_one_dead_letter_comes_with_what_is_known_about_it(house: House) -
 
 async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 3)
-    desk = await house.app.desk(by="ana")
-    await desk.dead_letters.ignore(known[0])
+    failures = house.app.failures(by="ana")
+    await failures.ignore(known[0])
     alone = await read(client, f"{NEW}?ids={known[0]}")
     assert "It cannot be replayed now: it is ignored. Reopen it first." in alone.text
     assert f"POST {API}" not in alone.actions
@@ -128,7 +129,7 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
         raise TimeoutError("no answer from the bank")
 
     runs = await house.app.start_many(transfer, range(3))
-    await house.app.worker_in_test().work_off()
+    await parts_of(house.app).worker_in_test().work_off()
     first = await runs[0].dead_letter()
     assert first is not None
     client = await house.keyed()
@@ -160,8 +161,8 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
 
 async def test_a_plan_tells_of_a_replay_that_is_under_way(house: House) -> None:
     known = await letters(house, 3)
-    operations = (await house.app.desk(by="ana")).operations
-    first = (await operations.plan(ids=known[:2])).operation_id
+    operations = house.app.failures(by="ana").plans
+    first = (await operations.create(ids=known[:2])).operation_id
     await operations.start(first)
     client = await house.keyed()
     [expect] = (await read(client, f"{NEW}?q=is:open")).find("input", name="expect")
@@ -174,9 +175,9 @@ async def test_a_plan_tells_of_a_replay_that_is_under_way(house: House) -> None:
 
 async def test_a_plan_says_what_will_happen_and_who_may_start_it(house: House) -> None:
     known = await letters(house, 2)
-    desk = await house.app.desk(by="ana")
-    await desk.dead_letters.link(known[0], known[1])
-    await house.app.pause("default", by="ana", reason="a pause")
+    failures = house.app.failures(by="ana")
+    await failures.link(known[0], known[1])
+    await house.app.queues(by="ana").pause("default", reason="a pause")
     owner = await house.keyed("OWNER")
     operation = await planned(owner, reason="the bank is back", override_retry_policy={"max_retries": 4})
     page = await read(owner, f"{REPLAYS}/{operation}")
@@ -209,7 +210,7 @@ async def test_one_goes_back_to_the_list_and_many_to_their_progress(house: House
 
 async def test_drift_is_answered_by_planning_anew_or_leaving_out_what_has_changed(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 3)
-    group = (await (await house.app.desk()).dead_letters.get(known[0])).fingerprint
+    group = (await house.app.failures().view(known[0])).fingerprint
     chosen: list[dict[str, Any]] = [{"ids": known}, {"query": "is:open"}, {"group": group}]
     careful = {"canary": 2, "rate": 4, "same_failures": None, "mode": "STEP_ONLY", "reason": "again"}
     operations = [await planned(client, **each, **careful) for each in chosen]
@@ -287,7 +288,7 @@ async def test_a_report_tells_what_succeeded_and_what_failed(house: House) -> No
             raise ValueError("no such account")
 
     broken = {0, 1, 2, 3}
-    worker = house.app.worker_in_test()
+    worker = parts_of(house.app).worker_in_test()
     await house.app.start_many(pay, range(4))
     await worker.work_off()
     broken -= {1, 2, 3}
@@ -369,7 +370,7 @@ async def test_what_somebody_has_written_stays_text(house: House) -> None:
         raise ValueError(EVIL)
 
     await house.app.start(evil, EVIL)
-    worker = house.app.worker_in_test()
+    worker = parts_of(house.app).worker_in_test()
     await worker.work_off()
     client = await house.keyed(name=EVIL[:60])
     operation = await planned(client, query=f'is:open -"{EVIL.replace(chr(34), "")}x"', reason=EVIL)

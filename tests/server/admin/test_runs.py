@@ -159,7 +159,7 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
     @house.app.task(breaker="bank")
     async def pay(thing: Any = None) -> None: ...
 
-    await house.app.force_breaker("bank", "OPEN", reason="they are away")
+    await house.app.breakers().force("bank", "OPEN", reason="they are away")
     run = await house.app.start("pay")
     await house.work()
     [row] = (await read(viewer, f"{RUNS}?q=is:held")).find("tr", data_row="")
@@ -173,7 +173,7 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
 async def test_a_replay_stays_beside_what_was_before_it(house: House, viewer: httpx.AsyncClient) -> None:
     run = await house.app.start("charge")
     await house.work()
-    await (await house.app.desk(by="carla")).retry(run.id, reason="again")
+    await house.app.failures(by="carla").replay_run(run.id, reason="again")
     await house.work()
     page = await read(viewer, f"{RUNS}/{run.id}")
     assert [each.text for each in page.find("td", data_label="Outcome")] == ["Failed", "Failed"]

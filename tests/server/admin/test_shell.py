@@ -151,12 +151,12 @@ async def test_the_status_line_tells_which_dependency_fails_and_that_work_resume
     unknown = (await read(client, "/app/admin/status")).text
     assert "No dependency is watched: no step names a breaker" in unknown
     assert "All dependencies work" not in unknown, "nobody knows"
-    await house.app.force_breaker("bank", BreakerState.OPEN, reason="maintenance")
+    await house.app.breakers().force("bank", BreakerState.OPEN, reason="maintenance")
     shown = (await read(client, "/app/admin/status")).text
     assert "bank fails" in shown
     assert "resume automatically" in shown
     assert "bank fails" in (await read(client, "/app/admin/audit")).text, "on every page"
-    await house.app.force_breaker("bank", BreakerState.CLOSED, reason="it is over")
+    await house.app.breakers().force("bank", BreakerState.CLOSED, reason="it is over")
     assert "All dependencies work" in (await read(client, "/app/admin/status")).text
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.history import Happening
-from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary, StepView
+from redrive.engine.runs import Story
 from redrive.model.run import Place
 from redrive.server.admin.run_phases import Phase, run_phases
 from redrive.server.admin.timeline import MAX_SHARE, RunTimeline, timeline

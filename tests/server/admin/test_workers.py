@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
-from redrive.engine.queue_queries import WorkerView
+from redrive.engine.queues import WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
+from redrive.parts import parts_of
 from redrive.server.admin.infrastructure import WorkerLine, crew, state_of
 
 PAGE = "/app/admin/workers"
@@ -36,8 +37,8 @@ def test_only_those_at_work_count_together() -> None:
 
 
 async def heard(house: House, name: str, version: str) -> None:
-    assert house.app.store is not None
-    await house.app.store.limits.heartbeat(
+    assert parts_of(house.app).store is not None
+    await parts_of(house.app).store.limits.heartbeat(
         name, version, '["mail", "payments"]', 10, 4, "running", "host-7.internal", 4711
     )
 

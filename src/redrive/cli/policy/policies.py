@@ -12,6 +12,7 @@ from redrive.cli.connection import open_database, run_on_database
 from redrive.cli.options import SECONDS, GlobalOptions, add_options
 from redrive.errors import InvalidFieldError, InvalidValueError, NotFoundError
 from redrive.model.failure import Category
+from redrive.parts import parts_of
 from redrive.policy.curve import CURVES
 from redrive.policy.jitter import JITTER_SYNTAX
 from redrive.policy.policy_change import Alteration
@@ -70,7 +71,7 @@ class PolicyInUse(NamedTuple):
 def of_application(target: str) -> list[PolicyInUse]:
     from redrive.cli.application import application_at
 
-    return _policies(application_at(target).registry.workflows.values())
+    return _policies(parts_of(application_at(target)).registry.workflows.values())
 
 
 def of_database(given: GlobalOptions, org: str) -> list[PolicyInUse]:
@@ -78,7 +79,7 @@ def of_database(given: GlobalOptions, org: str) -> list[PolicyInUse]:
         from redrive.failures.what_if import newest_definitions
 
         await open_database(app, org)
-        return _policies(await newest_definitions(app.store, org))
+        return _policies(await newest_definitions(parts_of(app).store, org))
 
     return run_on_database(given, read)
 

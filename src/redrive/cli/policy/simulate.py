@@ -16,6 +16,7 @@ from redrive.cli.progress import progress
 from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
 from redrive.model.identity import HOME
+from redrive.parts import parts_of
 from redrive.policy.policy_change import Alteration
 from redrive.policy.presets import preset
 from redrive.policy.what_if import Proof
@@ -90,9 +91,9 @@ def simulate(
         from redrive.failures.what_if import FailureSelection, rows_to_read, what_if
 
         await open_database(app, org)
-        wanted = FailureSelection(org, app.clock.now() - since, workflow, step, task, queue)
-        with progress("Reading attempts", await rows_to_read(app.store, wanted)) as tell:
-            return await what_if(app.store, app.definitions, wanted, alteration, tell)
+        wanted = FailureSelection(org, parts_of(app).clock.now() - since, workflow, step, task, queue)
+        with progress("Reading attempts", await rows_to_read(parts_of(app).store, wanted)) as tell:
+            return await what_if(parts_of(app).store, parts_of(app).definitions, wanted, alteration, tell)
 
     _show(run_on_database(given, ask), output)
 

@@ -56,7 +56,7 @@ async def audit(
     since: Annotated[str, Query(max_length=10)] = "",
     cursor: Cursor = None,
 ) -> Response:
-    book, problem = (await page.visit.desk()).audit, ""
+    book, problem = page.visit.failures.audit, ""
     try:
         found = await _found(book, page.now, action, actor, subject, since, cursor)
     except InvalidValueError as error:

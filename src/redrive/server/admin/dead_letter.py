@@ -65,49 +65,49 @@ def row_of(line: DeadLetterLine) -> LetterRow:
 
 @pages.get("/dlq/{id}")
 async def dead_letter(page: OnPage, letter_id: Id, compare: AttemptNumbers = None) -> Response:
-    desk = await page.visit.desk()
-    letter = await desk.dead_letters.get(letter_id)
-    verdict, replays = await desk.verdict(letter.id), await desk.replays.of(letter.id)
+    failures = page.visit.failures
+    letter = await failures.view(letter_id)
+    verdict, replays = await failures.verdict(letter.id), await failures.replays.list(letter.id)
     return await page.render(
         "letter.html",
         place="dlq",
         letter=letter,
         version=version_of(letter),
-        planned_in=await _planned_in(desk, replays),
+        planned_in=await _planned_in(failures, replays),
         tags=strings_in(letter.tags),
         verdict=verdict,
         advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
         careful=CAREFUL if verdict.advice.endswith(CAREFUL) else "",
-        **await _surroundings(desk, letter),
+        **await _surroundings(failures, letter),
         **_attempts(await _attempts_of(page, letter), compare),
         **_stored_texts(page, letter, verdict),
         history=history_of(
             letter,
-            await desk.audit.about(letter.id, letter.created_at),
+            await failures.audit.about(letter.id, letter.created_at),
             replays,
-            await desk.dead_letters.notes(letter.id),
+            await failures.notes(letter.id),
         ),
     )
 
 
-async def _planned_in(desk: Failures, replays: Iterable[Replay]) -> str | None:
+async def _planned_in(failures: Failures, replays: Iterable[Replay]) -> str | None:
     """Return the id of the bulk replay in progress that has yet to start this one."""
     for replay in replays:
         if replay.state == ReplayState.PLANNED and replay.operation_id is not None:
-            operation = await desk.operations.get(replay.operation_id)
+            operation = await failures.plans.view(replay.operation_id)
             if operation.state in (OperationState.RUNNING, OperationState.PAUSED):
                 return operation.id
     return None
 
 
-async def _surroundings(desk: Failures, letter: DeadLetter) -> dict[str, Any]:
+async def _surroundings(failures: Failures, letter: DeadLetter) -> dict[str, Any]:
     """Return what it depends on, and others like it."""
-    dependencies = await desk.dead_letters.dependencies(letter.id)
+    dependencies = await failures.dependencies(letter.id)
     return {
         "dependencies": dependencies,
         "obstacle": _obstacle(letter, dependencies),
-        "group": await _group(desk, letter),
-        "related": await desk.dead_letters.related(letter.id),
+        "group": await _group(failures, letter),
+        "related": await failures.related(letter.id),
         "alike": {
             name: str(LetterQuery((Term(name, (value,)),)))
             for name, value in (("workflow", letter.workflow), ("step", letter.step), ("queue", letter.queue))
@@ -115,9 +115,9 @@ async def _surroundings(desk: Failures, letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-async def _group(desk: Failures, letter: DeadLetter) -> GroupDetail | None:
+async def _group(failures: Failures, letter: DeadLetter) -> GroupDetail | None:
     try:
-        return await desk.groups.get(letter.fingerprint)
+        return await failures.groups.view(letter.fingerprint)
     except NotFoundError:
         return None
 
@@ -136,7 +136,7 @@ def _obstacle(letter: DeadLetter, dependencies: Sequence[DeadLetterLine]) -> str
 async def _attempts_of(page: Page, letter: DeadLetter) -> Sequence[AttemptView]:
     """Return none if the run was removed: dead letters may be kept for longer."""
     try:
-        attempts = await (await page.visit.runs()).attempts(letter.run_id)
+        attempts = await page.visit.runs.attempts(letter.run_id)
     except NotFoundError:
         return ()
     return [attempt for attempt in attempts if attempt.step_index == letter.step_index]

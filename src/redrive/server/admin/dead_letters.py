@@ -77,11 +77,11 @@ async def listed(
     page: OnPage, q: Text = None, view: View | None = None, sort: Sort | None = None, cursor: Cursor = None
 ) -> Response:
     query = (NEEDS_YOU if q is None else q.strip()) or EVERYTHING
-    desk, problem, status, found = await page.visit.desk(), "", 200, _nothing()
+    failures, problem, status, found = page.visit.failures, "", 200, _nothing()
     asked = _request(query, view or View.GROUPS, sort, cursor)
     try:
         asked = _checked_request(query, view, sort, cursor)
-        found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, desk, asked)
+        found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, failures, asked)
     except InvalidValueError as error:
         problem, status = str(error), 422
     except StatementTimeoutError as error:
@@ -93,7 +93,7 @@ async def listed(
         asked=asked,
         problem=problem,
         correction=corrected(query, problem),
-        totals=await (await page.visit.overview()).totals(),
+        totals=await page.visit.failures.totals(),
         states=STATES,
         sorts=SORTS[asked.view],
         views=await page.saved_views("dlq"),
@@ -135,32 +135,30 @@ def _is_about_letters(query: str) -> bool:
     return True
 
 
-async def _grouped(page: Page, desk: Failures, asked: ListRequest) -> dict[str, Any]:
-    found = await desk.groups.search(
+async def _grouped(page: Page, failures: Failures, asked: ListRequest) -> dict[str, Any]:
+    found = await failures.groups.list(
         asked.query, sort=asked.sort.value, size=_size(page), cursor=asked.cursor
     )
-    rows = await rows_of(desk.groups, found.lines)
+    rows = await rows_of(failures.groups, found.lines)
     known = _known(asked, found.next_cursor, len(rows))
     return {
         "sections": sections_of(rows),
         "next_cursor": found.next_cursor,
-        "count": known or await _in_time(desk.groups.count(asked.query)),
+        "count": known or await _in_time(failures.groups.count(asked.query)),
         "letters": sum(row.actionable for row in rows) if known else None,
-        "selection": None if known else await _in_time(select_query(desk, asked.query, grouped=True)),
+        "selection": None if known else await _in_time(select_query(failures, asked.query, grouped=True)),
     }
 
 
-async def _flat(page: Page, desk: Failures, asked: ListRequest) -> dict[str, Any]:
-    found = await desk.dead_letters.list(
-        asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value
-    )
+async def _flat(page: Page, failures: Failures, asked: ListRequest) -> dict[str, Any]:
+    found = await failures.list(asked.query, size=_size(page), cursor=asked.cursor, order=asked.sort.value)
     known = _known(asked, found.next_cursor, len(found.lines))
-    count = known or await _in_time(desk.dead_letters.count(asked.query))
+    count = known or await _in_time(failures.count(asked.query))
     return {
         "lines": [row_of(line) for line in found.lines],
         "next_cursor": found.next_cursor,
         "count": count,
-        "selection": None if known else await _in_time(select_query(desk, asked.query, count)),
+        "selection": None if known else await _in_time(select_query(failures, asked.query, count)),
     }
 
 
@@ -182,4 +180,4 @@ def _nothing() -> dict[str, Any]:
 
 
 def _size(page: Page) -> int:
-    return min(SIZE, page.visit.app.settings.server_page_size)
+    return min(SIZE, page.visit.parts.settings.server_page_size)

@@ -171,12 +171,12 @@ class Share(NamedTuple):
 
 @pages.get("/dlq/groups/{fingerprint}")
 async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupSpan.DAY) -> Response:
-    desk = await page.visit.desk()
-    detail = await desk.groups.get(fingerprint)
+    failures = page.visit.failures
+    detail = await failures.groups.view(fingerprint)
     name, now = detail.group.fingerprint, GroupState(detail.group.state)
-    over_time = await desk.groups.occurrences(name, seconds=span.seconds, buckets=span.parts)
-    newest = await desk.dead_letters.list(f"fp:{name}", size=NEWEST)
-    [row] = await rows_of(desk.groups, [GroupLine(detail.group, detail.letters)])
+    over_time = await failures.groups.occurrences(name, seconds=span.seconds, buckets=span.parts)
+    newest = await failures.list(f"fp:{name}", size=NEWEST)
+    [row] = await rows_of(failures.groups, [GroupLine(detail.group, detail.letters)])
     return await page.render(
         "group.html",
         place="dlq",
@@ -189,18 +189,18 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupS
         capped=over_time.capped,
         newest=[row_of(line) for line in newest.lines],
         replays=[(state, detail.replays[state]) for state in ORDER if detail.replays.get(state)],
-        planned_in=await desk.operations.reaching(name),
-        **await _sample(desk, detail),
-        **_shares(detail, await desk.groups.spread(name)),
+        planned_in=await failures.plans.reaching(name),
+        **await _sample(failures, detail),
+        **_shares(detail, await failures.groups.spread(name)),
     )
 
 
-async def _sample(desk: Failures, detail: GroupDetail) -> dict[str, Any]:
+async def _sample(failures: Failures, detail: GroupDetail) -> dict[str, Any]:
     """Return the newest dead letter, unless it was removed a moment ago."""
     letter: DeadLetter | None = None
     if detail.sample is not None:
         try:
-            letter = await desk.dead_letters.get(detail.sample)
+            letter = await failures.view(detail.sample)
         except NotFoundError:
             letter = None
     return {"sample": letter, "stack": None if letter is None else stack_of(letter.stack)}

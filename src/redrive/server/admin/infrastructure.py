@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerView
-from redrive.engine.queue_queries import Depths, QueueView, WorkerView
+from redrive.engine.breakers import BreakerView
+from redrive.engine.queues import Depths, QueueView, WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.breaker import BreakerState
 from redrive.model.query import Term
@@ -46,7 +46,7 @@ class BreakerLine(NamedTuple):
 async def breakers(page: OnPage) -> Response:
     """Show open breakers first."""
     found = sorted(
-        await (await page.visit.breakers()).list(),
+        await page.visit.breakers.list(),
         key=lambda breaker: (_BREAKER_ORDER.index(breaker.state), breaker.name),
     )
     return await page.render(
@@ -95,9 +95,9 @@ class QueueLine(NamedTuple):
 @queue_pages.get("/queues")
 async def queues(page: OnPage) -> Response:
     """Show those that need somebody first: not served, paused, with old work."""
-    queries = await page.visit.queues()
-    at_work = [worker for worker in await queries.workers() if state_of(worker) == "running"]
-    lines = [_queue_line(queue, at_work) for queue in await queries.list()]
+    workers = await page.visit.workers.list()
+    at_work = [worker for worker in workers if state_of(worker) == "running"]
+    lines = [_queue_line(queue, at_work) for queue in await page.visit.queues.list()]
     return await page.render("queues.html", place="queues", lines=sorted(lines, key=_queue_urgency))
 
 
@@ -134,7 +134,7 @@ class Crew(NamedTuple):
 @worker_pages.get("/workers")
 async def workers(page: OnPage) -> Response:
     """Show silent workers first, stopped ones last."""
-    found = await (await page.visit.queues()).workers()
+    found = await page.visit.workers.list()
     lines = sorted([WorkerLine(worker, state_of(worker)) for worker in found], key=_worker_urgency)
     return await page.render("workers.html", place="workers", lines=lines, crew=crew(lines))
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerView
-from redrive.engine.queue_queries import QueueView, WorkerView
+from redrive.engine.breakers import BreakerView
+from redrive.engine.queues import QueueView, WorkerView
 from redrive.failures.overview import Overview
 from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
@@ -76,9 +76,9 @@ class UnderWay(NamedTuple):
 @pages.get("")
 async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
     visit, zone = page.visit, page.preferences.zone
-    desk = await visit.desk()
-    house, under_way = await _house(page), await _under_way(desk)
-    seen = await (await visit.overview()).read(span)
+    failures = visit.failures
+    house, under_way = await _house(page), await _under_way(failures)
+    seen = await visit.failures.overview(span)
     return await page.render(
         "overview.html",
         place="overview",
@@ -86,11 +86,11 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         seen=seen,
         inflow=inflow_of(seen),
         ignored_query=IGNORED,
-        ignored=await _ignored(desk) if seen.totals.needs_you.total else NONE,
-        is_new=not (await (await visit.runs()).list(size=1)).runs,
+        ignored=await _ignored(failures) if seen.totals.needs_you.total else NONE,
+        is_new=not (await visit.runs.list(size=1)).runs,
         runs=runs_chart(seen, zone),
         letters=letters_chart(seen, zone),
-        top=await _top(desk),
+        top=await _top(failures),
         under_way=under_way,
         standstill=standstill_of(under_way, house["queues"], house["workers"]),
         more_queues=max(0, len(house["queues"]) - QUEUES),
@@ -129,7 +129,7 @@ def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
     return bars("Dead letters in and out", seen.start, seen.width, series, zone)
 
 
-async def _top(desk: Failures) -> Sequence[GroupRow]:
+async def _top(failures: Failures) -> Sequence[GroupRow]:
     """Return the groups with the most dead letters that need somebody.
 
     A group has no more of them than it has occurrences. So the search can end when the next groups have fewer
@@ -138,40 +138,41 @@ async def _top(desk: Failures) -> Sequence[GroupRow]:
     top: list[tuple[int, GroupLine]] = []
     cursor = None
     for _ in range(PAGES):
-        found = await desk.groups.search(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT, cursor=cursor)
-        needs = await _needs(desk, found.lines)
+        found = await failures.groups.list(TOP, sort=GroupSort.OCCURRENCES, size=LOOKED_AT, cursor=cursor)
+        needs = await _needs(failures, found.lines)
         top += [(needs[line.group.fingerprint], line) for line in found.lines]
         top = sorted(top, key=lambda pair: -pair[0])[:GROUPS]
         cursor = found.next_cursor
         if cursor is None or top[-1][0] >= found.lines[-1].group.occurrences:
             break
-    return await rows_of(desk.groups, [line for _, line in top])
+    return await rows_of(failures.groups, [line for _, line in top])
 
 
-async def _ignored(desk: Failures) -> Count:
+async def _ignored(failures: Failures) -> Count:
     """Count the dead letters that need somebody and belong to ignored groups, of which there are few."""
-    found = await desk.groups.search(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
-    needs = await _needs(desk, found.lines)
+    found = await failures.groups.list(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
+    needs = await _needs(failures, found.lines)
     return Count(sum(needs.values()), found.next_cursor is not None)
 
 
-async def _needs(desk: Failures, lines: Sequence[GroupLine]) -> dict[str, int]:
+async def _needs(failures: Failures, lines: Sequence[GroupLine]) -> dict[str, int]:
     names = [line.group.fingerprint for line in lines]
-    records = await desk.groups.records(names)
+    records = await failures.groups.records(names)
     return {name: needs_of(line.letters, records[name]) for name, line in zip(names, lines, strict=True)}
 
 
-async def _under_way(desk: Failures) -> Sequence[UnderWay]:
+async def _under_way(failures: Failures) -> Sequence[UnderWay]:
     """Return the replays in progress, those that wait for somebody first."""
-    found = await desk.operations.under_way()
+    found = await failures.plans.under_way()
     first = sorted(found, key=lambda operation: operation.state == OperationState.RUNNING)[:REPLAYS]
-    return [UnderWay(operation, await desk.operations.report(operation.id)) for operation in first]
+    return [UnderWay(operation, await failures.plans.report(operation.id)) for operation in first]
 
 
 async def _house(page: Page) -> dict[str, Any]:
     """Return breakers, queues and workers, which all organizations share."""
-    breakers, queries = await (await page.visit.breakers()).list(), await page.visit.queues()
-    queues, workers = await queries.list(), await queries.workers()
+    visit = page.visit
+    breakers, queues = await visit.breakers.list(), await visit.queues.list()
+    workers = await visit.workers.list()
     return {
         "breakers": sorted(breakers, key=_breaker_urgency),
         "queues": sorted(queues, key=_queue_urgency),

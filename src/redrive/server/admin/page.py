@@ -12,7 +12,7 @@ from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerView
+from redrive.engine.breakers import BreakerView
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import LIVE
 from redrive.model.identity import Membership
@@ -107,12 +107,12 @@ class Shell(NamedTuple):
 
 
 async def shell_of(visit: RequestContext, token: str | None) -> Shell:
-    figures = await (await visit.desk()).dead_letters.statistics()
+    figures = await visit.failures.statistics()
     standings: Sequence[Membership] = ()
     if visit.principal.kind == SESSION and token:
-        standings = await (await visit.app.sessions()).organizations(token)
-    breakers = await (await visit.breakers()).list()
-    attention = (await (await visit.overview()).needs_you()).total
+        standings = await visit.app.members().sessions.organizations(token)
+    breakers = await visit.breakers.list()
+    attention = (await visit.failures.needs_you()).total
     failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
     failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
     return Shell(figures.by_state, attention, failing, standings, bool(breakers))
@@ -143,7 +143,7 @@ class Page:
         self.request = request
         self.visit: RequestContext = request.state.visit
         self.preferences = Preferences.of(request)
-        self.now = self.visit.app.clock.now()
+        self.now = self.visit.parts.clock.now()
 
     def may(self, permission: str) -> bool:
         return Permission(permission) in self.visit.principal.permissions
@@ -163,7 +163,7 @@ class Page:
     async def saved_views(self, page: str) -> list[ViewLink]:
         return [
             ViewLink(view.id, view.name, link(f"/{view.page}", q=view.query, view=view.view, sort=view.sort))
-            for view in await (await self.visit.desk()).saved_views.list(page)
+            for view in await self.visit.failures.views.list(page)
         ]
 
     def _common(self) -> dict[str, Any]:

@@ -64,34 +64,34 @@ class ReplayFailure(NamedTuple):
     group: FailureGroup | None
 
 
-async def common(desk: Failures, report: OperationReport) -> dict[str, Any]:
+async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
     operation = report.operation
     selection = selection_of(object_in(operation.selection))
     by_id = selection.kind == "ids"
-    first = await desk.operations.items(operation.id, size=MAX_REPEATED_IDS if by_id else MAX_LISTED)
+    first = await failures.plans.items(operation.id, size=MAX_REPEATED_IDS if by_id else MAX_LISTED)
     letters = [replay.letter_id for replay in first.items]
     few = report.plan.selected <= MAX_LISTED
     complete = letters if by_id and first.next_cursor is None else ()
     return {
         "operation": operation,
         "plan": report.plan,
-        "selection": await _named(desk, selection),
+        "selection": await _named(failures, selection),
         "modes": MODES,
         "rollout": list(describe_rollout(rollout_of(operation).options, report.plan.will_run)),
         "override": describe_stored_policy(operation.policy_override),
         "waits": list(waits_of(report.plan.waits)),
         "blocking_operation": blocking_operation,
         "again": plan_again(operation, complete),
-        "letters": await desk.dead_letters.lines(letters) if few else (),
+        "letters": await failures.lines(letters) if few else (),
     }
 
 
-async def _named(desk: Failures, selection: Selection) -> Selection:
+async def _named(failures: Failures, selection: Selection) -> Selection:
     """Add the title of a failure group, unless it was removed since."""
     if selection.kind != "group":
         return selection
     try:
-        return selection._replace(title=(await desk.groups.get(selection.text)).group.title)
+        return selection._replace(title=(await failures.groups.view(selection.text)).group.title)
     except (InvalidValueError, NotFoundError):
         return selection
 
@@ -127,11 +127,11 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
 
 
 async def progress(
-    desk: Failures, report: OperationReport, state: ReplayState | None, cursor: str | None, now: float
+    failures: Failures, report: OperationReport, state: ReplayState | None, cursor: str | None, now: float
 ) -> dict[str, Any]:
     operation, rollout = report.operation, rollout_of(report.operation)
-    found = await desk.operations.items(operation.id, state=state, size=PAGE_SIZE, cursor=cursor)
-    history = await desk.audit.list(subject=operation.id, size=HISTORY_SIZE)
+    found = await failures.plans.items(operation.id, state=state, size=PAGE_SIZE, cursor=cursor)
+    history = await failures.audit.list(subject=operation.id, size=HISTORY_SIZE)
     paused = any(entry.action == Action.OPERATION_PAUSED for entry in history.entries)
     return {
         "report": report,
@@ -141,8 +141,8 @@ async def progress(
         "options": rollout.options,
         "canary": canary(report, rollout),
         "pace": None if paused else pace(report, rollout, now),
-        "failures": await _failures(desk, operation.id) if report.failures else (),
-        "shown": await _items(desk, found.items),
+        "failures": await _failures(failures, operation.id) if report.failures else (),
+        "shown": await _items(failures, found.items),
         "history": history.entries,
         "states": ORDER,
         "state": state,
@@ -151,17 +151,17 @@ async def progress(
     }
 
 
-async def _items(desk: Failures, replays: Sequence[Replay]) -> list[Item]:
-    lines = await desk.dead_letters.lines([replay.letter_id for replay in replays])
+async def _items(failures: Failures, replays: Sequence[Replay]) -> list[Item]:
+    lines = await failures.lines([replay.letter_id for replay in replays])
     by_id = {line.id: line for line in lines}
     return [Item(replay, by_id.get(replay.letter_id)) for replay in replays]
 
 
-async def _failures(desk: Failures, operation_id: str) -> list[ReplayFailure]:
-    ways = await desk.operations.failures(operation_id)
+async def _failures(failures: Failures, operation_id: str) -> list[ReplayFailure]:
+    ways = await failures.plans.failures(operation_id)
     names = tuple(way.fingerprint for way in ways if way.fingerprint)
     try:
-        found = (await desk.groups.search(str(Term("fp", names)), size=len(names))).lines if names else ()
+        found = (await failures.groups.list(str(Term("fp", names)), size=len(names))).lines if names else ()
     except InvalidValueError:  # a fingerprint in a format of the user's own
         found = ()
     groups = {line.group.fingerprint: line.group for line in found}

@@ -39,12 +39,12 @@ class ReplayLine(NamedTuple):
 @pages.get("/replays")
 async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     """Show those in progress first, on the first page."""
-    desk = await page.visit.desk()
-    found = await desk.operations.list(size=PAGE_SIZE, cursor=cursor)
-    active = await desk.operations.under_way() if cursor is None else ()
+    failures = page.visit.failures
+    found = await failures.plans.list(size=PAGE_SIZE, cursor=cursor)
+    active = await failures.plans.under_way() if cursor is None else ()
     shown = {operation.id for operation in active}
     others = [operation for operation in found.operations if operation.id not in shown]
-    counts = await desk.operations.progress([*active, *others])
+    counts = await failures.plans.progress([*active, *others])
     return await page.render(
         "replays.html",
         place="replays",
@@ -75,13 +75,13 @@ async def new(
     unsafe: bool = False,
 ) -> Response:
     """Show the dialog that plans a replay. `unsafe`: include those that may repeat an unsafe effect."""
-    desk, problem, found, verdict = await page.visit.desk(), "", None, None
+    failures, problem, found, verdict = page.visit.failures, "", None, None
     try:
-        found = await select_replay(desk, q, ids, group)
+        found = await select_replay(failures, q, ids, group)
     except InvalidValueError as error:
         problem = str(error)
     if found is not None and found.one is not None:
-        verdict = await desk.verdict(found.one.id)
+        verdict = await failures.verdict(found.one.id)
     return await page.render(
         "replay_new.html",
         place="replays",
@@ -94,7 +94,7 @@ async def new(
         # While another replay is in progress, only the plan knows how many will run: it refuses its items.
         under_way=any(
             operation.state in (OperationState.RUNNING, OperationState.PAUSED)
-            for operation in await desk.operations.under_way()
+            for operation in await failures.plans.under_way()
         ),
         command="" if found is None else command_of(found.body),
         modes=MODES,
@@ -118,10 +118,10 @@ async def one(
     cursor: Cursor = None,
 ) -> Response:
     """Show the plan until the replay is started, and then its progress."""
-    desk = await page.visit.desk()
-    report = await desk.operations.report(operation_id)
-    values = await common(desk, report)
+    failures = page.visit.failures
+    report = await failures.plans.report(operation_id)
+    values = await common(failures, report)
     if report.operation.state == OperationState.PLANNED:
         return await page.render("replay_plan.html", place="replays", **values)
-    more = await progress(desk, report, state, cursor, page.now)
+    more = await progress(failures, report, state, cursor, page.now)
     return await page.render("replay.html", place="replays", **values, **more)

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from redrive.engine.history import Happening
-from redrive.engine.run_queries import Story
 from redrive.engine.run_view import AttemptView, RunSummary
+from redrive.engine.runs import Story
 from redrive.model.run import Place
 from redrive.model.step import AttemptOutcome
 

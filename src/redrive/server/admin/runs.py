@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from redrive.engine.run_queries import RunQueries
 from redrive.engine.run_view import PlannedStep, RunSummary, StepView
+from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
@@ -56,7 +56,7 @@ class RunStep(NamedTuple):
 
 @pages.get("/runs")
 async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Response:
-    book = await page.visit.runs()
+    book = page.visit.runs
     try:
         found, problem = await _found(page, book, q, cursor), ""
     except InvalidValueError as error:
@@ -78,8 +78,8 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
 
 @pages.get("/runs/{id}")
 async def one(page: OnPage, run_id: Id) -> Response:
-    book = await page.visit.runs()
-    run, story = await book.get(run_id), await book.story(run_id)
+    runs = page.visit.runs
+    run, story = await runs.view(run_id), await runs.story(run_id)
     planned = {step.step_index: step for step in run.steps}
     newest = sorted(
         story.attempts,
@@ -133,9 +133,9 @@ def state_of(run: RunSummary) -> str:
     return "READY"
 
 
-async def _found(page: Page, book: RunQueries, query: str, cursor: str | None) -> dict[str, Any]:
+async def _found(page: Page, book: Runs, query: str, cursor: str | None) -> dict[str, Any]:
     found = await book.list(
-        query, size=min(PAGE_SIZE, page.visit.app.settings.server_page_size), cursor=cursor
+        query, size=min(PAGE_SIZE, page.visit.parts.settings.server_page_size), cursor=cursor
     )
     return {
         "lines": [line_of(run, page.now) for run in found.runs],

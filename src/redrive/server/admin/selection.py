@@ -48,7 +48,7 @@ async def select_query(
     if grouped and not {term.key for term in query.terms} <= SAME_FOR_GROUPS:
         return None
     narrow, narrowed = _narrowed(text, query)
-    count = known if known and not narrowed else await failures.dead_letters.count(narrow)
+    count = known if known and not narrowed else await failures.count(narrow)
     if count.capped:
         reason = (
             f"More than {MAX_CONCURRENT:,} match, the maximum that can be changed at once: narrow the query"
@@ -104,7 +104,7 @@ async def select_replay(
 
 
 async def _select_ids(failures: Failures, ids: Sequence[str]) -> ReplaySelection:
-    lines = await failures.dead_letters.lines(ids)
+    lines = await failures.lines(ids)
     known = {line.id for line in lines}
     for letter_id in ids:
         if letter_id not in known:
@@ -120,7 +120,7 @@ async def _select_ids(failures: Failures, ids: Sequence[str]) -> ReplaySelection
 
 
 async def _select_group(failures: Failures, fingerprint: str) -> ReplaySelection:
-    group = (await failures.groups.get(fingerprint)).group
+    group = (await failures.groups.view(fingerprint)).group
     query = Query((_IS_LIVE, Term("fp", (group.fingerprint,))))
     counted = await _counted(failures, query, {"group": group.fingerprint})
     return counted._replace(title=group.title)
@@ -135,7 +135,7 @@ async def _select_query(failures: Failures, text: str) -> ReplaySelection:
 
 
 async def _counted(failures: Failures, query: Query, body: Mapping[str, Any]) -> ReplaySelection:
-    letters = failures.dead_letters
+    letters = failures
     replayable = Query((*query.terms, _IS_ACTIONABLE))
     unsafe = Query((*replayable.terms, Term("effect", (Effect.UNSAFE,))))
     everything = await letters.count(str(query), most=MAX_ITEMS)

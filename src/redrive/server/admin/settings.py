@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from redrive.failures.statistics import statistics
 from redrive.model.role import Role
+from redrive.parts import parts_of
 from redrive.policy.access import PERMISSIONS, SESSION, Permission
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts
 from redrive.server.admin.environment import link
@@ -78,13 +79,13 @@ def _refused(section: str) -> ProblemError:
 
 async def _me(page: Page, cursor: str | None) -> Values:
     token = site_of(page.request.scope).authenticator.session_token(page.request) or ""
-    lines = await (await page.visit.app.sessions()).list(token)
+    lines = await page.visit.app.members().sessions.list(token)
     principal = page.visit.principal
     return {"sessions": lines, "own": principal.id, "rights": _rights(Role(principal.role))}
 
 
 async def _members(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).members.list(size=PAGE_SIZE, cursor=cursor)
+    found = await page.visit.members.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "members": found.members,
         "roles": [(str(role), rights) for role, rights in _roles()],
@@ -93,7 +94,7 @@ async def _members(page: Page, cursor: str | None) -> Values:
 
 
 async def _keys(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).keys.list(size=PAGE_SIZE, cursor=cursor)
+    found = await page.visit.members.keys.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "keys": found.keys,
         "roles": [str(role) for role in Role],
@@ -103,7 +104,7 @@ async def _keys(page: Page, cursor: str | None) -> Values:
 
 
 async def _organizations(page: Page, cursor: str | None) -> Values:
-    found = await (await page.visit.directory()).organizations.list(size=PAGE_SIZE, cursor=cursor)
+    found = await page.visit.members.organizations.list(size=PAGE_SIZE, cursor=cursor)
     return {
         "organizations": found.organizations,
         **_paging("organizations", cursor, found.next_cursor),
@@ -111,7 +112,7 @@ async def _organizations(page: Page, cursor: str | None) -> Values:
 
 
 async def _redaction(page: Page, cursor: str | None) -> Values:
-    return {"rules": page.visit.app.redactor.rules}
+    return {"rules": page.visit.parts.redactor.rules}
 
 
 async def _retention(page: Page, cursor: str | None) -> Values:
@@ -120,8 +121,8 @@ async def _retention(page: Page, cursor: str | None) -> Values:
 
 async def _notifications(page: Page, cursor: str | None) -> Values:
     app, org = page.visit.app, page.visit.org
-    size, interval = app.settings.dlq_max_size, app.settings.dlq_interval_sec
-    figures = await statistics(app.store_of(org), org, max_size=size, interval=interval)
+    size, interval = parts_of(app).settings.dlq_max_size, parts_of(app).settings.dlq_interval_sec
+    figures = await statistics(parts_of(app).store_of(org), org, max_size=size, interval=interval)
     return {"thresholds": DEFAULT_THRESHOLDS, "raised": alerts(figures)}
 
 
@@ -173,7 +174,7 @@ def _rights(role: Role) -> str:
 
 def _settings(page: Page, names: tuple[str, ...]) -> list[Values]:
     """Return settings with secrets masked, and the source of each value."""
-    settings = page.visit.app.settings
+    settings = page.visit.parts.settings
     origins = settings.origins()
     return [
         {

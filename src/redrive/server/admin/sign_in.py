@@ -51,7 +51,7 @@ async def sign_in(request: Request, next_path: NextPath = None) -> Response:
 
 async def _signed_in(request: Request, site: Site, name: str, password: str, path: str) -> Response:
     site.limits.admit_name(name)
-    sessions = await site.app.sessions()
+    sessions = site.app.members().sessions
     new = await sessions.sign_in(name, password, ending=site.authenticator.session_token(request))
     if new is None:
         raise ProblemError(401, "sign_in_refused", "The name or the password is wrong.")

@@ -10,8 +10,8 @@ from datetime import tzinfo
 from itertools import pairwise
 from typing import NamedTuple
 
-from redrive.engine.run_queries import Story
 from redrive.engine.run_view import RunSummary
+from redrive.engine.runs import Story
 from redrive.model.step import AttemptOutcome
 from redrive.server.admin.chart import Tick, anchored, round_step, round_times, time_label
 from redrive.server.admin.run_phases import HELD, QUEUED, RUNNING, STOPPED, WAITING, Phase, run_phases

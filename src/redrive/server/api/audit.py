@@ -19,7 +19,7 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, RequestBody, Size, Timestamp, at_most
 from redrive.server.api.resource import Resource
-from redrive.server.request_context import AtDesk, RequestContext, Visiting
+from redrive.server.request_context import CallersFailures, RequestContext, Visiting
 from redrive.server.route import Routes
 from redrive.server.site import site_of
 
@@ -76,7 +76,7 @@ async def list_(
     Without `since`, as far back as one request may look.
     """
     first, last = _span(visit, since, until)
-    found = await (await visit.desk()).audit.list(
+    found = await visit.failures.audit.list(
         action=action,
         actor=actor,
         subject=subject,
@@ -89,30 +89,30 @@ async def list_(
 
 
 @routes.get("/head", READ, returns=HEAD.model)
-async def head(desk: AtDesk) -> Response:
+async def head(failures: CallersFailures) -> Response:
     """Where the chain ends, to be kept elsewhere and verified later."""
-    return answer(HEAD.view(await desk.audit.head()))
+    return answer(HEAD.view(await failures.audit.head()))
 
 
 @routes.post("/verify", may(Permission.READ, repeatable=False), returns=CHAIN.model)
 async def verify(
-    request: Request, desk: AtDesk, visit: Visiting, body: Verification | None = None
+    request: Request, failures: CallersFailures, visit: Visiting, body: Verification | None = None
 ) -> Response:
     """Is the chain whole, and does it still hold the entry of a head that was taken before?
 
     The whole chain is read: one at a time for each organization.
     """
     with site_of(request.scope).verifying.slot(visit.org):
-        return answer(CHAIN.view(await desk.audit.verify(None if body is None else body.head)))
+        return answer(CHAIN.view(await failures.audit.verify(None if body is None else body.head)))
 
 
 def _span(
     visit: RequestContext, since: datetime | None, until: datetime | None
 ) -> tuple[float, float | None]:
     """In seconds since 1970."""
-    days = visit.app.settings.server_span_days
+    days = visit.parts.settings.server_span_days
     longest = timedelta(days=days).total_seconds()
-    last = visit.app.clock.now() if until is None else _seconds(until)
+    last = visit.parts.clock.now() if until is None else _seconds(until)
     first = max(0.0, last - longest) if since is None else _seconds(since)
     if last - first > longest:
         raise InvalidValueError(f"since and until are at most {days:,} days apart; ask for a shorter time")

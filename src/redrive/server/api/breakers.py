@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from starlette.responses import Response
 
-from redrive.engine.breaker_queries import BreakerView, ForceView
+from redrive.engine.breakers import BreakerView, ForceView
 from redrive.policy.access import Permission
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker_policy import BreakerPolicy
@@ -49,29 +49,28 @@ BREAKER = Resource(
 @routes.get("", READ, returns=BREAKER.page("BreakerList"))
 async def list_(visit: Visiting) -> Response:
     """All of them, by name."""
-    return page(BREAKER.views(await (await visit.breakers()).list()), None)
+    return page(BREAKER.views(await visit.breakers.list()), None)
 
 
 @routes.get("/{name:path}", READ, returns=BREAKER.model)
 async def get(visit: Visiting, name: Name) -> Response:
     """One breaker, and how much of the organization's work waits for it."""
-    return answer(BREAKER.view(await (await visit.breakers()).get(name)))
+    return answer(BREAKER.view(await visit.breakers.view(name)))
 
 
 @routes.post("/{name:path}/force", CONTROL, returns=BREAKER.model)
 async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
     """Open or close it by hand, for so many seconds or until it is released."""
-    queries = await visit.breakers()
-    await queries.get(name)  # one that nobody names is not made
-    by, reason, seconds = visit.principal.name, body.reason, body.seconds
-    await visit.app.force_breaker(name, body.state, reason=reason, by=by, seconds=seconds)
-    return answer(BREAKER.view(await queries.get(name)))
+    breakers = visit.breakers
+    await breakers.view(name)  # one that nobody names is not made
+    await breakers.force(name, body.state, reason=body.reason, seconds=body.seconds)
+    return answer(BREAKER.view(await breakers.view(name)))
 
 
 @routes.post("/{name:path}/release", CONTROL, returns=BREAKER.model)
 async def release(visit: Visiting, name: Name) -> Response:
     """Leave it to itself again."""
-    queries = await visit.breakers()
-    await queries.get(name)
-    await visit.app.release_breaker(name, by=visit.principal.name)
-    return answer(BREAKER.view(await queries.get(name)))
+    breakers = visit.breakers
+    await breakers.view(name)
+    await visit.breakers.release(name)
+    return answer(BREAKER.view(await breakers.view(name)))

@@ -18,6 +18,7 @@ from redrive.failures.external_tasks import clear_queue
 from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterState, version_of
+from redrive.parts import parts_of
 from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_NOTE_LENGTH, MAX_REASON_LENGTH, MAX_TAGS, MAX_WORD_LENGTH
 from redrive.server.access_control import may
@@ -36,7 +37,7 @@ from redrive.server.api.request import (
     versions,
 )
 from redrive.server.api.resource import ResponseBody
-from redrive.server.request_context import AtDesk, Visiting
+from redrive.server.request_context import CallersFailures, Visiting
 from redrive.server.route import Routes
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
@@ -88,81 +89,83 @@ class RevealedShape(ResponseBody):
 
 @routes.post("/{id}/resolve", OPERATE, returns=LETTER.model)
 async def resolve(
-    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that it is done with."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.resolve, reason_of(body))
+    return await _change(failures, letter_id, if_match, failures.resolve, reason_of(body))
 
 
 @routes.post("/{id}/ignore", OPERATE, returns=LETTER.model)
 async def ignore(
-    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Say that nothing will be done about it."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.ignore, reason_of(body))
+    return await _change(failures, letter_id, if_match, failures.ignore, reason_of(body))
 
 
 @routes.post("/{id}/archive", OPERATE, returns=LETTER.model)
 async def archive(
-    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Put it away."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.archive, reason_of(body))
+    return await _change(failures, letter_id, if_match, failures.archive, reason_of(body))
 
 
 @routes.post("/{id}/reopen", OPERATE, returns=LETTER.model)
 async def reopen(
-    desk: AtDesk, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Undo closing it, unless its work has gone on since."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.reopen, reason_of(body))
+    return await _change(failures, letter_id, if_match, failures.reopen, reason_of(body))
 
 
 @routes.post("/{id}/assign", ANNOTATE, returns=LETTER.model)
-async def assign(desk: AtDesk, letter_id: Id, body: Assignment, if_match: IfMatch = None) -> Response:
+async def assign(
+    failures: CallersFailures, letter_id: Id, body: Assignment, if_match: IfMatch = None
+) -> Response:
     """Say who looks after it."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.assign, body.name)
+    return await _change(failures, letter_id, if_match, failures.assign, body.name)
 
 
 @routes.post("/{id}/tags", ANNOTATE, returns=LETTER.model)
-async def tag(desk: AtDesk, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
+async def tag(failures: CallersFailures, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
     """Add tags to it, and remove others."""
-    return await _change(desk, letter_id, if_match, desk.dead_letters.tag, body.add, body.remove)
+    return await _change(failures, letter_id, if_match, failures.tag, body.add, body.remove)
 
 
 @routes.post("/{id}/notes", ANNOTATE, status_code=201, returns=NOTE.model)
-async def note(desk: AtDesk, letter_id: Id, body: NewNote) -> Response:
+async def note(failures: CallersFailures, letter_id: Id, body: NewNote) -> Response:
     """Write something down about it, for whoever comes next."""
-    return answer(NOTE.view(await desk.dead_letters.note(letter_id, body.text)), 201)
+    return answer(NOTE.view(await failures.note(letter_id, body.text)), 201)
 
 
 @routes.post("/{id}/dependencies", OPERATE, returns=Changed)
-async def link(desk: AtDesk, letter_id: Id, body: Dependency) -> Response:
+async def link(failures: CallersFailures, letter_id: Id, body: Dependency) -> Response:
     """Redrive it only after another one was resolved; nothing changes when that is so already."""
-    return answer({"changed": int(await desk.dead_letters.link(letter_id, body.depends_on))})
+    return answer({"changed": int(await failures.link(letter_id, body.depends_on))})
 
 
 @routes.delete("/{id}/dependencies/{depends_on}", OPERATE, returns=Changed)
 async def unlink(
-    desk: AtDesk, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
+    failures: CallersFailures, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
 ) -> Response:
     """Let it wait for that one no longer; nothing changes when it did not."""
-    return answer({"changed": int(await desk.dead_letters.unlink(letter_id, depends_on))})
+    return answer({"changed": int(await failures.unlink(letter_id, depends_on))})
 
 
 @routes.post("/{id}/reveal", may(Permission.REVEAL, repeatable=False), returns=RevealedShape)
-async def reveal(desk: AtDesk, letter_id: Id, body: Telling) -> Response:
+async def reveal(failures: CallersFailures, letter_id: Id, body: Telling) -> Response:
     """Its payload with its secrets; the audit keeps who has asked, and why."""
-    return answer({"payload": await desk.reveal(letter_id, reason=body.reason)})
+    return answer({"payload": await failures.reveal(letter_id, reason=body.reason)})
 
 
 async def _change(
-    desk: Failures, letter_id: str, if_match: str | None, change: Change, *what: object
+    failures: Failures, letter_id: str, if_match: str | None, change: Change, *what: object
 ) -> Response:
     """Change a dead letter, and return it as it is now."""
     with unchanged():
         await change(letter_id, *what, version=versions(if_match))
-    letter = await desk.dead_letters.get(letter_id)
+    letter = await failures.view(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
@@ -213,39 +216,39 @@ class Closed(Changed):
 
 
 @routes.post("/resolve", OPERATE, returns=Closed)
-async def resolve_many(desk: AtDesk, body: Closing) -> Response:
+async def resolve_many(failures: CallersFailures, body: Closing) -> Response:
     """Say that they are done with."""
-    return await _close(body, desk, desk.dead_letters.resolve, DeadLetterState.RESOLVED)
+    return await _close(body, failures, failures.resolve, DeadLetterState.RESOLVED)
 
 
 @routes.post("/ignore", OPERATE, returns=Closed)
-async def ignore_many(desk: AtDesk, body: Closing) -> Response:
+async def ignore_many(failures: CallersFailures, body: Closing) -> Response:
     """Say that nothing will be done about them."""
-    return await _close(body, desk, desk.dead_letters.ignore, DeadLetterState.IGNORED)
+    return await _close(body, failures, failures.ignore, DeadLetterState.IGNORED)
 
 
 @routes.post("/archive", OPERATE, returns=Closed)
-async def archive_many(desk: AtDesk, body: Closing) -> Response:
+async def archive_many(failures: CallersFailures, body: Closing) -> Response:
     """Put them away."""
-    return await _close(body, desk, desk.dead_letters.archive, DeadLetterState.ARCHIVED)
+    return await _close(body, failures, failures.archive, DeadLetterState.ARCHIVED)
 
 
 @routes.post("/reopen", OPERATE, returns=Changed)
-async def reopen_many(desk: AtDesk, body: Reopening) -> Response:
+async def reopen_many(failures: CallersFailures, body: Reopening) -> Response:
     """Undo closing them, unless the work of one has gone on since."""
-    return _changed(await desk.dead_letters.reopen(body.ids, body.reason))
+    return _changed(await failures.reopen(body.ids, body.reason))
 
 
 @routes.post("/assign", ANNOTATE, returns=Changed)
-async def assign_many(desk: AtDesk, body: Assignments) -> Response:
+async def assign_many(failures: CallersFailures, body: Assignments) -> Response:
     """Say who looks after them."""
-    return _changed(await desk.dead_letters.assign(body.ids, body.name))
+    return _changed(await failures.assign(body.ids, body.name))
 
 
 @routes.post("/tags", ANNOTATE, returns=Changed)
-async def tag_many(desk: AtDesk, body: Taggings) -> Response:
+async def tag_many(failures: CallersFailures, body: Taggings) -> Response:
     """Add tags to them, and remove others."""
-    return _changed(await desk.dead_letters.tag(body.ids, body.add, body.remove))
+    return _changed(await failures.tag(body.ids, body.add, body.remove))
 
 
 @routes.post("/clear", may(Permission.MANAGE), returns=Changed)
@@ -257,15 +260,15 @@ async def clear(visit: Visiting, body: Clearing) -> Response:
     # Requests have no right to remove anything behind the wall: this one goes around it, its org in the SQL.
     app = visit.app
     removed = await clear_queue(
-        app.store, visit.caller, body.queue, app.settings.dlq_max_size, expect=body.expect
+        parts_of(app).store, visit.caller, body.queue, parts_of(app).settings.dlq_max_size, expect=body.expect
     )
     return _changed(removed)
 
 
-async def _close(body: Closing, desk: Failures, close: Change, state: DeadLetterState) -> Response:
+async def _close(body: Closing, failures: Failures, close: Change, state: DeadLetterState) -> Response:
     if body.query is None or body.expect is None:
         return _changed(await close(body.ids, body.reason))
-    ids = await desk.dead_letters.close_matching(body.query, state, body.reason, expect=body.expect)
+    ids = await failures.close_matching(body.query, state, body.reason, expect=body.expect)
     return answer({"changed": len(ids), "ids": ids})
 
 

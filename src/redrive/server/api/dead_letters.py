@@ -19,7 +19,7 @@ from redrive.server.api.replays import REPLAY
 from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
-from redrive.server.request_context import AtDesk, Runs, Visiting
+from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
 from redrive.server.route import Routes
 
 PREFIX = "/api/v1/dead-letters"
@@ -74,15 +74,15 @@ async def list_(
     order: Annotated[Order, Query()] = Order.NEWEST,
 ) -> Response:
     """Those that fulfil a query, a page of them."""
-    letters = (await visit.desk()).dead_letters
+    letters = visit.failures
     found = await letters.list(q, size=at_most(size, visit), cursor=cursor, order=order)
     return page(LINE.views(found.lines), found.next_cursor)
 
 
 @routes.get("/count", READ, returns=COUNT.model)
-async def count(desk: AtDesk, q: QueryText = "") -> Response:
+async def count(failures: CallersFailures, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
-    return answer(COUNT.view(await desk.dead_letters.count(q)))
+    return answer(COUNT.view(await failures.count(q)))
 
 
 @routes.get("/statistics", READ, returns=STATISTICS.model)
@@ -92,48 +92,48 @@ async def figures(visit: Visiting, queue: QueueName = None) -> Response:
 
 
 @routes.get("/{id}", READ, returns=LETTER.model)
-async def get(desk: AtDesk, letter_id: Id) -> Response:
+async def get(failures: CallersFailures, letter_id: Id) -> Response:
     """One dead letter, with its ETag."""
-    letter = await desk.dead_letters.get(letter_id)
+    letter = await failures.view(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
 @routes.get("/{id}/payload", READ, returns=PAYLOAD.model)
-async def payload(desk: AtDesk, letter_id: Id) -> Response:
+async def payload(failures: CallersFailures, letter_id: Id) -> Response:
     """What the failed step was given, and its config, redacted."""
-    return answer(PAYLOAD.view(await desk.dead_letters.get(letter_id)))
+    return answer(PAYLOAD.view(await failures.view(letter_id)))
 
 
 @routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
-async def attempts(desk: AtDesk, runs: Runs, letter_id: Id) -> Response:
+async def attempts(failures: CallersFailures, runs: CallersRuns, letter_id: Id) -> Response:
     """How its step was executed, in order, with what came of it."""
-    letter = await desk.dead_letters.get(letter_id)
+    letter = await failures.view(letter_id)
     found = [each for each in await runs.attempts(letter.run_id) if each.step_index == letter.step_index]
     return page(ATTEMPT.views(found), None)
 
 
 @routes.get("/{id}/history", READ, returns=HistoryShape)
-async def history(desk: AtDesk, letter_id: Id) -> Response:
+async def history(failures: CallersFailures, letter_id: Id) -> Response:
     """What was done to it, and its replays; the newest first."""
-    letter = await desk.dead_letters.get(letter_id)
-    entries = await desk.audit.about(letter.id, letter.created_at)
-    replays = await desk.replays.of(letter.id)
+    letter = await failures.view(letter_id)
+    entries = await failures.audit.about(letter.id, letter.created_at)
+    replays = await failures.replays.list(letter.id)
     return answer({"entries": ENTRY.views(entries), "replays": REPLAY.views(replays)})
 
 
 @routes.get("/{id}/verdict", READ, returns=VERDICT.model)
-async def verdict(desk: AtDesk, letter_id: Id) -> Response:
+async def verdict(failures: CallersFailures, letter_id: Id) -> Response:
     """Why it stopped, what has changed since, and what is likely to help."""
-    return answer(VERDICT.view(await desk.verdict(letter_id)))
+    return answer(VERDICT.view(await failures.verdict(letter_id)))
 
 
 @routes.get("/{id}/notes", READ, returns=NOTE.page("NoteList"))
-async def notes(desk: AtDesk, letter_id: Id) -> Response:
+async def notes(failures: CallersFailures, letter_id: Id) -> Response:
     """What was written about it, the oldest first."""
-    return page(NOTE.views(await desk.dead_letters.notes(letter_id)), None)
+    return page(NOTE.views(await failures.notes(letter_id)), None)
 
 
 @routes.get("/{id}/dependencies", READ, returns=LINES)
-async def dependencies(desk: AtDesk, letter_id: Id) -> Response:
+async def dependencies(failures: CallersFailures, letter_id: Id) -> Response:
     """Those that must be resolved before it is redriven."""
-    return page(LINE.views(await desk.dead_letters.dependencies(letter_id)), None)
+    return page(LINE.views(await failures.dependencies(letter_id)), None)

@@ -81,7 +81,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._site.streams.slot(self._principal):
-            following = self._site.app.changes.follow(self._principal.org, self._after)
+            following = self._site.parts.changes.follow(self._principal.org, self._after)
             async with aclosing(following) as changes:
                 first = await anext(changes)  # raises before the response starts
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

@@ -44,7 +44,7 @@ from redrive.server.api.request import (
     versions,
 )
 from redrive.server.api.resource import COUNT, Resource
-from redrive.server.request_context import AtDesk, Visiting
+from redrive.server.request_context import CallersFailures, Visiting
 from redrive.server.route import Routes
 
 Fingerprint = Annotated[
@@ -131,55 +131,61 @@ async def list_(
     cursor: Cursor = None,
 ) -> Response:
     """The latest or the most frequent first, with the exact numbers of their dead letters."""
-    groups = (await visit.desk()).groups
+    groups = visit.failures.groups
     asked = _asked(q, state, text)
-    found = await groups.search(asked, sort=sort, size=at_most(size, visit), cursor=cursor)
+    found = await groups.list(asked, sort=sort, size=at_most(size, visit), cursor=cursor)
     return page(LINE.views(found.lines), found.next_cursor)
 
 
 @routes.get("/count", READ, returns=COUNT.model)
-async def count(desk: AtDesk, q: QueryText = "") -> Response:
+async def count(failures: CallersFailures, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
-    return answer(COUNT.view(await desk.groups.count(q)))
+    return answer(COUNT.view(await failures.groups.count(q)))
 
 
 @routes.get("/{fingerprint}", READ, returns=DETAIL.model)
-async def get(desk: AtDesk, fingerprint: Fingerprint) -> Response:
+async def get(failures: CallersFailures, fingerprint: Fingerprint) -> Response:
     """One group with all that is known about it."""
-    found = await desk.groups.get(fingerprint)
+    found = await failures.groups.view(fingerprint)
     return answer(DETAIL.view(found), headers=etag(found.group.version))
 
 
 @routes.get("/{fingerprint}/occurrences", READ, returns=TIMELINE.model)
 async def occurrences(
-    desk: AtDesk,
+    failures: CallersFailures,
     fingerprint: Fingerprint,
     seconds: Annotated[float, Query(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = 86_400.0,
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 24,
 ) -> Response:
     """When its dead letters came, over the last seconds."""
-    found = await desk.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)
+    found = await failures.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)
     return answer(TIMELINE.view(found))
 
 
 @routes.post("/{fingerprint}/acknowledge", OPERATE, returns=GROUP.model)
 async def acknowledge(
-    desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures,
+    fingerprint: Fingerprint,
+    body: Reasoned | None = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Say that somebody looks after it."""
     with unchanged():
-        group = await desk.groups.acknowledge(fingerprint, reason_of(body), read=versions(if_match))
+        group = await failures.groups.acknowledge(fingerprint, reason_of(body), read=versions(if_match))
     return answer(GROUP.view(group), headers=etag(group.version))
 
 
 @routes.post("/{fingerprint}/resolve", OPERATE, returns=RESOLUTION.model)
 async def resolve(
-    desk: AtDesk, fingerprint: Fingerprint, body: GroupResolving | None = None, if_match: IfMatch = None
+    failures: CallersFailures,
+    fingerprint: Fingerprint,
+    body: GroupResolving | None = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Say that its cause is gone: when it occurs again it is open, and has regressed."""
     asked = body or GroupResolving()
     with unchanged():
-        done = await desk.groups.resolve(
+        done = await failures.groups.resolve(
             fingerprint,
             asked.reason,
             letters=asked.dead_letters,
@@ -191,12 +197,15 @@ async def resolve(
 
 @routes.post("/{fingerprint}/ignore", OPERATE, returns=GROUP.model)
 async def ignore(
-    desk: AtDesk, fingerprint: Fingerprint, body: GroupIgnoring | None = None, if_match: IfMatch = None
+    failures: CallersFailures,
+    fingerprint: Fingerprint,
+    body: GroupIgnoring | None = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Say that nobody need look, until one of the conditions is met or it is reopened."""
     asked = body or GroupIgnoring()
     with unchanged():
-        group = await desk.groups.ignore(
+        group = await failures.groups.ignore(
             fingerprint,
             asked.reason,
             until=asked.until,
@@ -209,11 +218,14 @@ async def ignore(
 
 @routes.post("/{fingerprint}/reopen", OPERATE, returns=GROUP.model)
 async def reopen(
-    desk: AtDesk, fingerprint: Fingerprint, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures,
+    fingerprint: Fingerprint,
+    body: Reasoned | None = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Undo what was said about it."""
     with unchanged():
-        group = await desk.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
+        group = await failures.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
     return answer(GROUP.view(group), headers=etag(group.version))
 
 

@@ -84,7 +84,7 @@ async def _get(request: Request) -> Response:
 @setting_routes.get("", may(Permission.MANAGE, home=True), returns=SettingList)
 async def _list(visit: Visiting) -> Response:
     """All of them, secrets masked."""
-    settings = visit.app.settings
+    settings = visit.parts.settings
     origins = settings.origins()
     values = [each.as_json(getattr(settings, each.name), origins[each.name]) for each in SETTINGS]
     return page(values, None)

@@ -61,14 +61,14 @@ MADE_KEY = Resource(
 @routes.get("", MANAGE, returns=KEY.page("KeyPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The keys of the organization, the newest first; what they begin with, never the keys themselves."""
-    found = await (await visit.directory()).keys.list(size=at_most(size, visit), cursor=cursor)
+    found = await visit.members.keys.list(size=at_most(size, visit), cursor=cursor)
     return page(KEY.views(found.keys), found.next_cursor)
 
 
 @routes.post("", SECRET, status_code=201, returns=MADE_KEY.model)
 async def create(visit: Visiting, body: NewKeyRequest) -> Response:
     """A new key. Its text is in this answer, and nowhere else afterwards."""
-    keys = (await visit.directory()).keys
+    keys = visit.members.keys
     scopes, expires_in = body.scopes, body.expires_in_seconds
     made = await keys.create(body.name, body.role, scopes=scopes, expires_in=expires_in)
     return answer(MADE_KEY.view(made), 201)
@@ -77,14 +77,14 @@ async def create(visit: Visiting, body: NewKeyRequest) -> Response:
 @routes.get("/{id}", MANAGE, returns=KEY.model)
 async def get(visit: Visiting, key_id: Id) -> Response:
     """One key, without its text."""
-    return answer(KEY.view(await (await visit.directory()).keys.get(key_id)))
+    return answer(KEY.view(await visit.members.keys.view(key_id)))
 
 
 @routes.post("/{id}/rotate", SECRET, returns=MADE_KEY.model)
 async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> Response:
     """Another text for the same key; the one before stays valid for the grace."""
     asked = body or Rotation()
-    keys = (await visit.directory()).keys
+    keys = visit.members.keys
     grace, expires_in = asked.grace_seconds, asked.expires_in_seconds
     made = await keys.rotate(key_id, grace_seconds=grace, expires_in=expires_in)
     return answer(MADE_KEY.view(made))
@@ -93,5 +93,5 @@ async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> R
 @routes.delete("/{id}", MANAGE, status_code=204)
 async def revoke(visit: Visiting, key_id: Id) -> Response:
     """Revoke a key, forever and at once."""
-    await (await visit.directory()).keys.revoke(key_id)
+    await visit.members.keys.revoke(key_id)
     return nothing()

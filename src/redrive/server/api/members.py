@@ -72,28 +72,28 @@ MEMBER = Resource(Member, "MemberShape", hidden=("org",), renamed={"user_id": "i
 @organization_routes.get("", READ, returns=ORGANIZATION.page("OrganizationPage"))
 async def _list(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """Those that the caller may see, by name."""
-    found = await (await visit.directory()).organizations.list(size=at_most(size, visit), cursor=cursor)
+    found = await visit.members.organizations.list(size=at_most(size, visit), cursor=cursor)
     return page(ORGANIZATION.views(found.organizations), found.next_cursor)
 
 
 @organization_routes.post("", may(Permission.MANAGE, home=True), status_code=201, returns=ORGANIZATION.model)
 async def _create(visit: Visiting, body: NewOrganization) -> Response:
     """A new organization, without members so far."""
-    made = await (await visit.directory()).organizations.create(body.name, body.title)
+    made = await visit.members.organizations.create(body.name, body.title)
     return answer(ORGANIZATION.view(made), 201)
 
 
 @routes.get("", READ, returns=MEMBER.page("MemberPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The members of the organization, by name."""
-    found = await (await visit.directory()).members.list(size=at_most(size, visit), cursor=cursor)
+    found = await visit.members.list(size=at_most(size, visit), cursor=cursor)
     return page(MEMBER.views(found.members), found.next_cursor)
 
 
 @routes.post("", MANAGE, status_code=201, returns=MEMBER.model)
 async def add(visit: Visiting, body: NewMember) -> Response:
     """Make somebody a member."""
-    member = await (await visit.directory()).members.add(body.name, body.role)
+    member = await visit.members.add(body.name, body.role)
     return _answer(member, 201)
 
 
@@ -101,14 +101,14 @@ async def add(visit: Visiting, body: NewMember) -> Response:
 async def leave(visit: Visiting) -> Response:
     """Leave the organization. Its last owner cannot."""
     visit.require_person()
-    await (await visit.directory()).members.leave()
+    await visit.members.leave()
     return nothing()
 
 
 @routes.get("/{id}", READ, returns=MEMBER.model)
 async def get(visit: Visiting, member_id: Id) -> Response:
     """One member."""
-    return _answer(await (await visit.directory()).members.get(member_id))
+    return _answer(await visit.members.view(member_id))
 
 
 @routes.patch("/{id}", MANAGE, returns=MEMBER.model)
@@ -119,7 +119,7 @@ async def change(
     if_match: IfMatch = None,
 ) -> Response:
     """Another role, or let them rest."""
-    members = (await visit.directory()).members
+    members = visit.members
     with unchanged():
         version = _newest(versions(if_match))
         member = await members.change(member_id, role=body.role, active=body.active, version=version)
@@ -134,7 +134,7 @@ async def remove(
 ) -> Response:
     """Remove somebody from the organization. The last owner stays."""
     with unchanged():
-        await (await visit.directory()).members.remove(member_id, version=_newest(versions(if_match)))
+        await visit.members.remove(member_id, version=_newest(versions(if_match)))
     return nothing()
 
 
@@ -147,7 +147,7 @@ async def remove(
 async def link(request: Request, visit: Visiting, member_id: Id, body: LinkRequest | None = None) -> Response:
     """A link that signs this member in once, also to set a first password."""
     minutes = (body or LinkRequest()).minutes
-    made = await (await visit.directory()).accounts.link(member_id, minutes=minutes)
+    made = await visit.members.accounts.link(member_id, minutes=minutes)
     url = f"{site_of(request.scope).origin(request)}/app/sign-in#{made.token}"
     return answer({"name": made.name, "url": url, "expires_at": when(made.expires_at)}, 201)
 
@@ -155,14 +155,14 @@ async def link(request: Request, visit: Visiting, member_id: Id, body: LinkReque
 @routes.post("/{id}/disable", MANAGE, status_code=204)
 async def disable(visit: Visiting, member_id: Id) -> Response:
     """They cannot sign in anywhere any more, and are signed out everywhere."""
-    await (await visit.directory()).accounts.disable(member_id)
+    await visit.members.accounts.disable(member_id)
     return nothing()
 
 
 @routes.post("/{id}/enable", MANAGE, status_code=204)
 async def enable(visit: Visiting, member_id: Id) -> Response:
     """They can sign in again."""
-    await (await visit.directory()).accounts.enable(member_id)
+    await visit.members.accounts.enable(member_id)
     return nothing()
 
 

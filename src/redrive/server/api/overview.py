@@ -17,6 +17,7 @@ from redrive.failures.overview import (
 )
 from redrive.failures.statistics import statistics
 from redrive.model.statistics import LifetimeStats, Span, Statistics
+from redrive.parts import parts_of
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer
@@ -81,7 +82,7 @@ STATISTICS = Resource(
 @routes.get("", may(Permission.READ), returns=OVERVIEW.model)
 async def get(visit: Visiting, span: Back = Span.DAY) -> Response:
     """How the organization's work stands, and what has happened to it lately."""
-    return answer(OVERVIEW.view(await (await visit.overview()).read(span)))
+    return answer(OVERVIEW.view(await visit.failures.overview(span)))
 
 
 @statistics_routes.get("", may(Permission.READ), returns=STATISTICS.model)
@@ -91,10 +92,10 @@ async def _get(visit: Visiting, queue: QueueName = None) -> Response:
 
 
 async def statistics_of(visit: RequestContext, queue: str | None) -> Statistics:
-    app, settings = visit.app, visit.app.settings
+    app, settings = visit.app, visit.parts.settings
     await app.open()
     return await statistics(
-        app.store_of(visit.org),
+        parts_of(app).store_of(visit.org),
         visit.org,
         queue,
         max_size=settings.dlq_max_size,

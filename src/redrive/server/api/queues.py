@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from redrive.engine.queue_queries import Depths, QueueView, WorkerView
+from redrive.engine.queues import Depths, QueueView, WorkerView
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -33,7 +33,7 @@ WORKER = Resource(
 @routes.get("", READ, returns=QUEUE.page("QueueList"))
 async def list_(visit: Visiting) -> Response:
     """What the organization has in each of them; what all have is told at home."""
-    return page(QUEUE.views(await (await visit.queues()).list()), None)
+    return page(QUEUE.views(await visit.queues.list()), None)
 
 
 @routes.get("/{name:path}", READ, returns=QUEUE.model)
@@ -45,22 +45,22 @@ async def get(visit: Visiting, name: Name) -> Response:
 @routes.post("/{name:path}/pause", CONTROL, returns=QUEUE.model)
 async def pause(visit: Visiting, name: Name, body: Reasoned | None = None) -> Response:
     """Begin nothing more that lies in it; what is in flight is finished."""
-    await visit.app.pause(name, by=visit.principal.name, reason=reason_of(body))
+    await visit.queues.pause(name, reason=reason_of(body))
     return await _answer(visit, name)
 
 
 @routes.post("/{name:path}/resume", CONTROL, returns=QUEUE.model)
 async def resume(visit: Visiting, name: Name) -> Response:
     """Go on with it."""
-    await visit.app.resume(name, by=visit.principal.name)
+    await visit.queues.resume(name)
     return await _answer(visit, name)
 
 
 @worker_routes.get("", READ, returns=WORKER.page("WorkerList"))
 async def _list(visit: Visiting) -> Response:
     """All of them; where they run is told at home."""
-    return page(WORKER.views(await (await visit.queues()).workers()), None)
+    return page(WORKER.views(await visit.workers.list()), None)
 
 
 async def _answer(visit: RequestContext, name: str) -> Response:
-    return answer(QUEUE.view(await (await visit.queues()).get(name)))
+    return answer(QUEUE.view(await visit.queues.view(name)))

@@ -32,7 +32,7 @@ from redrive.server.api.request import (
     reason_of,
 )
 from redrive.server.api.resource import Resource
-from redrive.server.request_context import AtDesk, Visiting
+from redrive.server.request_context import CallersFailures, Visiting
 from redrive.server.route import Routes
 
 routes = Routes("replays", "/api/v1/replays")
@@ -96,12 +96,12 @@ REPLAY = Resource(
 
 @dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 @workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
-async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None) -> Response:
+async def replay(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
     """Execute its work again: the failed step alone, or the run from there to its end."""
     asked = body or ReplayRequest()
     policy = asked.override_retry_policy
     edited: Any = {"payload": asked.payload} if "payload" in asked.model_fields_set else {}
-    started = await desk.replay(
+    started = await failures.replay(
         letter_id,
         asked.mode,
         from_step=asked.from_step if asked.from_step_index is None else asked.from_step_index,
@@ -113,9 +113,9 @@ async def replay(desk: AtDesk, letter_id: Id, body: ReplayRequest | None = None)
 
 
 @routes.get("/{id}", READ, returns=REPLAY.model)
-async def _get(desk: AtDesk, replay_id: Id) -> Response:
+async def _get(failures: CallersFailures, replay_id: Id) -> Response:
     """One replay."""
-    return answer(REPLAY.view(await desk.replays.get(replay_id)))
+    return answer(REPLAY.view(await failures.replays.view(replay_id)))
 
 
 # Bulk replays
@@ -184,28 +184,28 @@ DRIFTING = Resource(Drifting, "DriftingShape")
 
 
 @operation_routes.post("", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
-async def plan(desk: AtDesk, body: PlanRequest) -> Response:
+async def plan(failures: CallersFailures, body: PlanRequest) -> Response:
     """Freeze what is to be replayed, and say what will happen; nothing is started."""
     given = body.model_dump()
     policy = given.pop("override_retry_policy")
     retry = None if policy is None else override_from_json(policy)
-    made = (await desk.operations.plan(**given, retry=retry)).operation_id
+    made = (await failures.plans.create(**given, retry=retry)).operation_id
     return answer(
-        OPERATION.view(await desk.operations.get(made)), 201, {"Location": f"/api/v1/operations/{made}"}
+        OPERATION.view(await failures.plans.view(made)), 201, {"Location": f"/api/v1/operations/{made}"}
     )
 
 
 @operation_routes.get("", READ, returns=OPERATION.page("OperationPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
     """The newest first."""
-    found = await (await visit.desk()).operations.list(size=at_most(size, visit), cursor=cursor)
+    found = await visit.failures.plans.list(size=at_most(size, visit), cursor=cursor)
     return page(OPERATION.views(found.operations), found.next_cursor)
 
 
 @operation_routes.get("/{id}", READ, returns=OPERATION.model)
-async def get(desk: AtDesk, operation_id: Id) -> Response:
+async def get(failures: CallersFailures, operation_id: Id) -> Response:
     """One bulk replay, with its plan."""
-    return answer(OPERATION.view(await desk.operations.get(operation_id)))
+    return answer(OPERATION.view(await failures.plans.view(operation_id)))
 
 
 @operation_routes.get("/{id}/items", READ, returns=REPLAY.page("ItemPage"))
@@ -217,44 +217,44 @@ async def items(
     cursor: Cursor = None,
 ) -> Response:
     """Its replays, in the order in which they are begun."""
-    operations = (await visit.desk()).operations
+    operations = visit.failures.plans
     found = await operations.items(operation_id, state=state, size=at_most(size, visit), cursor=cursor)
     return page(REPLAY.views(found.items), found.next_cursor)
 
 
 @operation_routes.get("/{id}/drift", READ, returns=DRIFTING.model)
-async def drift(desk: AtDesk, operation_id: Id) -> Response:
+async def drift(failures: CallersFailures, operation_id: Id) -> Response:
     """What has changed since it was planned, and how many would be replayed without that."""
-    return answer(DRIFTING.view(await desk.operations.drift(operation_id)))
+    return answer(DRIFTING.view(await failures.plans.drift(operation_id)))
 
 
 @operation_routes.get("/{id}/report", READ, returns=REPORT.model)
-async def report(desk: AtDesk, operation_id: Id) -> Response:
+async def report(failures: CallersFailures, operation_id: Id) -> Response:
     """What came of it so far."""
-    return answer(REPORT.view(await desk.operations.report(operation_id)))
+    return answer(REPORT.view(await failures.plans.report(operation_id)))
 
 
 @operation_routes.post("/{id}/start", OPERATE, status_code=202, returns=OPERATION.model)
-async def start(desk: AtDesk, operation_id: Id, body: Start | None = None) -> Response:
+async def start(failures: CallersFailures, operation_id: Id, body: Start | None = None) -> Response:
     """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
     asked = body or Start()
-    started = await desk.operations.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
+    started = await failures.plans.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
     return answer(OPERATION.view(started), 202)
 
 
 @operation_routes.post("/{id}/pause", OPERATE, returns=OPERATION.model)
-async def pause(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def pause(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more until it is resumed."""
-    return answer(OPERATION.view(await desk.operations.pause(operation_id, reason_of(body))))
+    return answer(OPERATION.view(await failures.plans.pause(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/resume", OPERATE, returns=OPERATION.model)
-async def resume(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def resume(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Go on; one that has stopped itself begins carefully again."""
-    return answer(OPERATION.view(await desk.operations.resume(operation_id, reason_of(body))))
+    return answer(OPERATION.view(await failures.plans.resume(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/cancel", OPERATE, returns=OPERATION.model)
-async def cancel(desk: AtDesk, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def cancel(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
     """Begin nothing more, for good; what is under way is finished."""
-    return answer(OPERATION.view(await desk.operations.cancel(operation_id, reason_of(body))))
+    return answer(OPERATION.view(await failures.plans.cancel(operation_id, reason_of(body))))

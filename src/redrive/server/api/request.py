@@ -34,7 +34,7 @@ Cursor = Annotated[str | None, Query(max_length=500, description="The next_curso
 
 def at_most(size: int, visit: RequestContext) -> int:
     """The size that was asked for, up to the maximum of the settings."""
-    return min(size, visit.app.settings.server_page_size)
+    return min(size, visit.parts.settings.server_page_size)
 
 
 IfMatch = Annotated[

@@ -118,7 +118,7 @@ def _options(visit: RequestContext, body: Options, key: str | None = None) -> St
 
 
 def _check_names(visit: RequestContext, body: Options) -> None:
-    registry = visit.app.registry
+    registry = visit.parts.registry
     _check_name("unknown_work", registry.workflow, body.work)
     if body.queue is not None:
         _check_name("unknown_queue", registry.queue, body.queue)

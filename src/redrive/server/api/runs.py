@@ -24,7 +24,7 @@ from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.problem import ProblemError
-from redrive.server.request_context import AtDesk, Runs, Visiting
+from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
 from redrive.server.route import Routes
 
 PREFIX = "/api/v1/runs"
@@ -103,49 +103,49 @@ class Cancelled(ResponseBody):
 @routes.get("", READ, returns=LINE.page("RunPage"))
 async def list_(visit: Visiting, q: QueryText = "", size: Size = 50, cursor: Cursor = None) -> Response:
     """Those that fulfil a query, the newest first."""
-    found = await (await visit.runs()).list(q, size=at_most(size, visit), cursor=cursor)
+    found = await visit.runs.list(q, size=at_most(size, visit), cursor=cursor)
     return page(LINE.views(found.runs), found.next_cursor)
 
 
 @routes.get("/count", READ, returns=COUNT.model)
-async def count(runs: Runs, q: QueryText = "") -> Response:
+async def count(runs: CallersRuns, q: QueryText = "") -> Response:
     """How many fulfil a query; counted up to 10,000."""
     return answer(COUNT.view(await runs.count(q)))
 
 
 @routes.get("/counts", READ, returns=_state_counts())
-async def counts(runs: Runs) -> Response:
+async def counts(runs: CallersRuns) -> Response:
     """How many there are in each state; counted up to 10,000 each."""
     found = await runs.counts()
     return answer({state: COUNT.view(number) for state, number in found.items()})
 
 
 @routes.get("/{id}", READ, returns=RUN.model)
-async def get(runs: Runs, run_id: Id) -> Response:
+async def get(runs: CallersRuns, run_id: Id) -> Response:
     """One run, with what it was given and has given, redacted."""
-    return answer(RUN.view(await runs.get(run_id)))
+    return answer(RUN.view(await runs.view(run_id)))
 
 
 @routes.get("/{id}/steps", READ, returns=STEP.page("StepList"))
-async def steps(runs: Runs, run_id: Id) -> Response:
+async def steps(runs: CallersRuns, run_id: Id) -> Response:
     """Its steps, each with its retry policy and what came of it."""
     return page(STEP.views(await runs.steps(run_id)), None)
 
 
 @routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
-async def attempts(runs: Runs, run_id: Id) -> Response:
+async def attempts(runs: CallersRuns, run_id: Id) -> Response:
     """Every execution of its steps, in order."""
     return page(ATTEMPT.views(await runs.attempts(run_id)), None)
 
 
 @routes.get("/{id}/events", READ, returns=HAPPENING.page("HappeningList"))
-async def events(runs: Runs, run_id: Id) -> Response:
+async def events(runs: CallersRuns, run_id: Id) -> Response:
     """What has happened to it, in order of time."""
     return page(HAPPENING.views(await runs.events(run_id)), None)
 
 
 @routes.post("/{id}/cancel", OPERATE, responses={200: {"model": Cancelled}, 202: {"model": Cancelled}})
-async def cancel(runs: Runs, run_id: Id, body: Reasoned | None = None) -> Response:
+async def cancel(runs: CallersRuns, run_id: Id, body: Reasoned | None = None) -> Response:
     """End it before its time. 202: it is being executed, and its worker is told."""
     outcome = await runs.cancel(run_id, reason=reason_of(body))
     if outcome is Cancellation.ENDED:
@@ -156,8 +156,10 @@ async def cancel(runs: Runs, run_id: Id, body: Reasoned | None = None) -> Respon
 
 @routes.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
 @jobs.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
-async def retry(visit: Visiting, desk: AtDesk, run_id: Id, body: Reasoned | None = None) -> Response:
+async def retry(
+    visit: Visiting, failures: CallersFailures, run_id: Id, body: Reasoned | None = None
+) -> Response:
     """Queue a failed run again where it stopped, while what it works on still exists."""
-    await desk.retry(run_id, reason=reason_of(body))
+    await failures.replay_run(run_id, reason=reason_of(body))
     state = await visit.app.run(run_id, visit.org).state()
     return answer({"id": run_id, "state": state}, 202, {"Location": f"{PREFIX}/{run_id}"})

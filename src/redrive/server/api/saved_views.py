@@ -20,7 +20,7 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
 from redrive.server.api.request import Id, RequestBody
 from redrive.server.api.resource import Resource
-from redrive.server.request_context import AtDesk
+from redrive.server.request_context import CallersFailures
 from redrive.server.route import Routes
 
 routes = Routes("saved_views", "/api/v1/saved-views")
@@ -52,23 +52,23 @@ SAVED_VIEW = Resource(
 
 @routes.get("", READ, returns=SAVED_VIEW.page("SavedViewList"))
 async def list_(
-    desk: AtDesk,
+    failures: CallersFailures,
     of: Annotated[ViewedPage | None, Query(alias="page", description="Of this page only")] = None,
 ) -> Response:
     """All of them, by page and name: there are at most 100."""
-    return page(SAVED_VIEW.views(await desk.saved_views.list(of)), None)
+    return page(SAVED_VIEW.views(await failures.views.list(of)), None)
 
 
 @routes.post("", NOTE, status_code=201, returns=SAVED_VIEW.model)
-async def create(desk: AtDesk, body: NewSavedView) -> Response:
+async def create(failures: CallersFailures, body: NewSavedView) -> Response:
     """Save what a page shows, under a name. The same once more is the one that there is."""
-    views = desk.saved_views
+    views = failures.views
     made = await views.create(body.name, body.page, body.query, view=body.view, sort=body.sort)
     return answer(SAVED_VIEW.view(made), 201)
 
 
 @routes.delete("/{id}", NOTE, status_code=204)
-async def remove(desk: AtDesk, view_id: Id) -> Response:
+async def remove(failures: CallersFailures, view_id: Id) -> Response:
     """Remove one, whoever has saved it."""
-    await desk.saved_views.remove(view_id)
+    await failures.views.remove(view_id)
     return nothing()

@@ -87,7 +87,7 @@ async def sign_in(request: Request, body: Credentials) -> Response:
     site = site_of(request.scope)
     check_origin(request, site)
     site.limits.admit_name(body.name)
-    sessions = await site.app.sessions()
+    sessions = site.app.members().sessions
     new = await sessions.sign_in(body.name, body.password, ending=site.authenticator.session_token(request))
     return await session_response(site, sessions, new, "the name or the password is wrong")
 
@@ -97,7 +97,7 @@ async def redeem(request: Request, body: Token) -> Response:
     """Sign in by a one-time link; it works once."""
     site = site_of(request.scope)
     check_origin(request, site)
-    sessions = await site.app.sessions()
+    sessions = site.app.members().sessions
     new = await sessions.redeem(body.token, ending=site.authenticator.session_token(request))
     return await session_response(site, sessions, new, "this link has been used already, or it is too old")
 
@@ -108,7 +108,7 @@ async def who(request: Request, visit: Visiting) -> Response:
     memberships: list[Membership] = []
     if visit.principal.kind == SESSION:
         token = _token(request)
-        memberships = await (await visit.app.sessions()).organizations(token)
+        memberships = await visit.app.members().sessions.organizations(token)
     return answer(_view(visit.principal, visit.csrf, memberships))
 
 
@@ -187,7 +187,7 @@ async def redirect(site: Site, sessions: UserSessions, new: NewSession, path: st
 
 async def _sessions(visit: RequestContext) -> UserSessions:
     visit.require_person()
-    return await visit.app.sessions()
+    return visit.app.members().sessions
 
 
 def _token(request: Request) -> str:

@@ -57,9 +57,9 @@ async def begin(request: Request, next_path: NextPath = None) -> Response:
     site = site_of(request.scope)
     provider = _provider(site)
     known = request.cookies.get(_cookie(site))  # of a sign-in in another tab, which must not fail by this one
-    browser = known if is_token(known) else secret_text(site.app.entropy(SECRET_BYTES))
-    login = new_login(site.app.entropy, site.origin(request) + CALLBACK, next_path, browser)
-    state = await save_login(await site.app.sessions(), login)
+    browser = known if is_token(known) else secret_text(site.parts.entropy(SECRET_BYTES))
+    login = new_login(site.parts.entropy, site.origin(request) + CALLBACK, next_path, browser)
+    state = await save_login(site.app.members().sessions, login)
     try:
         response = RedirectResponse(await provider.authorization_url(login, state), 303)
     except OpenIdError as error:
@@ -77,7 +77,7 @@ async def callback(request: Request, answer: Annotated[ProviderAnswer, Query()])
     """Where the provider sends the browser back to."""
     site = site_of(request.scope)
     provider = _provider(site)
-    login = await take_login(await site.app.sessions(), answer.state, request.cookies.get(_cookie(site)))
+    login = await take_login(site.app.members().sessions, answer.state, request.cookies.get(_cookie(site)))
     if login is None:
         detail = "this sign-in was not started in this browser, is too old, or was finished already"
         raise ProblemError(400, "sign_in_stale", detail, hint=AGAIN)
@@ -95,7 +95,7 @@ async def _sign_in(
 ) -> Response:
     person = await provider.person(login, code)
     name = person.name if person.is_verified else ""
-    sessions = await site.app.sessions()
+    sessions = site.app.members().sessions
     new = await sessions.sign_in_identified(
         person.identity, name, ending=site.authenticator.session_token(request)
     )
@@ -186,7 +186,7 @@ async def sign_in(request: Request) -> Response:
 
 async def _signed_in(request: Request, site: Site, path: str | None) -> Response:
     name = _named(request, site)
-    sessions = await site.app.sessions()
+    sessions = site.app.members().sessions
     new = await sessions.sign_in_forwarded(name, ending=site.authenticator.session_token(request))
     if new is None:
         raise _unknown_user(name)

@@ -36,7 +36,7 @@ class Story(NamedTuple):
     events: Sequence[Happening]
 
 
-class RunQueries:
+class Runs:
     """The runs of the caller's org. One of another org does not exist."""
 
     def __init__(
@@ -70,7 +70,7 @@ class RunQueries:
         lists, org = self._store.run_lists, self._caller.org
         return {state: await lists.count(Query((Term("is", (state,)),)), org) for state in RunState}
 
-    async def get(self, run_id: str) -> RunView:
+    async def view(self, run_id: str) -> RunView:
         run = await self._run(run_id)
         definition = await self._definitions.get(run.definition)
         attempts = await self._store.runs.attempts(run.id, run.org)

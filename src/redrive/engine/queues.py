@@ -13,7 +13,7 @@ from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.event_bus import EventBus
 from redrive.engine.registry import Registry
 from redrive.engine.task import checked_name
-from redrive.errors import NotFoundError, NotStorableError
+from redrive.errors import AccessDeniedError, NotFoundError, NotStorableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.event import QueuePaused, QueueResumed
@@ -73,52 +73,100 @@ class WorkerView(NamedTuple):
     process: int | None
 
 
-class QueueQueries:
-    """`store` is that of the caller's org, `everything` that of the installation."""
+class Queues:
+    """The queues as one caller sees them. `store` is that of the caller's organization, `everything` that of
+    the installation."""
 
-    def __init__(self, store: Store, everything: Store, registry: Registry, caller: Caller) -> None:
+    def __init__(
+        self,
+        store: Store,
+        everything: Store,
+        registry: Registry,
+        event_bus: EventBus,
+        redactor: Redactor,
+        caller: Caller,
+    ) -> None:
         self._store = store
         self._everything = everything
         self._registry = registry
+        self._event_bus = event_bus
+        self._redactor = redactor
         self._caller = caller
 
-    async def get(self, name: str) -> QueueView:
-        for each in await self.list():
-            if each.name == name:
-                return each
-        raise NotFoundError(f"there is no queue {name!r:.200}")
-
     async def list(self) -> Sequence[QueueView]:
-        """Those that this program or a worker knows, that were ever paused, or that hold something."""
+        """List the queues that this program or a worker names, that were ever paused, or that hold work."""
+        at_home = self._caller.org == DEFAULT_ORG
         own = await self._store.run_lists.depths(self._caller.org)
-        overall = await self._everything.run_lists.overall_depths() if self._at_home else []
+        overall = await self._everything.run_lists.overall_depths() if at_home else []
         rows = {row.name: row for row in await self._everything.limits.queues()}
         served = {name for row in await self._everything.limits.workers() for name in _names(row.queues)}
-        names = {*self._registry.queues, *served, *rows, *(each.queue for each in (*own, *overall))}
+        names = {*self._registry.queues, *served, *rows, *(depth.queue for depth in (*own, *overall))}
         return [self._view(rows.get(name), name, own, overall) for name in sorted(names)]
 
-    async def workers(self) -> Sequence[WorkerView]:
-        return [self._worker(row) for row in await self._everything.limits.workers()]
+    async def view(self, name: str) -> QueueView:
+        for queue in await self.list():
+            if queue.name == name:
+                return queue
+        raise NotFoundError(f"there is no queue {name!r:.200}")
 
-    @property
-    def _at_home(self) -> bool:
-        return self._caller.org == DEFAULT_ORG
+    async def pause(self, name: str, *, reason: str = "") -> None:
+        """Claim nothing more from a queue. Running work finishes."""
+        await self._check_known(name)
+        by, reason = self._caller.name, clean_reason(reason, self._redactor)
+        async with self._everything.database.transaction() as session:
+            await self._everything.limits.pause(name, by, reason, session=session)
+            await self._everything.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, reason)])
+        self._event_bus.emit(QueuePaused(name, by, reason))
+
+    async def resume(self, name: str) -> None:
+        await self._check_known(name)
+        async with self._everything.database.transaction() as session:
+            await self._everything.limits.resume(name, session=session)
+            await self._everything.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
+        await self._everything.hint([name])
+        self._event_bus.emit(QueueResumed(name, self._caller.name))
+
+    async def _check_known(self, name: str) -> None:
+        """Reject a mistyped queue: neither this program nor another one on the same tables has it."""
+        require_home(self._caller, "queues")
+        if checked_name("queue", name) in self._registry.queues:
+            return
+        if all(queue.name != name for queue in await self.list()):
+            self._registry.queue(name)
+
+    def _entry(self, action: Action, queue: str, reason: str = "") -> NewEntry:
+        detail = {"reason": reason} if reason else {}
+        org, actor = self._caller
+        return NewEntry(org=org, actor=actor, action=action, subjects=(queue,), detail=detail)
 
     def _view(
         self, row: QueueRow | None, name: str, own: Sequence[Depth], overall: Sequence[Depth]
     ) -> QueueView:
-        told = row if self._at_home else None
+        at_home = self._caller.org == DEFAULT_ORG
+        shown = row if at_home else None
         return QueueView(
             name,
             paused=row is not None and row.paused_at is not None,
             paused_at=None if row is None else row.paused_at,
-            paused_by=None if told is None else told.paused_by,
-            reason=None if told is None else told.reason,
+            paused_by=None if shown is None else shown.paused_by,
+            reason=None if shown is None else shown.reason,
             own=_summed(own, name),
-            overall=_summed(overall, name) if self._at_home else None,
+            overall=_summed(overall, name) if at_home else None,
         )
 
-    def _worker(self, row: WorkerRow) -> WorkerView:
+
+class Workers:
+    """The workers of the installation, as one caller sees them."""
+
+    def __init__(self, store: Store, caller: Caller) -> None:
+        self._store = store
+        self._caller = caller
+
+    async def list(self) -> Sequence[WorkerView]:
+        return [self._view(row) for row in await self._store.limits.workers()]
+
+    def _view(self, row: WorkerRow) -> WorkerView:
+        at_home = self._caller.org == DEFAULT_ORG
         return WorkerView(
             row.id,
             row.state,
@@ -129,52 +177,17 @@ class QueueQueries:
             _names(row.queues),
             row.concurrency,
             row.in_flight,
-            row.host if self._at_home else None,
-            row.process if self._at_home else None,
+            row.host if at_home else None,
+            row.process if at_home else None,
         )
 
 
-class QueueControls:
-    """Pauses and resumes queues on behalf of a caller, with an audit entry in the caller's organization."""
-
-    def __init__(
-        self, store: Store, registry: Registry, event_bus: EventBus, redactor: Redactor, caller: Caller
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._event_bus = event_bus
-        self._redactor = redactor
-        self._caller = caller
-
-    async def pause(self, queue: str, reason: str = "") -> None:
-        """Claim nothing more from a queue. Running work finishes."""
-        name, by = await self._known(queue), self._caller.name
-        reason = clean_reason(reason, self._redactor)
-        async with self._store.database.transaction() as session:
-            await self._store.limits.pause(name, by, reason, session=session)
-            await self._store.audit.append(session, [self._entry(Action.QUEUE_PAUSED, name, reason)])
-        self._event_bus.emit(QueuePaused(name, by, reason))
-
-    async def resume(self, queue: str) -> None:
-        name = await self._known(queue)
-        async with self._store.database.transaction() as session:
-            await self._store.limits.resume(name, session=session)
-            await self._store.audit.append(session, [self._entry(Action.QUEUE_RESUMED, name)])
-        await self._store.hint([name])
-        self._event_bus.emit(QueueResumed(name, self._caller.name))
-
-    async def _known(self, name: str) -> str:
-        """Reject a mistyped queue: neither this program nor another one on the same tables has it."""
-        if checked_name("queue", name) not in self._registry.queues:
-            queries = QueueQueries(self._store, self._store, self._registry, self._caller)
-            if any(queue.name == name for queue in await queries.list()):
-                return name
-        return self._registry.queue(name)
-
-    def _entry(self, action: Action, queue: str, reason: str = "") -> NewEntry:
-        detail = {"reason": reason} if reason else {}
-        org, actor = self._caller
-        return NewEntry(org=org, actor=actor, action=action, subjects=(queue,), detail=detail)
+def require_home(caller: Caller, what: str) -> None:
+    """Queues and breakers belong to the installation."""
+    if caller.org != DEFAULT_ORG:
+        raise AccessDeniedError(
+            f"all organizations share the {what}; only the organization {DEFAULT_ORG!r} controls them"
+        )
 
 
 def _summed(depths: Sequence[Depth], queue: str) -> Depths:

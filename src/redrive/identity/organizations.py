@@ -1,14 +1,9 @@
-"""The directory: organizations, and what one principal may manage in its own."""
+"""Organizations, as one principal sees them."""
 
 from __future__ import annotations
 
 from redrive.engine.task import checked_name
 from redrive.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
-from redrive.identity.accounts import MemberAccounts
-from redrive.identity.keys import Keys
-from redrive.identity.member_lookup import MemberLookup
-from redrive.identity.members import Members
-from redrive.identity.one_time import OneTimeSecrets
 from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import HOME, Organization, OrganizationPage
@@ -46,7 +41,7 @@ class OrganizationDirectory:
             await self._services.audit(session, HOME, by, Action.ORGANIZATION_CREATED, [org], detail)
         return created
 
-    async def get(self, name: str | None = None) -> Organization:
+    async def view(self, name: str | None = None) -> Organization:
         """By default the principal's own organization."""
         own = self._principal.org
         if name not in (None, own) and not self._principal.everywhere:
@@ -57,25 +52,7 @@ class OrganizationDirectory:
         """List organizations by name. `cursor` is the last name of the page before."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         if not self._principal.everywhere:
-            return OrganizationPage((await self.get(),), None)
+            return OrganizationPage((await self.view(),), None)
         after = "" if cursor is None else checked_name("cursor", cursor)
         found = await self._organizations.page(size + 1, after)
         return OrganizationPage(tuple(found[:size]), found[size - 1].name if len(found) > size else None)
-
-
-class Directory:
-    """What one principal may manage.
-
-    organizations  creating them, for owners of the home one
-    members        adding, changing and removing them
-    accounts       links, passwords, and locking people out
-    keys           creating, rotating and revoking them
-    """
-
-    def __init__(self, services: IdentityServices, principal: Principal) -> None:
-        lookup = MemberLookup(services, principal)
-        self.principal = principal
-        self.organizations = OrganizationDirectory(services, principal)
-        self.members = Members(services, principal, lookup)
-        self.accounts = MemberAccounts(services, principal, lookup, OneTimeSecrets(services))
-        self.keys = Keys(services, principal)
