@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from tests.cases import loop_over
 from tests.servers import PostgresServer
 from tests.threads import background_threads
 
@@ -866,7 +867,7 @@ class TestChecks:
             await small.enqueue("a", 1, error="x", **fields)
         assert await small.size() == 0
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("options", "message"),
         [
             ({"max_size": 99}, "dlq_max_size must be a whole number from 100 to 100,000"),

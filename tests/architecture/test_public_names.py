@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.cases import loop_over
 
 import redrive
 
@@ -22,7 +23,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(redrive.__all__) == sorted(PUBLIC.split())
 
 
-@pytest.mark.parametrize("name", PUBLIC.split())
+@loop_over("name", PUBLIC.split())
 def test_each_can_be_had(name: str) -> None:
     assert getattr(redrive, name).__name__ == name
 

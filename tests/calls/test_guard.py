@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 from tests.calls.script import Script, run_through
+from tests.cases import loop_over
 
 import redrive
 from redrive import Attempt, Backoff, Guard, RetryPolicy, call, current_attempt, retry
@@ -349,7 +350,7 @@ class TestCall:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
+    @loop_over(
         "options",
         [
             {"timeout": 0},

@@ -4,13 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive import Category, Classifier, Dependency, Guard, HttpClient, RetryPolicy, Rule, call, retry
 from redrive.errors import InvalidValueError
 from redrive.policy import Backoff, Exponential, PublicCodes
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("options", "message"),
     [
         ({"effect": "bogus"}, "effect must be one of 'none', 'idempotent', 'unsafe', got 'bogus'"),
@@ -60,7 +61,7 @@ def test_exception_classes_are_no_operation() -> None:
         retry(ValueError)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "make",
     [
         lambda: Classifier([KeyError]),  # type: ignore[list-item]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.cases import loop_over
 
 from redrive.cli.options import GlobalOptions
 from redrive.cli.program import program
@@ -59,7 +60,7 @@ def test_there_are_some() -> None:
     assert len(list(named_in_messages())) > 30
 
 
-@pytest.mark.parametrize("command", sorted(set(offered_by_pages())))
+@loop_over("command", sorted(set(offered_by_pages())))
 def test_pages(command: str) -> None:
     parse(command)
 
@@ -89,7 +90,7 @@ def test_the_dialog_of_a_replay(body: dict[str, object], name: str) -> None:
     assert (list(given) if name == "ids" else given) == body[name]
 
 
-@pytest.mark.parametrize(("file", "words"), sorted(set(named_in_messages())))
+@loop_over(("file", "words"), sorted(set(named_in_messages())))
 def test_messages(file: str, words: str) -> None:
     """Of those in prose, that there is such a command."""
     context = click.Context(program)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.cases import loop_over
 
 from redrive.cli.program import program
 
@@ -61,7 +62,7 @@ def _check(argument: click.Argument, given: object, context: click.Context) -> N
         assert re.search("QUERY|MODULE|TEXT", named), f"{context.command_path} takes no {value} as {named}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@loop_over("page", PAGES)
 def test_the_commands_of(page: Path) -> None:
     for line in typed(page.read_text()):
         try:
@@ -70,7 +71,7 @@ def test_the_commands_of(page: Path) -> None:
             pytest.fail(f"redrive {line}: {error.format_message()}")
 
 
-@pytest.mark.parametrize("page", TOLD, ids=lambda page: str(page.relative_to(ROOT)))
+@loop_over("page", TOLD)
 def test_the_commands_that_are_named_on(page: Path) -> None:
     for line in named(page.read_text()):
         words = [word for word in line.split() if re.fullmatch(r"[a-z][a-z-]*", word)]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import loop_over
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "redrive"
@@ -13,7 +13,7 @@ PAGES = sorted(
 _MODULE = re.compile(r"`((?:model|policy|store|observe|calls|engine|verify|server|cli)/[a-z_/]+)(?:\.py)?`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@loop_over("page", PAGES)
 def test_the_modules_of(page: Path) -> None:
     for name in _MODULE.findall(page.read_text()):
         assert (SOURCE / f"{name}.py").exists() or (SOURCE / name).is_dir(), f"{page.name} names {name}"

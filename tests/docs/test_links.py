@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import loop_over
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -15,7 +15,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@loop_over("page", PAGES)
 def test_the_links_of(page: Path) -> None:
     for path, anchor in LINK.findall(page.read_text()):
         target = (page.parent / path).resolve() if path else page

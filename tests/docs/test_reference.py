@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import apsw
-import pytest
 from docs.reference.generate.__main__ import DOCS, PAGES
 from docs.reference.generate.tables import tables
+from tests.cases import loop_over
 
 from redrive import Redrive
 
 
-@pytest.mark.parametrize("name", sorted(PAGES))
+@loop_over("name", sorted(PAGES))
 def test_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text() == PAGES[name](), f"{name} is out of date: run make docs"
 

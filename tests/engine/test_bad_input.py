@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, settle, sql, working
 
 from redrive.engine.context import Context
@@ -389,7 +390,7 @@ def test_generators_classes_and_other_things_are_refused_as_tasks() -> None:
     assert parts_of(app).registry.tasks == {}
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "options",
     [
         {"max_attempts": 0},
@@ -417,7 +418,6 @@ def test_generators_classes_and_other_things_are_refused_as_tasks() -> None:
         {"retires": 3},
         {"max_attempt": 3},
     ],
-    ids=lambda options: " ".join(f"{key}={str(value)[:20]!a}" for key, value in options.items()),
 )
 def test_options_of_a_task_are_checked_when_it_is_registered(options: dict[str, Any]) -> None:
     app = new_app()
@@ -573,7 +573,7 @@ async def test_a_run_is_not_there_for_another_org() -> None:
         assert await run.state() == "PENDING"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "options",
     [
         {"concurrency": 0},
@@ -587,7 +587,6 @@ async def test_a_run_is_not_there_for_another_org() -> None:
         {"workflows": "flow"},
         {"nonsense": 1},
     ],
-    ids=str,
 )
 def test_odd_options_of_a_worker_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises((InvalidValueError, TypeError), match=next(iter(options))):

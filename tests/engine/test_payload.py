@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_validator
+from tests.cases import loop_over
 
 from redrive.engine.payload import from_json, reader, to_json
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
@@ -228,14 +229,14 @@ TYPED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "annotation"), TYPED)
+@loop_over(("value", "annotation"), TYPED)
 def test_what_is_written_is_read_back_in_its_type(value: object, annotation: object) -> None:
     read = from_json(stored(value), annotation)
     assert read == value
     assert type(read) is type(value)
 
 
-@pytest.mark.parametrize(("value", "annotation"), TYPED)
+@loop_over(("value", "annotation"), TYPED)
 def test_the_same_inside_of_containers(value: object, annotation: Any) -> None:
     read = from_json(stored({"k": [value]}), dict[str, list[annotation]])
     assert read == {"k": [value]}
@@ -248,12 +249,12 @@ PLAIN: list[JsonValue] = [
 ]
 
 
-@pytest.mark.parametrize("value", PLAIN)
+@loop_over("value", PLAIN)
 def test_plain_json_passes_as_the_very_object(value: JsonValue) -> None:
     assert to_json(value) is value
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("value", "written"),
     [
         ((1, (2,)), [1, [2]]),
@@ -389,7 +390,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "message"), REFUSED, ids=range(len(REFUSED)))
+@loop_over(("value", "message"), REFUSED)
 def test_what_cannot_be_stored_is_refused_with_its_place(value: object, message: str) -> None:
     with pytest.raises(NotStorableError) as caught:
         to_json(value)
@@ -414,8 +415,8 @@ def test_the_hour_that_clocks_repeat_can_be_stored() -> None:
         assert from_json(stored(value), dt.datetime).isoformat() == value.isoformat()
 
 
-@pytest.mark.parametrize("annotation", [None, Any, object, "Unknown", list["Unknown"], T])  # type: ignore[name-defined]  # noqa: F821
-@pytest.mark.parametrize("value", PLAIN)
+@loop_over("annotation", [None, Any, object, "Unknown", list["Unknown"], T])  # type: ignore[name-defined]  # noqa: F821
+@loop_over("value", PLAIN)
 def test_without_a_type_it_is_left_as_it_is(value: JsonValue, annotation: object) -> None:
     assert from_json(value, annotation) is value
 
@@ -448,7 +449,7 @@ MISFITS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "annotation", "message"), MISFITS)
+@loop_over(("value", "annotation", "message"), MISFITS)
 def test_a_misfit_says_what_was_expected_and_where(value: Any, annotation: object, message: str) -> None:
     with pytest.raises(PayloadError) as caught:
         from_json(value, annotation)

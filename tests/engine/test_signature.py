@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from pydantic import BaseModel
+from tests.cases import loop_over
 
 from redrive.engine.signature import Signature
 from redrive.errors import InvalidValueError, PayloadError
@@ -99,7 +100,7 @@ SINGLE: list[tuple[Callable[..., Any], JsonValue, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "payload", "expected"), SINGLE)
+@loop_over(("function", "payload", "expected"), SINGLE)
 def test_what_a_function_is_given(function: Callable[..., Any], payload: JsonValue, expected: Any) -> None:
     signature = Signature.of(function, Context)
     args, kwargs = signature.arguments(payload, CONTEXT, CONFIG)
@@ -132,7 +133,7 @@ SEVERAL: list[tuple[Callable[..., Any], JsonValue, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "payload", "expected"), SEVERAL)
+@loop_over(("function", "payload", "expected"), SEVERAL)
 def test_several_parameters_are_given_by_name(
     function: Callable[..., Any], payload: JsonValue, expected: Any
 ) -> None:
@@ -169,7 +170,7 @@ REFUSED: list[tuple[Callable[..., Any], JsonValue, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "payload", "message"), REFUSED)
+@loop_over(("function", "payload", "message"), REFUSED)
 def test_a_payload_that_does_not_fit(function: Callable[..., Any], payload: JsonValue, message: str) -> None:
     signature = Signature.of(function, Context)
     for attempt in (signature.check, lambda payload: signature.arguments(payload, CONTEXT, CONFIG)):
@@ -241,7 +242,7 @@ def three(order: Order, context: Any, count: int) -> None: ...
 async def async_three(order: Order, context: Any, count: int) -> None: ...
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("function", "name", "is_async"),
     [
         (Service().method, "method", False),
@@ -308,7 +309,7 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("function", "message"),
     [
         (variadic, r"task 'variadic' has the parameter \*orders.*; name every parameter"),

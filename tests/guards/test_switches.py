@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.cases import loop_over
 from tests.guards.catching import ROOT, caught
 from tests.guards.guard import Guard
 from tests.guards.page import PAGE, page
@@ -46,7 +47,7 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
+@loop_over("guard", GUARDS.values())
 def test_it_can_be_switched_off_and_on_again(guard: Guard) -> None:
     before = [_state(patch) for patch in guard.patches]
     with switched_off(guard.name):

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError, TransitionError
 from redrive.model.alias import dead_letter_state, step_state
@@ -39,7 +40,7 @@ PROMISED: list[tuple[TransitionTable[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "chain"), PROMISED)
+@loop_over(("table", "chain"), PROMISED)
 def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any], chain: str) -> None:
     kind = type(table.initial)
     groups = [[kind(word.strip()) for word in group.split("|")] for group in chain.split("→")]
@@ -49,7 +50,7 @@ def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any]
                 table.check(before, after)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("table", "before", "after"),
     [
         (RUN_TRANSITIONS, RunState.SUCCESS, RunState.FAILED),
@@ -111,11 +112,11 @@ DEAD_LETTER_WORDS = {
 class TestAliases:
     """Outward words of the source documents, accepted by filters."""
 
-    @pytest.mark.parametrize(("word", "state"), STEP_WORDS.items())
+    @loop_over(("word", "state"), STEP_WORDS.items())
     def test_steps(self, word: str, state: str) -> None:
         assert step_state(word) == state
 
-    @pytest.mark.parametrize(("word", "state"), DEAD_LETTER_WORDS.items())
+    @loop_over(("word", "state"), DEAD_LETTER_WORDS.items())
     def test_dead_letters(self, word: str, state: str) -> None:
         assert dead_letter_state(word) == state
 

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any, get_args
 
 import pytest
+from tests.cases import loop_over
 from tests.lines import Lines, written_to
 
 from redrive.engine.event_bus import EventBus
@@ -130,9 +131,10 @@ def written(listener: LogListener, lines: Lines, event: Event) -> dict[str, Any]
 
 
 class TestLevels:
-    @pytest.mark.parametrize(("event", "level"), ONE_OF_EACH, ids=lambda value: type(value).__name__)
-    def test_of_each_event(self, listener: LogListener, lines: Lines, event: Event, level: int) -> None:
-        listener(event)
+    @loop_over(("event", "level"), ONE_OF_EACH)
+    def test_of_each_event(self, lines: Lines, event: Event, level: int) -> None:
+        lines.records.clear()
+        LogListener(VirtualClock())(event)
         assert [(record.levelno, record.name) for record in lines.records] == [(level, "redrive.engine")]
 
     def test_every_kind_of_event_has_one(self) -> None:
@@ -159,8 +161,8 @@ class TestLevels:
 
 
 class TestWants:
-    @pytest.mark.parametrize("threshold", [D, I, W, E, logging.CRITICAL])
-    @pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)
+    @loop_over("threshold", [D, I, W, E, logging.CRITICAL])
+    @loop_over("kind", get_args(Event))
     def test_what_would_be_written(
         self, listener: LogListener, lines: Lines, kind: type[Event], threshold: int
     ) -> None:
@@ -267,11 +269,9 @@ class TestFields:
     def test_status(self, listener: LogListener, lines: Lines, event: Event, status: str | None) -> None:
         assert written(listener, lines, event).get("status") == status
 
-    @pytest.mark.parametrize("event", [event for event, _ in ONE_OF_EACH], ids=lambda e: type(e).__name__)
-    def test_names_are_the_ones_that_all_logs_use(
-        self, listener: LogListener, lines: Lines, event: Event
-    ) -> None:
-        fields = written(listener, lines, event)
+    @loop_over("event", [event for event, _ in ONE_OF_EACH])
+    def test_names_are_the_ones_that_all_logs_use(self, lines: Lines, event: Event) -> None:
+        fields = written(LogListener(VirtualClock()), lines, event)
         assert fields.keys().isdisjoint({"org", "state", "seconds", "delay", "ref"})
         if isinstance(event, RunQueued | RunFinished) or hasattr(event, "ref"):
             assert (fields["org_id"], fields["run_id"], fields["correlation_id"]) == (
@@ -280,11 +280,11 @@ class TestFields:
                 "corr-9",
             )
 
-    @pytest.mark.parametrize("event", [event for event, _ in ONE_OF_EACH], ids=lambda e: type(e).__name__)
-    def test_the_line_says_the_same(self, listener: LogListener, lines: Lines, event: Event) -> None:
+    @loop_over("event", [event for event, _ in ONE_OF_EACH])
+    def test_the_line_says_the_same(self, lines: Lines, event: Event) -> None:
         """But for what is a default, or said by another field."""
-        fields = dict(written(listener, lines, event))
-        line = lines.records[0].getMessage()
+        fields = dict(written(LogListener(VirtualClock()), lines, event))
+        line = lines.records[-1].getMessage()
         assert line.startswith(fields["event"])
         for key, value in fields.items():
             pair = f" {key}={json.dumps(value, ensure_ascii=False)}"

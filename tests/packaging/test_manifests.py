@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.cases import loop_over
 from tests.packaging.building import DEPLOY, made
 from tests.packaging.containerfile import every, stages
 from tests.packaging.manifests import README, UNITS, Command, commands, of_redrive, pods, unit, variables
@@ -44,7 +45,7 @@ def test_commands_are_found_everywhere() -> None:
     }
 
 
-@pytest.mark.parametrize("written", COMMANDS, ids=lambda each: f"{each.where}: {' '.join(each.words)}")
+@loop_over("written", COMMANDS)
 def test_a_command_is_one_of_ours(written: Command) -> None:
     """With options and arguments that it takes."""
     command: click.Command | None = program

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import AccessDeniedError, InvalidValueError
 from redrive.model.caller import Caller
@@ -47,7 +48,7 @@ def principal(role: Role, scopes: frozenset[Permission] | None = None, org: str 
 # Roles
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("permission", "roles"),
     [
         ("read", "VIEWER STAFF ADMIN OWNER"),
@@ -116,8 +117,8 @@ def test_who_is_no_member_is_nobody_but_for_owners_of_the_home_organization_w13(
 # Giving rights on
 
 
-@pytest.mark.parametrize("own", list(Role))
-@pytest.mark.parametrize("given", list(Role))
+@loop_over("own", list(Role))
+@loop_over("given", list(Role))
 def test_nobody_gives_a_role_above_their_own(own: Role, given: Role) -> None:
     assert principal(own).may_grant(given) == (given.rank <= own.rank)
     read = frozenset({Permission.READ})
@@ -214,7 +215,7 @@ def test_one_way_to_write_a_name(name: str, kept: str) -> None:
     assert user_name(name) == kept == user_name(kept) == findable_user(name)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "name",
     [
         "",

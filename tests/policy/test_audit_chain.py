@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.model.audit import Entry, Head
 from redrive.policy.audit_chain import (
@@ -57,7 +58,7 @@ def test_a_chain_can_be_continued_from_its_head() -> None:
     assert again == entries[3:]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("field", "value"),
     [
         ("org", "evil"),

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterState
@@ -125,7 +126,7 @@ class TestLimit:
 
 
 class TestByCategory:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("category", "name"),
         [
             (Category.PROVIDER_5XX, "exponential"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.breaker import (
@@ -192,7 +193,7 @@ class TestRecovery:
 
 
 class TestOutcome:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("category", "status", "delivery", "outcome"),
         [
             (Category.TIMEOUT, None, Delivery.MAYBE_SEEN, BAD),
@@ -222,7 +223,7 @@ class TestOutcome:
         assert outcome_of(refused) is NOTHING
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "wrong",
     [
         {"window_calls": None, "window_seconds": None},

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.cases import loop_over
 
 from redrive.calls.dependency import Dependency
 from redrive.errors import BreakerOpenError, InvalidValueError
@@ -138,7 +139,7 @@ class TestGarbage:
     def test_it_gives_a_fresh_breaker(self, garbage: Any) -> None:
         assert Breaker.restored(POLICY, garbage).snapshot(0.0) == FRESH
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("field", "value"),
         [
             ("state", "AJAR"),
@@ -166,13 +167,13 @@ class TestGarbage:
         dumped = {**stored(opened()), field: value}
         assert Breaker.restored(POLICY, dumped).snapshot(0.0) == FRESH
 
-    @pytest.mark.parametrize("field", sorted(Breaker(POLICY).dump()))
+    @loop_over("field", sorted(Breaker(POLICY).dump()))
     def test_and_a_missing_one(self, field: str) -> None:
         dumped = stored(opened())
         del dumped[field]
         assert Breaker.restored(POLICY, dumped).snapshot(0.0) == FRESH
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "windows",
         [
             None,

@@ -28,6 +28,7 @@ import pydantic
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.cases import loop_over
 from tests.misbehaving import Behaviour, MisbehavingServer, answer, answer_json
 
 from redrive.errors import (
@@ -158,9 +159,7 @@ def test_status_may_be_an_enum(status: int) -> None:
     assert type(failure.http_status) is int
 
 
-@pytest.mark.parametrize(
-    "junk", [True, 10**30, -503, 0, 99, 600, "503", b"503", math.nan, math.inf, 503.0, None, [503]]
-)
+@loop_over("junk", [True, 10**30, -503, 0, 99, 600, "503", b"503", math.nan, math.inf, 503.0, None, [503]])
 def test_what_is_no_status_is_ignored(junk: object) -> None:
     failure = classify(Carrier(status_code=junk, status=junk, response=SimpleNamespace(status_code=junk)))
     assert (failure.category, failure.http_status) == (Category.UNKNOWN, None)
@@ -215,7 +214,7 @@ RETRIABLE = {
 }
 
 
-@pytest.mark.parametrize(("error", "category"), KNOWN, ids=lambda value: type(value).__name__)
+@loop_over(("error", "category"), KNOWN)
 def test_three_questions_agree(error: BaseException, category: Category) -> None:
     """W5: retriable are timeouts, the network, 5xx and rate limits; validation, 4xx and the rest are not."""
     classifier = Classifier()
@@ -393,7 +392,7 @@ def test_outermost_verdict_wins() -> None:
     assert (classify(verdict).category, classify(verdict).retryable) == (Category.TIMEOUT, False)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("given", "expected"),
     [
         (30, 30.0),
@@ -524,7 +523,7 @@ INTERNAL_TO_PUBLIC: list[tuple[BaseException, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code"), INTERNAL_TO_PUBLIC, ids=lambda value: str(value)[:20])
+@loop_over(("error", "code"), INTERNAL_TO_PUBLIC)
 def test_internal_error_to_public_code(error: BaseException, code: str) -> None:
     """P1: the mapping that an application defines."""
     failure = GATEWAY.classify(error)
@@ -556,7 +555,7 @@ def test_code_of_a_rule_without_a_message_gets_the_sentence_of_its_category() ->
     assert failure.public_message == CATEGORY_CODES.message("?", Category.RESOURCE)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "message", ["", "two\nlines", "ends\n", "two\rlines", "\n", "a\u2028b", "a\x0bb", "a\x85b", "a\r\n"]
 )
 def test_public_message_of_more_or_less_than_one_line_is_refused(message: str) -> None:
@@ -829,8 +828,8 @@ def test_long_chains(link: str) -> None:
     assert classify(chain(10_000, TimeoutError(), link)).category is Category.UNKNOWN
 
 
-@pytest.mark.parametrize("link", ["__cause__", "__context__", "reason"])
-@pytest.mark.parametrize("kind", [RuntimeError, RetryableError, FinalError, Carrier])
+@loop_over("link", ["__cause__", "__context__", "reason"])
+@loop_over("kind", [RuntimeError, RetryableError, FinalError, Carrier])
 def test_chain_that_bites_its_own_tail(link: str, kind: type[Exception]) -> None:
     errors = [kind("a"), kind("b"), kind("c")]
     for index, error in enumerate(errors):
@@ -956,7 +955,7 @@ def test_group_that_lies_about_its_members() -> None:
 MOMENT = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("value", "expected"),
     [
         ("120", 120.0),
@@ -1033,7 +1032,7 @@ def test_retry_after_as_a_date_in_all_three_forms(
         time.tzset()
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         "Sun, 32 Nov 1994 08:49:37 GMT",
@@ -1201,13 +1200,13 @@ def problem(error: BaseException, expected: Category = Category.NETWORK, **optio
     return None if failure.category is expected else f"{failure.category} by {failure.rule}"
 
 
-@pytest.mark.parametrize("name", PROBED)
+@loop_over("name", PROBED)
 def test_attribute_that_raises(name: str) -> None:
     found = {kind.__name__: problem(subclass({name: property(raising(kind))})) for kind in RAISED}
     assert not any(found.values()), found
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "method",
     [
         "__str__",
@@ -1334,7 +1333,7 @@ EVIL: dict[str, object] = {
 """By name: neither pytest nor Hypothesis could look at the values themselves."""
 
 
-@pytest.mark.parametrize("name", PROBED)
+@loop_over("name", PROBED)
 def test_attribute_with_an_evil_value(name: str) -> None:
     """A value that is none of the things it could be is as good as absent: the type still speaks."""
     found = {evil: problem(subclass({name: constant(value)})) for evil, value in EVIL.items()}
@@ -1412,7 +1411,7 @@ METHODS_OF_CLASSES = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS_OF_CLASSES)
+@loop_over("method", METHODS_OF_CLASSES)
 def test_metaclass_that_raises(method: str) -> None:
     found = {kind.__name__: problem(error_of_a_class_that_refuses(method, kind)) for kind in RAISED}
     assert not any(found.values()), found
@@ -1432,10 +1431,8 @@ def error_of_a_class_that_refuses(method: str, kind: type[BaseException]) -> Bas
     return error
 
 
-@pytest.mark.parametrize(
-    "name", ["__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__dict__"]
-)
-@pytest.mark.parametrize(
+@loop_over("name", ["__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__dict__"])
+@loop_over(
     ("base", "category"),
     [
         (ConnectionResetError, Category.NETWORK),

@@ -37,6 +37,7 @@ import pytest
 import requests
 import requests.adapters
 import urllib3
+from tests.cases import loop_over
 from tests.misbehaving import (
     HOST,
     Behaviour,
@@ -560,7 +561,7 @@ def test_httpx_pool_timeout_was_never_sent(server: MisbehavingServer) -> None:
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "call",
     [
         lambda: httpx_sync("ftp://127.0.0.1/"),

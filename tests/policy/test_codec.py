@@ -18,6 +18,7 @@ from uuid import UUID
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError, NotStorableError
 from redrive.policy.codec import JsonLimits, canonical, decode, encode, storable
@@ -110,7 +111,7 @@ class TestRoundTrip:
         assert text.encode("utf-8").decode("utf-8") == text
         json.loads(text, parse_constant=pytest.fail)
 
-    @pytest.mark.parametrize("text", TROUBLESOME, ids=ascii)
+    @loop_over("text", TROUBLESOME)
     def test_each_troublesome_text_is_escaped_as_value_and_as_key(self, text: str) -> None:
         for value in (text, [f"é{text}"], {text: 1}, {f"a{text}b": [text, {text: text}]}):
             stored = encode(value)
@@ -174,7 +175,7 @@ class TestRoundTrip:
 class TestRefusals:
     """Each says where, what is wrong, and what to do."""
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("value", "type_name", "advice"),
         [
             (datetime(2026, 1, 1, tzinfo=UTC), "datetime", "value.isoformat()"),
@@ -287,7 +288,7 @@ class TestHostileText:
             return
         assert same(decode(encode(value)), value)
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("text", "problem"),
         [
             ("", "not JSON"),
@@ -308,7 +309,6 @@ class TestHostileText:
             ("[-" + "9" * 10_000_000 + "]", "digits"),
             ("1." + "9" * 10_000_000 + "e400", "too large"),
         ],
-        ids=lambda text: text[:16] if isinstance(text, str) else None,
     )
     def test_what_is_refused(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem) as caught:
@@ -520,8 +520,8 @@ def with_hostile(value: object) -> object:
 class TestStorable:
     """W8 and decision 9: a dead letter can always be written, whatever the failure carries."""
 
-    @pytest.mark.parametrize("limits", [JsonLimits(), SMALL], ids=["default", "small"])
-    @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+    @loop_over("limits", [JsonLimits(), SMALL])
+    @loop_over("make", HOSTILE.values())
     def test_hostile_values_become_something_that_encode_accepts(
         self, make: Callable[[], object], limits: JsonLimits
     ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, frames_of, normalize
 
@@ -380,7 +381,7 @@ SENTENCES = (
 
 
 class TestNormalize:
-    @pytest.mark.parametrize("kind", VARIABLE)
+    @loop_over("kind", VARIABLE)
     def test_what_varies_does_not_split_a_group(self, kind: str) -> None:
         @settings(max_examples=50, deadline=None)
         @given(st.sampled_from(SENTENCES), VARIABLE[kind], VARIABLE[kind])
@@ -391,7 +392,7 @@ class TestNormalize:
 
         check()
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("message", "normal"),
         [
             ("User 42 has -3.5 of 1,000 points", "User <n> has <n> of <n> points"),
@@ -472,7 +473,7 @@ class TestNormalize:
     def test_what_cannot_be_printed_is_gone(self, message: str) -> None:
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", normalize(message))
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "piece",
         [
             *"\"'`“‘«a15/.-@:\\~<_%",
@@ -519,7 +520,7 @@ class TestNormalize:
         assert normalize(long) == normalize(beginning)
         assert seconds(partial(normalize, long)) < 20 * seconds(partial(normalize, beginning)) + 0.02
 
-    @pytest.mark.parametrize("offset", range(8))
+    @loop_over("offset", range(8))
     def test_a_long_message_ends_with_a_sign_and_not_within_a_placeholder(self, offset: int) -> None:
         normal = normalize("x" * offset + " 'a'" * 1_000)
         assert re.fullmatch(r"x* ?(<quoted> ?)+…", normal)

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, DeadLetterState
@@ -23,7 +24,7 @@ def only(text: str) -> Term:
     return term
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "values"),
     [
         ("is:open", (DeadLetterState.OPEN,)),
@@ -63,7 +64,7 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, told: str) 
         parse(text, GROUPS)
 
 
-@pytest.mark.parametrize("key", OF_LETTERS)
+@loop_over("key", OF_LETTERS)
 def test_a_key_of_single_letters_is_told_apart_from_an_unknown_one(key: str) -> None:
     told = f"the key '{key}' at position 9 asks about dead letters, not about failure groups"
     with pytest.raises(InvalidValueError, match=told):

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidKeyError, NotStorableError
 from redrive.policy.idempotency_key import KeyParts, idempotency_key, parse_idempotency_key, request_hash
@@ -100,7 +101,7 @@ class TestKeys:
         assert composed == "d:Zo%C3%A9:e:o:v1"
         assert decomposed == "d:Zoe%CC%81:e:o:v1"
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("part", "text"),
         [
             (42, "42"),
@@ -126,8 +127,8 @@ NAMES = ("domain", "user_id", "entity_id", "operation", "version")
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize(
+    @loop_over("name", NAMES)
+    @loop_over(
         ("part", "problem"),
         [
             ("", "empty"),
@@ -147,7 +148,6 @@ class TestRefusals:
             (2**512, "513 bits"),
             (1 << 10_000_000, "bits"),
         ],
-        ids=lambda part: type(part).__name__,
     )
     def test_parts_that_cannot_be_told_apart_are_refused_by_name(
         self, name: str, part: object, problem: str
@@ -156,7 +156,7 @@ class TestRefusals:
         with pytest.raises(InvalidKeyError, match=f"^{name} .*{problem}"):
             idempotency_key(**arguments)
 
-    @pytest.mark.parametrize("operation", ["a::b", ":a", "a:", ":", (), [], ("a", ""), (None,), (("a",),)])
+    @loop_over("operation", ["a::b", ":a", "a:", ":", (), [], ("a", ""), (None,), (("a",),)])
     def test_an_operation_has_no_empty_words(self, operation: Any) -> None:
         with pytest.raises(InvalidKeyError, match=r"^operation "):
             idempotency_key("d", "u", "e", operation, "v1")
@@ -172,7 +172,7 @@ class TestRefusals:
             idempotency_key("d", "u", "é" * 100_000, "o", "v1")
         assert len(str(caught.value)) < 400
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "key",
         [
             "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.policy.backoff import Backoff
@@ -42,7 +43,7 @@ def test_a_whole_policy_is_taken_as_it_was_shown(policy: RetryPolicy) -> None:
     assert override_from_json(policy_to_json(policy)) == policy
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("given", "named"),
     [
         ({"max_retries": -1}, "max_retries must be a whole number from 0 to 1,000"),

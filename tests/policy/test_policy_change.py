@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import NotFoundError, RedriveError
 from redrive.model.failure import Category
@@ -57,7 +58,7 @@ def test_kinds_of_errors() -> None:
     assert changed.never_retry == {Category.CONFLICT, Category.UNKNOWN, Category.TIMEOUT}
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "expected"),
     [
         ("none", NoJitter()),
@@ -74,7 +75,7 @@ def test_jitters_as_people_write_them(text: str, expected: object) -> None:
     assert parse_jitter(text) == expected
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("alteration", "message"),
     [
         (Alteration(attempts=0), "attempts must be a whole number from 1 to 1,000, got 0"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
@@ -72,7 +73,7 @@ class TestRoundTrip:
     def test_any_policy_comes_back_equal(self, policy: RetryPolicy) -> None:
         assert policy_from_json(decode(encode(policy_to_json(policy)))) == policy
 
-    @pytest.mark.parametrize("policy", PRESETS.values(), ids=lambda policy: policy.name)
+    @loop_over("policy", PRESETS.values())
     def test_so_does_every_preset(self, policy: RetryPolicy) -> None:
         back = policy_from_json(decode(encode(policy_to_json(policy))))
         assert back == policy
@@ -184,7 +185,7 @@ WRONG: list[tuple[tuple[str, ...], object, str]] = [
 
 
 class TestReading:
-    @pytest.mark.parametrize(("path", "value", "message"), WRONG)
+    @loop_over(("path", "value", "message"), WRONG)
     def test_what_is_wrong_is_refused_with_what_is_allowed(
         self, path: tuple[str, ...], value: object, message: str
     ) -> None:
@@ -195,7 +196,7 @@ class TestReading:
         with pytest.raises(InvalidValueError, match=message):
             policy_from_json(whole)
 
-    @pytest.mark.parametrize("name", [field.name for field in fields(RetryPolicy)])
+    @loop_over("name", [field.name for field in fields(RetryPolicy)])
     def test_no_field_may_be_missing(self, name: str) -> None:
         value = stored(STEP)
         del value[name]

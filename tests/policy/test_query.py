@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
@@ -48,7 +49,7 @@ def test_nothing_is_a_query_for_everything(text: str) -> None:
     assert str(parse(text)) == ""
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "key", "values"),
     [
         ("is:pending", "is", (DeadLetterState.OPEN,)),
@@ -101,7 +102,7 @@ def test_a_minus_negates(text: str) -> None:
     assert not only(text[1:]).negated
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "message"),
     [
         ("catgory:x", "unknown key 'catgory' at position 1; did you mean 'category'?"),
@@ -164,7 +165,7 @@ def test_only_text_is_parsed() -> None:
         parse(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "canonical"),
     [
         ("  is:pending   category:Timeout ", "is:open category:timeout"),
@@ -254,7 +255,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     assert parse(str(query)) == query
 
 
-@pytest.mark.parametrize("key", KEYS)
+@loop_over("key", KEYS)
 def test_every_key_can_be_mistyped(key: str) -> None:
     with pytest.raises(InvalidValueError, match=f"unknown key '{key}q' at position 1"):
         parse(f"{key}q:1")

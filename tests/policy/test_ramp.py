@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.policy.breaker_policy import MAX_RELEASED, Ramp
@@ -47,8 +48,8 @@ def test_before_the_recovery_nothing_is_released() -> None:
     assert Ramp().allowance(since=100.0, now=99.0, released=0) == 0
 
 
-@pytest.mark.parametrize("ramp", [Ramp(), Ramp(1, 1.0, 0.001), Ramp(1, 1000.0, 0.001)])
-@pytest.mark.parametrize("seconds", [1e9, 1e300, math.inf])
+@loop_over("ramp", [Ramp(), Ramp(1, 1.0, 0.001), Ramp(1, 1000.0, 0.001)])
+@loop_over("seconds", [1e9, 1e300, math.inf])
 def test_however_long_ago_it_is_a_number(ramp: Ramp, seconds: float) -> None:
     assert ramp.released_by(seconds) == MAX_RELEASED
 
@@ -67,7 +68,7 @@ def test_it_is_the_sum_of_its_steps(ramp: Ramp, step: int) -> None:
     assert abs(ramp.released_by((step + 0.5) * ramp.every) - expected) <= 1.0
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "wrong",
     [
         {"first": 0},

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.cases import loop_over
 from tests.policy import redaction_corpus as corpus
 
 from redrive.policy.redact import DEFAULT_REDACTOR, MAX_TEXT_LENGTH, Redactor
@@ -78,7 +79,7 @@ HARMLESS_NAMES = corpus.words("""
 """)
 
 
-@pytest.mark.parametrize("name", SECRET_NAMES)
+@loop_over("name", SECRET_NAMES)
 def test_w14_a_value_under_a_secret_name_is_replaced_whatever_it_is(name: str) -> None:
     for value in ("hunter2hunter2", 481516234299, 3.5, ["hunter2"], {"a": "x"}, b"hunter2", ("x", 1)):
         redacted = PLAIN.value({name: value, "n": 1})
@@ -86,13 +87,13 @@ def test_w14_a_value_under_a_secret_name_is_replaced_whatever_it_is(name: str) -
         assert MARKER.fullmatch(redacted[name])
 
 
-@pytest.mark.parametrize("name", HARMLESS_NAMES)
+@loop_over("name", HARMLESS_NAMES)
 def test_w14_a_harmless_name_stays(name: str) -> None:
     value = {name: "plain text", "list": [{name: 12}]}
     assert PLAIN.value(value) == value
 
 
-@pytest.mark.parametrize("nothing", [None, True, False, "", [], {}, (), b""])
+@loop_over("nothing", [None, True, False, "", [], {}, (), b""])
 def test_nothing_under_a_secret_name_stays(nothing: object) -> None:
     assert PLAIN.value({"password": nothing}) == {"password": nothing}
 
@@ -490,13 +491,13 @@ def _seconds(value: Any) -> float:
     return min(once() for _ in range(2))
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@loop_over("unit", UNITS)
 def test_the_time_grows_with_the_length_of_the_text_only(unit: str) -> None:
     small, large = (unit * (size // len(unit)) for size in (1_000, 10_000))
     assert _seconds(large) < 40 * max(_seconds(small), 0.0005)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@loop_over("unit", UNITS)
 def test_the_time_grows_with_the_length_of_a_value_only(unit: str) -> None:
     small, large = (f"token={unit * (size // len(unit))}" for size in (2_000, 20_000))
     assert _seconds(large) < 40 * max(_seconds(small), 0.0005)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.decision import (
@@ -331,7 +332,7 @@ class TestSchedule:
 
 
 class TestTriage:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("category", "kind", "policy"),
         [
             (Category.RATE_LIMIT, Triage.TRANSIENT, "exponential"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.policy.rollout import (
@@ -192,7 +193,7 @@ def test_options_and_pardon_are_stored_as_they_are() -> None:
         assert RolloutPlan.from_text(rollout.to_text()) == rollout
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "wrong",
     [
         {"canary": -1},
@@ -207,7 +208,6 @@ def test_options_and_pardon_are_stored_as_they_are() -> None:
         {"same_failures": 0},
         {"stop_on_breaker": 1},
     ],
-    ids=str,
 )
 def test_options_beyond_their_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError, match=next(iter(wrong))):

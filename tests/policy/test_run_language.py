@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.query import Ago, Between, Term, Value
@@ -21,7 +22,7 @@ def only(text: str) -> Term:
     return term
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "values"),
     [
         ("is:PENDING", (RunState.PENDING,)),
@@ -50,7 +51,7 @@ def test_the_words_of_the_documents_are_taken() -> None:
     assert {state.lower() for state in RunState} <= set(RUN_WORDS)
 
 
-@pytest.mark.parametrize("key", RUNS.readers)
+@loop_over("key", RUNS.readers)
 def test_every_key_can_be_mistyped(key: str) -> None:
     with pytest.raises(InvalidValueError, match=f"unknown key '{key}q' at position 1"):
         parse(f"{key}q:1", RUNS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.saved_view import Looking, ViewedPage
@@ -13,7 +14,7 @@ from redrive.policy.query import MAX_SAVED_LENGTH, require_understood
 DLQ, RUNS = ViewedPage.DLQ, ViewedPage.RUNS
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "looking",
     [
         Looking(DLQ),
@@ -30,7 +31,7 @@ def test_what_a_page_understands_may_be_saved(looking: Looking) -> None:
     require_understood(looking)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("looking", "told"),
     [
         (Looking(DLQ, "is:opne"), "did you mean 'open'?"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 import redrive
 from redrive.engine.evidence import clean
@@ -149,7 +150,7 @@ def test_nothing_is_nothing() -> None:
     assert stack_of(None) == Stack((), "")
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("file", "application"),
     [
         ("/srv/shop/charge.py", True),

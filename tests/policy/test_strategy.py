@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.model.failure import Category
 from redrive.policy.triage import Strategy, enters
@@ -17,19 +18,19 @@ HELPED = {
 }
 
 
-@pytest.mark.parametrize("category", Category)
+@loop_over("category", Category)
 def test_automatic_takes_every_failure(category: Category) -> None:
     assert enters(Strategy.AUTOMATIC, category)
 
 
-@pytest.mark.parametrize("category", Category)
+@loop_over("category", Category)
 def test_selective_takes_what_a_later_redrive_can_help(category: Category) -> None:
     found = enters(Strategy.SELECTIVE, category)
     assert bool(found) is (category in HELPED)
     assert found.reason.endswith(f"help against {category}")
 
 
-@pytest.mark.parametrize("category", Category)
+@loop_over("category", Category)
 def test_manual_takes_only_what_is_asked_for(category: Category) -> None:
     assert not enters(Strategy.MANUAL, category)
     assert enters(Strategy.MANUAL, category, requested=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.model.failure import Category
@@ -24,7 +25,7 @@ WHAT = Circumstances(
 
 
 class TestMatching:
-    @pytest.mark.parametrize(
+    @loop_over(
         "matcher",
         [
             {"category": "provider_5xx"},
@@ -124,7 +125,7 @@ class TestChecks:
         ):
             Template("bank", redrive="linear")
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("wrong", "message"),
         [
             ({"category": "outage"}, "category must be one of 'transient'.* 'timeout'.* got 'outage'"),

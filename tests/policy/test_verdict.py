@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
@@ -67,7 +68,7 @@ def test_nothing_has_changed_unless_something_has() -> None:
     assert verdict(same).changed == ()
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("change", "sentence"),
     [
         (
@@ -125,7 +126,7 @@ CLOSED_SINCE = BreakerFact("bank", "CLOSED", NOW - 60.0)
 OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("case", "likely", "advice"),
     [
         (facts(), "unknown", "Replay one to see: such failures often pass"),

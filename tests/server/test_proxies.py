@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
+from tests.cases import loop_over
 
 from redrive.server.proxies import Proxies
 from redrive.settings import Settings
@@ -20,7 +20,7 @@ def request_from(peer: str | None, *forwarded: str) -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "headers": headers, "client": client})
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("peer", "forwarded", "client"),
     [
         (ELSEWHERE, ["1.2.3.4"], ELSEWHERE),

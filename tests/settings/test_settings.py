@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.engine.task import DEFAULT_TIMEOUT
 from redrive.engine.worker_parts import WorkerOptions
@@ -205,7 +206,7 @@ class TestDefaults:
 
 
 class TestBounds:
-    @pytest.mark.parametrize(("name", "low", "high"), WHOLE)
+    @loop_over(("name", "low", "high"), WHOLE)
     def test_of_whole_numbers(self, tmp_path: Path, name: str, low: int, high: int) -> None:
         for inside in (low, low + 1, high - 1, high):
             assert given(name, inside) == inside
@@ -220,7 +221,7 @@ class TestBounds:
             with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml {allowed}"):
                 from_file(tmp_path, name, str(outside))
 
-    @pytest.mark.parametrize(("name", "low", "high"), NUMBERS)
+    @loop_over(("name", "low", "high"), NUMBERS)
     def test_of_numbers(self, tmp_path: Path, name: str, low: float, high: float) -> None:
         for inside in (low, math.nextafter(low, math.inf), math.nextafter(high, 0.0), high):
             for value in (
@@ -238,39 +239,37 @@ class TestBounds:
             with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml must be a number"):
                 from_file(tmp_path, name, repr(float(outside)))
 
-    @pytest.mark.parametrize("name", [name for name, _, _ in WHOLE])
-    @pytest.mark.parametrize("value", ["5", 20.0, 20.5, True, math.nan, math.inf, b"20", [20], {}, object()])
+    @loop_over("name", [name for name, _, _ in WHOLE])
+    @loop_over("value", ["5", 20.0, 20.5, True, math.nan, math.inf, b"20", [20], {}, object()])
     def test_what_is_no_whole_number(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be a whole number from"):
             given(name, value)
 
-    @pytest.mark.parametrize("name", [name for name, _, _ in NUMBERS])
-    @pytest.mark.parametrize("value", ["5", True, math.nan, math.inf, -math.inf, b"5", [5], 5 + 0j, object()])
+    @loop_over("name", [name for name, _, _ in NUMBERS])
+    @loop_over("value", ["5", True, math.nan, math.inf, -math.inf, b"5", [5], 5 + 0j, object()])
     def test_what_is_no_number(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be a number from"):
             given(name, value)
 
-    @pytest.mark.parametrize("name", [name for name, _, _ in WHOLE])
-    @pytest.mark.parametrize(
-        "text", ["many", "20.5", "2e1", "20 s", "0x14", "nan", "inf", "true", "1,0", "--5"]
-    )
+    @loop_over("name", [name for name, _, _ in WHOLE])
+    @loop_over("text", ["many", "20.5", "2e1", "20 s", "0x14", "nan", "inf", "true", "1,0", "--5"])
     def test_variables_that_are_no_whole_number(self, name: str, text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be a whole number from"):
             from_environment(name, text)
 
-    @pytest.mark.parametrize("name", [name for name, _, _ in NUMBERS])
-    @pytest.mark.parametrize("text", ["many", "20 s", "0x14", "nan", "inf", "-inf", "true", "1,5", "1.5.2"])
+    @loop_over("name", [name for name, _, _ in NUMBERS])
+    @loop_over("text", ["many", "20 s", "0x14", "nan", "inf", "-inf", "true", "1,5", "1.5.2"])
     def test_variables_that_are_no_number(self, name: str, text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be a number from"):
             from_environment(name, text)
 
-    @pytest.mark.parametrize("name", [name for name, _, _ in [*WHOLE, *NUMBERS]])
-    @pytest.mark.parametrize("text", ['"20"', "true", "[20]", "{ a = 20 }", "2020-01-01", "nan", "inf"])
+    @loop_over("name", [name for name, _, _ in [*WHOLE, *NUMBERS]])
+    @loop_over("text", ['"20"', "true", "[20]", "{ a = 20 }", "2020-01-01", "nan", "inf"])
     def test_values_in_a_file_that_are_no_number(self, tmp_path: Path, name: str, text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} in .*redrive.toml must be a"):
             from_file(tmp_path, name, text)
 
-    @pytest.mark.parametrize("name", [name for name, *_ in [*WHOLE, *NUMBERS] if name not in WORDS])
+    @loop_over("name", [name for name, *_ in [*WHOLE, *NUMBERS] if name not in WORDS])
     def test_none_where_there_is_no_without(self, name: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be"):
             given(name, None)
@@ -285,11 +284,11 @@ class TestBounds:
             from_environment("worker_concurrency", "many" * 100_000)
         assert len(str(caught.value)) < 300
 
-    @pytest.mark.parametrize("text", [" 20 ", "\t20\n", "+20", "020", "2_0"])
+    @loop_over("text", [" 20 ", "\t20\n", "+20", "020", "2_0"])
     def test_whole_numbers_may_be_written_in_some_ways(self, text: str) -> None:
         assert from_environment("worker_concurrency", text) == 20
 
-    @pytest.mark.parametrize("text", ["20", "20.0", "2e1", " 20 "])
+    @loop_over("text", ["20", "20.0", "2e1", " 20 "])
     def test_numbers_may_be_written_in_some_ways(self, text: str) -> None:
         assert from_environment("worker_grace_sec", text) == 20.0
 
@@ -299,7 +298,7 @@ class TestBounds:
 
 
 class TestWithout:
-    @pytest.mark.parametrize(("name", "word"), WORDS.items())
+    @loop_over(("name", "word"), WORDS.items())
     def test_the_word_stands_for_none(self, tmp_path: Path, name: str, word: str) -> None:
         for spelled in (word, word.upper(), word.title()):
             assert given(name, spelled) is None
@@ -307,7 +306,7 @@ class TestWithout:
             assert from_file(tmp_path, name, f'"{spelled}"') is None
         assert given(name, None) is None
 
-    @pytest.mark.parametrize(("name", "word"), WORDS.items())
+    @loop_over(("name", "word"), WORDS.items())
     def test_the_message_names_it(self, name: str, word: str) -> None:
         with pytest.raises(InvalidValueError, match=f", or \"{word}\", got 'sometimes'$"):
             from_environment(name, "sometimes")
@@ -318,7 +317,7 @@ class TestWithout:
 
 
 class TestShare:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("text", "share"),
         [
             ("0.001", 0.001),
@@ -340,15 +339,13 @@ class TestShare:
     def test_as_text(self, text: str, share: float) -> None:
         assert from_environment("circuit_fail_threshold", text) == pytest.approx(share, rel=1e-12)
 
-    @pytest.mark.parametrize(
-        ("value", "share"), [(1, 1.0), (50, 0.5), (0.25, 0.25), ("25%", 0.25), (100, 1.0)]
-    )
+    @loop_over(("value", "share"), [(1, 1.0), (50, 0.5), (0.25, 0.25), ("25%", 0.25), (100, 1.0)])
     def test_in_code_and_in_a_file(self, tmp_path: Path, value: object, share: float) -> None:
         assert given("circuit_fail_threshold", value) == share
         text = f'"{value}"' if isinstance(value, str) else repr(value)
         assert from_file(tmp_path, "circuit_fail_threshold", text) == share
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "text",
         [
             "0",
@@ -379,7 +376,7 @@ class TestShare:
             "or a percentage from 0.1% to 100% (50% or 50), got "
         )
 
-    @pytest.mark.parametrize("value", [True, None, "0.5", [0.5], math.nan])
+    @loop_over("value", [True, None, "0.5", [0.5], math.nan])
     def test_what_is_refused_in_code(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^circuit_fail_threshold must be"):
             given("circuit_fail_threshold", value)
@@ -388,8 +385,8 @@ class TestShare:
 class TestFlag:
     """M9."""
 
-    @pytest.mark.parametrize("name", FLAGS)
-    @pytest.mark.parametrize(
+    @loop_over("name", FLAGS)
+    @loop_over(
         ("text", "value"),
         [
             ("true", True),
@@ -411,14 +408,14 @@ class TestFlag:
         assert [given(name, each) for each in (True, False)] == [True, False]
         assert [from_file(tmp_path, name, each) for each in ("true", "false")] == [True, False]
 
-    @pytest.mark.parametrize("name", FLAGS)
-    @pytest.mark.parametrize("text", ["maybe", "2", "-1", "nan", "truee"])
+    @loop_over("name", FLAGS)
+    @loop_over("text", ["maybe", "2", "-1", "nan", "truee"])
     def test_what_is_refused(self, name: str, text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be true or false, got "):
             from_environment(name, text)
 
-    @pytest.mark.parametrize("name", FLAGS)
-    @pytest.mark.parametrize("value", [None, 2, [True], "", object()])
+    @loop_over("name", FLAGS)
+    @loop_over("value", [None, 2, [True], "", object()])
     def test_what_is_refused_in_code(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be true or false, got "):
             given(name, value)
@@ -432,36 +429,36 @@ class TestChoice:
             assert from_environment(name, f" {word.upper()} ") == word
             assert from_file(tmp_path, name, f'"{word}"') == word
 
-    @pytest.mark.parametrize(("name", "words"), CHOICES.items())
-    @pytest.mark.parametrize("text", ["sometimes", "5", "true"])
+    @loop_over(("name", "words"), CHOICES.items())
+    @loop_over("text", ["sometimes", "5", "true"])
     def test_the_message_names_the_words(self, name: str, words: tuple[str, ...], text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"{name.upper()} must be one of {', '.join(words)}, got"):
             from_environment(name, text)
 
-    @pytest.mark.parametrize("name", CHOICES)
-    @pytest.mark.parametrize("value", [None, True, 5, ["never"], ""])
+    @loop_over("name", CHOICES)
+    @loop_over("value", [None, True, 5, ["never"], ""])
     def test_what_is_no_word(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be one of "):
             given(name, value)
 
 
 class TestText:
-    @pytest.mark.parametrize("value", ["a", "x" * 63, "my schema", "123", "ä" * 31])
+    @loop_over("value", ["a", "x" * 63, "my schema", "123", "ä" * 31])
     def test_schema(self, value: str) -> None:
         assert given("schema", value) == value
         assert from_environment("schema", value) == value
 
-    @pytest.mark.parametrize("value", ["", "x" * 64, "ä" * 32, "a\0b", "a\nb", "\ud800", 5, None, b"redrive"])
+    @loop_over("value", ["", "x" * 64, "ä" * 32, "a\0b", "a\nb", "\ud800", 5, None, b"redrive"])
     def test_no_schema(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^schema must be 1 to 63 bytes of printable text, got "):
             given("schema", value)
 
-    @pytest.mark.parametrize("value", ["", "2024", "1.2.3+abc", "x" * 200])
+    @loop_over("value", ["", "2024", "1.2.3+abc", "x" * 200])
     def test_code_version(self, value: str) -> None:
         assert given("code_version", value) == value
         assert from_environment("code_version", value) == value
 
-    @pytest.mark.parametrize("value", ["x" * 201, "a\0b", 2024, None])
+    @loop_over("value", ["x" * 201, "a\0b", 2024, None])
     def test_no_code_version(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^code_version must be 0 to 200 bytes"):
             given("code_version", value)
@@ -477,13 +474,13 @@ ADDRESSES = [
 
 
 class TestAddress:
-    @pytest.mark.parametrize("address", ADDRESSES)
+    @loop_over("address", ADDRESSES)
     def test_is_taken_as_it_is(self, tmp_path: Path, address: str) -> None:
         assert given("database_url", address) == address
         assert from_environment("database_url", address) == address
         assert from_file(tmp_path, "database_url", f'"{address}"') == address
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "value",
         [
             "app:secret-7@host/shop",
@@ -560,12 +557,12 @@ NO_URLS = [
 
 
 class TestUrl:
-    @pytest.mark.parametrize(("text", "origin"), URLS.items())
+    @loop_over(("text", "origin"), URLS.items())
     def test_of_the_server_is_an_origin_as_browsers_send_it(self, text: str, origin: str) -> None:
         assert given("server_url", text) == origin
         assert from_environment("server_url", text) == origin
 
-    @pytest.mark.parametrize("value", [*NO_URLS, "https://redrive.example.com/app"])
+    @loop_over("value", [*NO_URLS, "https://redrive.example.com/app"])
     def test_what_is_refused_and_not_shown(self, value: object) -> None:
         with pytest.raises(InvalidValueError) as caught:
             given("server_url", value)
@@ -580,12 +577,12 @@ class TestUrl:
     def test_of_an_issuer_is_taken_as_it_is(self, issuer: str) -> None:
         assert Settings(oidc_issuer=issuer, oidc_client_id="redrive").oidc_issuer == issuer
 
-    @pytest.mark.parametrize("value", NO_URLS)
+    @loop_over("value", NO_URLS)
     def test_no_issuer(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^oidc_issuer must be an https address"):
             Settings(oidc_issuer=value, oidc_client_id="redrive")  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("host", "loopback"),
         [
             ("localhost", True),
@@ -611,7 +608,7 @@ class TestUrl:
 
 
 class TestLists:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("name", "text", "value"),
         [
             ("server_hosts", "Redrive.example.com", ("redrive.example.com",)),
@@ -631,7 +628,7 @@ class TestLists:
         assert from_file(tmp_path, name, repr(text.split(","))) == value
         assert from_environment(name, "none") is None
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("name", "value"),
         [
             ("server_hosts", "a.example:80"),
@@ -669,7 +666,7 @@ class TestSignIn:
         settings = Settings(server_forward_header="X-Forwarded-User", server_proxies=("10.0.0.7",))
         assert settings.server_forward_header == "X-Forwarded-User"
 
-    @pytest.mark.parametrize("value", ["X User", "X_User", "X-User:", "", "x" * 101, "7", "X-Üser", 7])
+    @loop_over("value", ["X User", "X_User", "X-User:", "", "x" * 101, "7", "X-Üser", 7])
     def test_no_header(self, value: Any) -> None:
         with pytest.raises(InvalidValueError, match=r"^server_forward_header must be the name of a header"):
             Settings(server_forward_header=value, server_proxies=("10.0.0.7",))
@@ -687,7 +684,7 @@ class TestSignIn:
     def test_scopes(self, text: str, scopes: str) -> None:
         assert given("oidc_scopes", text) == scopes
 
-    @pytest.mark.parametrize("value", ["email", "", "openid,email", None, ["openid"]])
+    @loop_over("value", ["email", "", "openid,email", None, ["openid"]])
     def test_no_scopes(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^oidc_scopes must be scopes .*including openid"):
             given("oidc_scopes", value)
@@ -796,7 +793,7 @@ class TestArguments:
 
 
 class TestSpelled:
-    @pytest.mark.parametrize(
+    @loop_over(
         ("name", "value", "spelled", "masked"),
         [
             ("server_port", 9, "9", 9),
@@ -819,14 +816,14 @@ class TestSpelled:
         assert "secret-7" not in setting.spell(address) + setting.mask(address)
         assert setting.spell(address).endswith("@host/shop")
 
-    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    @loop_over("setting", SETTINGS)
     def test_what_is_spelled_is_read_back(self, setting: Setting) -> None:
         text = setting.spell(setting.default)
         assert setting.convert(setting.parse(text), setting.name) == setting.default
 
 
 class TestRepr:
-    @pytest.mark.parametrize(
+    @loop_over(
         "address",
         [
             "postgresql://app:{}@host/shop",
@@ -837,7 +834,7 @@ class TestRepr:
             "postgresql://app:{}@[::1]:5432/shop",
         ],
     )
-    @pytest.mark.parametrize(
+    @loop_over(
         "password",
         [
             "secret-7",
@@ -926,7 +923,7 @@ class TestEnvironment:
         assert frozenset(P10.split()) == ALIASES
         assert {setting.alias for setting in SETTINGS} - {None} == ALIASES
 
-    @pytest.mark.parametrize("alias", P10.split())
+    @loop_over("alias", P10.split())
     def test_p10_each_alias_is_read(self, alias: str) -> None:
         text = "sqlite:///other.db" if alias == "DATABASE_URL" else "17"
         changed = Settings.load({alias: text})
@@ -952,11 +949,11 @@ class TestEnvironment:
             Settings.load({"WORKER_CONCURRENCY": "many"})
         assert str(caught.value) == "WORKER_CONCURRENCY must be a whole number from 1 to 10,000, got 'many'"
 
-    @pytest.mark.parametrize("variable", ["SCHEMA", "CODE_VERSION", "WORKER_THREADS", "RETENTION_DAYS"])
+    @loop_over("variable", ["SCHEMA", "CODE_VERSION", "WORKER_THREADS", "RETENTION_DAYS"])
     def test_what_may_be_meant_for_anybody_needs_the_prefix(self, variable: str) -> None:
         assert Settings.load({variable: "17"}) == Settings()
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("variable", "suggestion"),
         [
             ("REDRIVE_DLQ_MAXSIZE", "did you mean REDRIVE_DLQ_MAX_SIZE?"),
@@ -975,7 +972,7 @@ class TestEnvironment:
     def test_an_unknown_one_that_is_empty_counts_as_none(self, empty: str) -> None:
         assert Settings.load({"REDRIVE_ZZZ": empty}) == Settings()
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "variable",
         ["redrive_schema", "XREDRIVE_PORT", "REDRIVE_TEST_EXPLORE", "REDRIVE_WITHOUT_GUARD", "REDRIVE"],
     )
@@ -1040,7 +1037,7 @@ class TestFile:
         ):
             Settings.load({}, file)
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("key", "suggestion"),
         [
             ("worker_concurency", "worker_concurrency"),
@@ -1051,7 +1048,7 @@ class TestFile:
             ("retry_max_attemps", "retry_max_attempts"),
         ],
     )
-    @pytest.mark.parametrize("heading", ["", "[redrive]\n"])
+    @loop_over("heading", ["", "[redrive]\n"])
     def test_an_unknown_key(self, tmp_path: Path, heading: str, key: str, suggestion: str) -> None:
         with pytest.raises(
             InvalidValueError, match=f"^there is no setting '{key}' in .*redrive.toml; did you mean "
@@ -1084,7 +1081,7 @@ class TestFile:
         with pytest.raises(InvalidValueError, match=r"^cannot read the settings in .*: Is a directory"):
             Settings.load({}, tmp_path)
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "content",
         [
             b"worker_threads =",
@@ -1094,7 +1091,6 @@ class TestFile:
             b"a = 1\x00",
             b"a = " + b"[" * 100_000,
         ],
-        ids=["half", "bytes", "twice", "long", "nul", "deep"],
     )
     def test_one_that_is_not_toml(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "redrive.toml"
@@ -1142,7 +1138,7 @@ class TestYaml:
         ):
             Settings.load({}, yaml(tmp_path, "dlq_interval_sec: 5\n"))
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "text",
         [
             "a: [1",
@@ -1154,13 +1150,12 @@ class TestYaml:
             "a: \x00",
             "[" * 5000,
         ],
-        ids=["half", "list", "text", "number", "object", "alias", "nul", "deep"],
     )
     def test_one_that_is_no_yaml_of_settings(self, tmp_path: Path, text: str) -> None:
         with pytest.raises(InvalidValueError, match=r"^the settings in .*redrive\.yaml are not YAML: "):
             Settings.load({}, yaml(tmp_path, text))
 
-    @pytest.mark.parametrize(
+    @loop_over(
         "text",
         [
             'schema: "secret-7',
@@ -1218,8 +1213,8 @@ class TestRetryPolicy:
         backoff = Settings(retry_base_delay_ms=600_000).retry_policy.backoff
         assert [backoff.planned(failures) for failures in (1, 2)] == [600.0, 600.0]
 
-    @pytest.mark.parametrize("attempts", [1, 1000])
-    @pytest.mark.parametrize("milliseconds", [0, 86_400_000])
+    @loop_over("attempts", [1, 1000])
+    @loop_over("milliseconds", [0, 86_400_000])
     def test_every_bound_makes_a_policy(self, attempts: int, milliseconds: int) -> None:
         settings = Settings(
             retry_max_attempts=attempts,
@@ -1238,9 +1233,9 @@ class TestBreakerPolicy:
         expected = BreakerPolicy(window_calls=50, minimum_calls=50, failure_rate=0.25, cool_down=1.5)
         assert settings.breaker_policy == expected
 
-    @pytest.mark.parametrize("window", [1, 10_000])
-    @pytest.mark.parametrize("threshold", [0.001, 1.0])
-    @pytest.mark.parametrize("cooldown", [0, 86_400_000])
+    @loop_over("window", [1, 10_000])
+    @loop_over("threshold", [0.001, 1.0])
+    @loop_over("cooldown", [0, 86_400_000])
     def test_every_bound_makes_a_policy(self, window: int, threshold: float, cooldown: int) -> None:
         settings = Settings(
             circuit_window=window, circuit_fail_threshold=threshold, circuit_cooldown_ms=cooldown
@@ -1264,7 +1259,7 @@ class TestTable:
         assert [setting.name for setting in SETTINGS] == list(DEFAULTS)
         assert {setting.name: setting.default for setting in SETTINGS} == DEFAULTS
 
-    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    @loop_over("setting", SETTINGS)
     def test_every_setting_is_described(self, setting: Setting) -> None:
         assert setting.environment == variable_of(setting.name)
         assert setting.alias in (None, setting.name.upper())
@@ -1272,12 +1267,12 @@ class TestTable:
         assert setting.meaning
         assert "\n" not in setting.meaning
 
-    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    @loop_over("setting", SETTINGS)
     def test_every_default_is_allowed_and_none_has_a_word(self, setting: Setting) -> None:
         assert setting.convert(setting.default, setting.name) == setting.default
         assert setting.none == (WORDS | OTHER_WORDS).get(setting.name, "")
 
-    @pytest.mark.parametrize(
+    @loop_over(
         ("name", "bounds"),
         [
             ("worker_concurrency", "a whole number from 1 to 10,000"),

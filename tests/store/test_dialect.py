@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.model.field import BigInt
 from redrive.store.dialect import for_postgres, for_sqlite, with_columns
@@ -67,7 +68,7 @@ def test_a_batch_of_some_columns_may_name_properties() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "expected"),
     [
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.model.run import NewRun, RunEvent
 from redrive.model.step import AttemptRecord, FinishedStep
@@ -46,19 +47,19 @@ def test_every_file_belongs_to_a_module() -> None:
     assert all((files("redrive.store") / f"{name}.py").is_file() for name in names)
 
 
-@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+@loop_over(("module", "name", "text"), OVERRIDES)
 def test_an_override_says_why_in_its_first_line(module: str, name: str, text: str) -> None:
     assert re.match(r"-- \w.{10,}\n", text), f"{module}.{name}"
 
 
-@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+@loop_over(("module", "name", "text"), OVERRIDES)
 def test_an_override_takes_the_same_parameters(module: str, name: str, text: str) -> None:
     query = statements(module)[name]
 
     assert set(query.sqlite.names) == set(query.postgres.names)
 
 
-@pytest.mark.parametrize(("module", "name", "text"), OVERRIDES, ids=lambda value: str(value)[:20])
+@loop_over(("module", "name", "text"), OVERRIDES)
 def test_an_override_answers_with_the_same_columns(module: str, name: str, text: str) -> None:
     """As far as the texts tell: what they return is written alike."""
     query = statements(module)[name]
@@ -70,7 +71,7 @@ def test_an_override_answers_with_the_same_columns(module: str, name: str, text:
         assert shared == override
 
 
-@pytest.mark.parametrize("module", MODULES)
+@loop_over("module", MODULES)
 def test_statements_are_complete(module: str) -> None:
     for name, each in statements(module).items():
         assert each.sqlite.name == each.postgres.name == name
@@ -83,7 +84,7 @@ def test_statements_are_complete(module: str) -> None:
         assert not each.sqlite.batched
 
 
-@pytest.mark.parametrize("module", MODULES)
+@loop_over("module", MODULES)
 def test_no_parameter_begins_like_the_moment(module: str) -> None:
     """`:now` is replaced as a text: `:nowhere` would be broken."""
     for file in (f"{module}.sql", f"{module}.postgres.sql"):
@@ -91,21 +92,21 @@ def test_no_parameter_begins_like_the_moment(module: str) -> None:
             assert not re.search(r":now\w", text), name
 
 
-@pytest.mark.parametrize("module", MODULES)
+@loop_over("module", MODULES)
 def test_names_are_used_once(module: str) -> None:
     for file in (f"{module}.sql", f"{module}.postgres.sql"):
         names = [name for name, _ in statement._sections(file)]
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@loop_over("module", MODULES)
 def test_no_rule_stands_in_sql(module: str) -> None:
     """Decision 4: SQL compares and sets. It throws no dice and computes no backoff."""
     for each in statements(module).values():
         assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("module", "name", "kind"),
     [
         ("runs", "enqueue", NewRun),
@@ -138,7 +139,7 @@ def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> 
     assert stored == set(query.postgres.names) | set_later == set(fields_of(kind))
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "change", ["complete", "complete_partly", "advance", "reschedule", "stop", "park", "occupy", "progress"]
 )
 def test_every_write_of_a_worker_is_fenced(change: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.words.failure import headline, short, summarize_explanation
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("message", "error_type", "text"),
     [
         ("'postal_code'", "KeyError", "KeyError: 'postal_code'"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.cases import loop_over
 
 from redrive.words.history import describe_action, describe_replay
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("action", "detail", "what", "text"),
     [
         ("dead_letter.resolved", {"reason": "paid by hand"}, "resolved it", "paid by hand"),

@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.words.time import MAX_SECONDS, absolute, age, ago, clock, duration, machine, parse_duration
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("seconds", "text"),
     [
         (-5, "0 s"),
@@ -54,7 +55,7 @@ def test_a_moment_is_told_from_now() -> None:
     assert ago(100_000.0, 100.0) == "in 1 d"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "seconds"),
     [
         ("30s", 30),
@@ -78,7 +79,7 @@ def test_a_number_without_a_unit_needs_a_default() -> None:
         parse_duration("30")
 
 
-@pytest.mark.parametrize("text", ["", "s", "-3s", "1.s", "3 x", "1e3s", "3s x", "1234567890123s", "٣s"])
+@loop_over("text", ["", "s", "-3s", "1.s", "3 x", "1e3s", "3s x", "1234567890123s", "٣s"])
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="is not a duration"):
         parse_duration(text, unit="s")

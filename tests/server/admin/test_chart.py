@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.server.admin.chart import (
     HEIGHT,
@@ -36,7 +37,7 @@ def drawn(*series: Series, seconds: float = 300.0) -> Chart:
     return bars("Runs by outcome", NOON, seconds, series, UTC)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("most", "expected"),
     [
         (0, [0, 1]),

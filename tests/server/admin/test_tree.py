@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import loop_over
 
 from redrive.server.admin.environment import environment
 from redrive.server.admin.tree import (
@@ -166,7 +167,7 @@ def test_a_short_text_is_its_own_beginning() -> None:
     assert beginning('{"a": 1}') == '{"a": 1}'
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "longest", "expected"),
     [
         ('{"a": 1, "b": 2}', 10, '{"a": 1}'),
