@@ -72,7 +72,8 @@ def test_a_program_without_a_loop_can_start_wait_and_look(app: Redrive, tmp_path
         run = app.sync.start("double", 4, key="k", org="acme")
         assert run.result(SECONDS) == 8
         assert run.wait(SECONDS) == run.state() == "SUCCESS"
-        assert run.get().org == run.org == "acme"
+        assert run.view().idempotency_key == "k"
+        assert run.org == "acme"
         assert [each.outcome for each in run.history().attempts] == ["succeeded"]
         assert run.dead_letter() is None
         assert run.cancel() == "ended"
@@ -102,7 +103,7 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
     with pytest.raises(TimeoutError, match=r"still PENDING after 0\.05 s"):
         run.result(0.05)
     with pytest.raises(NotFoundError):
-        app.sync.run("nobody").get()
+        app.sync.run("nobody").view()
     assert run.cancel() == "cancelled"
 
 

@@ -383,7 +383,7 @@ class TestPolicies:
             assert item.retry_policy == "linear"
             assert (await dlq.enqueue("b", 1, error="the bank", policy="never")).retry_policy == "never"
             letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
-            assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", '["bank"]')
+            assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", ("bank",))
 
     async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
         """M12: the policy and the number, each of them."""

@@ -252,7 +252,7 @@ async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_en
 
     dlq.app.task(other, name="other")  # type: ignore[call-overload]
     item = await dlq.enqueue("a", 1, error="x")
-    key = (await dlq.app.run(item.run_id).get()).idempotency_key
+    key = (await dlq.app.run(item.run_id).view()).idempotency_key
     assert key is not None
     await dlq.clear(confirm="default")
     try:

@@ -226,11 +226,11 @@ async def test_inline_everything_is_executed_as_soon_as_it_is_started() -> None:
 
     async with in_memory(app, inline=True), asyncio.timeout(PATIENCE):
         run = await app.start(double, 4)
-        assert (await run.get()).state == "SUCCESS"
+        assert (await run.view()).state == "SUCCESS"
         runs = await app.start_many(double, [1, 2])
-        assert [(await each.get()).result for each in runs] == ["2", "4"]
+        assert [(await each.view()).result for each in runs] == [2, 4]
         later = await app.start(double, 4, delay=5.0)
-        assert (await later.get()).state == "PENDING"
+        assert (await later.view()).state == "PENDING"
 
 
 async def test_inline_a_task_may_start_others() -> None:

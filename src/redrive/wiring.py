@@ -25,6 +25,7 @@ from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker, Threads
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Registry
+from redrive.engine.run_view import RedactedView
 from redrive.engine.shared_breakers import BreakerSettings, SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
@@ -230,6 +231,7 @@ class Parts:
             waiters=self.waiters,
             event_bus=self.event_bus,
             encryption=self.encryption,
+            redacted_view=RedactedView(self.encryption, self.redactor),
             replay=partial(self._replay_run, org),
         )
         return Tenant(store, enqueuer, runs)

@@ -116,7 +116,7 @@ class TestTarget:
         assert "Traceback" not in ended.err
 
     def test_something_unexpected(self, redrive: Command, shop: Path) -> None:
-        odd = "class Odd(Redrive):\n    settings = property(lambda self: 1 / 0)\n\napp = Odd.__new__(Odd)\n"
+        odd = "class Odd(Redrive):\n    _parts = property(lambda self: 1 / 0)\n\napp = Odd.__new__(Odd)\n"
         shop.write_text(f"from redrive import Redrive\n\n{odd}")
         assert redrive("serve", "shop_of_test:app") == (
             1,

@@ -527,9 +527,9 @@ async def test_times_in_the_past_are_due_now_and_far_ones_are_waited_for() -> No
         far = await app.start(work, at=datetime.fromtimestamp(EPOCH, UTC) + timedelta(days=3_000))
         assert await test.drain() == 2
         assert [await run.state() for run in (past, zero, soon, far)] == ["SUCCESS"] * 2 + ["PENDING"] * 2
-        assert (await soon.get()).due_at == EPOCH + 5
+        assert (await soon.view()).due_at == EPOCH + 5
         assert await test.advance(5) == 1
-        assert (await far.get()).due_at == EPOCH + 3_000 * 86_400
+        assert (await far.view()).due_at == EPOCH + 3_000 * 86_400
 
 
 async def test_unknown_names_are_refused_with_a_suggestion() -> None:
@@ -550,7 +550,7 @@ async def test_unknown_names_are_refused_with_a_suggestion() -> None:
         with pytest.raises(NotFoundError, match="did you mean 'default'"):
             await app.queues().pause("defualt")
         with pytest.raises(NotFoundError, match="no run"):
-            await app.run("nope").get()
+            await app.run("nope").view()
         with pytest.raises(NotFoundError, match="no run"):
             await app.run("nope").result()
         with pytest.raises(NotFoundError, match="no run"):
@@ -567,7 +567,7 @@ async def test_a_run_is_not_there_for_another_org() -> None:
     async with bench(app):
         run = await app.start(work, org="acme")
         for foreign in (app.run(run.id), app.run(run.id, "other")):
-            for ask in (foreign.get, foreign.state, foreign.cancel, foreign.history, foreign.result):
+            for ask in (foreign.view, foreign.state, foreign.cancel, foreign.history, foreign.result):
                 with pytest.raises(NotFoundError):
                     await ask()
         assert await run.state() == "PENDING"
@@ -662,7 +662,7 @@ async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_l
         await sql(app, "UPDATE definitions SET body = ?1 WHERE workflow = 'bad'", body)
         await test.drain()
         assert await other.result() == "good"
-        assert (await run.get()).place == "waiting"
+        assert (await run.view()).place == "waiting"
         assert any(run.id in each.error for each in heard.of(StoreFailed))
         await sql(app, "UPDATE definitions SET body = ?1 WHERE workflow = 'bad'", before)
         await test.advance(60)
@@ -700,7 +700,7 @@ async def test_a_run_with_a_bad_column_stops_no_other_and_is_not_lost(change: st
         await test.advance(300)
         later = await app.start(good)
         assert await later.result() == "good"
-        left = await run.get()
+        left = await run.view()
         assert left.place == "waiting" or left.state == "DLQ_PENDING"
 
 

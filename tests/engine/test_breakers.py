@@ -129,7 +129,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_goes_on() 
         await test.drain()
         assert await free.result() == "done"
         for run in runs:
-            row = await run.get()
+            row = await run.view()
             assert (row.place, row.held_by, row.step_state) == ("held", "breaker:bank", "PENDING")
             assert (row.attempt, row.failures, row.holds) == (0, 0, 1)
             events = [each for each in (await run.history()).events if each.what == "held"]
@@ -141,7 +141,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_goes_on() 
         await settle(test, bank.app)
         assert [await run.result() for run in runs] == ["paid"] * 5
         assert min(bank.calls) >= 30.0
-        assert {(await run.get()).attempt for run in runs} == {1}
+        assert {(await run.view()).attempt for run in runs} == {1}
         await check_ended(bank.app, 10)
 
 

@@ -63,7 +63,7 @@ async def test_a_held_run_is_cancelled_at_once() -> None:
         await app.breakers().force("bank", "OPEN", reason="down")
         run = await app.start(pay)
         await test.drain()
-        assert (await run.get()).place == "held"
+        assert (await run.view()).place == "held"
         assert await run.cancel() == "cancelled"
         await app.breakers().force("bank", "CLOSED", reason="up")
         await test.advance(10)

@@ -161,13 +161,14 @@ async def test_progress_is_stored_while_the_task_is_executed(tmp_path: Path) -> 
 
     async with working(app):
         run = await app.start(long)
-        while (progress := (await run.get()).progress) is None:
+        while (progress := (await run.view()).progress) is None:
             await asyncio.sleep(0.01)
-        assert progress.startswith('{"fraction":0.5,"note":"half')
-        assert len(progress) < 1_000
+        assert progress["fraction"] == 0.5
+        assert progress["note"].startswith("half")
+        assert len(progress["note"]) < 1_000
         go_on.set()
         assert await run.result(5) == "done"
-        assert (await run.get()).progress is None
+        assert (await run.view()).progress is None
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), "half", True])

@@ -15,7 +15,6 @@ from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
 from redrive.model.run import RunState
 from redrive.parts import parts_of
-from redrive.policy.codec import decode
 from redrive.settings import Settings
 from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.verify import verify
@@ -135,7 +134,7 @@ async def test_on_request_a_failed_run_enters_and_can_be_replayed() -> None:
         failures = app.failures()
         letter_id = await failures.add(run.id)
         letter = await failures.view(letter_id)
-        assert (decode(letter.payload), decode(letter.tags or "null")) == ("network", ["vip"])
+        assert (letter.payload, letter.tags) == ("network", ("vip",))
         await failures.replay(letter_id)
         assert await run.wait() is RunState.DLQ_PENDING
         assert (await failures.view(letter_id)).attempts == 2
@@ -217,7 +216,7 @@ async def test_a_template_handles_what_matches_m12() -> None:
         run = await failed(app, "network", tags=["vip"])
         letter = await run.dead_letter()
         assert letter is not None
-        assert decode(letter.tags or "null") == ["vip", "gateway"]
+        assert letter.tags == ("vip", "gateway")
         assert (letter.template, letter.assignee, letter.redrive) == ("gateway down", "payments", "linear")
         assert letter.runbook == "https://example.org/runbooks/gateway"
         other = await (await failed(app, "validation")).dead_letter()

@@ -21,7 +21,6 @@ from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.parts import parts_of, rewire
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
-from redrive.policy.codec import decode
 from redrive.settings import Settings
 
 KEY, OTHER = new_encryption_key(), new_encryption_key()
@@ -105,9 +104,8 @@ async def test_a_retry_and_a_dead_letter_show_redacted_evidence_as_ever() -> Non
             await run.result()
         letter = await run.dead_letter()
         assert letter is not None
-        assert (letter.attempts, decode(letter.payload)["id"]) == (2, 7)  # type: ignore[index,call-overload]
-        assert letter.metadata is not None
-        assert '"team":"a"' in letter.metadata
+        assert (letter.attempts, letter.payload["id"]) == (2, 7)
+        assert letter.metadata["team"] == "a"
         for table in ("runs", "attempts", "dead_letters", "audit", "run_events", "failure_groups"):
             assert "hunter2" not in repr(await sql(app, f"SELECT * FROM {table}")), table
 
@@ -123,7 +121,7 @@ async def test_an_idempotency_key_recognises_the_same_payload_although_it_is_sea
         first, again = await app.start(note, 1, key="k"), await app.start(note, 1, key="k")
         assert first.id == again.id
         assert (
-            len({(await run.get()).id for run in await app.start_many(note, [1, 2, 3], metadata={"a": 1})})
+            len({(await run.view()).id for run in await app.start_many(note, [1, 2, 3], metadata={"a": 1})})
             == 3
         )
 
@@ -143,7 +141,7 @@ async def test_a_worker_without_the_key_gives_the_work_back_and_one_with_it_does
         stranger = parts_of(app).worker_in_test()
         assert await stranger.work_off() == 0
         assert calls == []
-        assert (await run.get()).failures == 0
+        assert (await run.view()).failures == 0
         [attempt] = (await run.history()).attempts
         assert (attempt.outcome, attempt.error_type) == ("released", "redrive.errors.SealedError")
         parts_of(app).encryption = key
@@ -169,7 +167,7 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
         await parts_of(app).worker_in_test().work_off()
         letter = await run.dead_letter()
         assert letter is not None
-        assert str(decode(letter.payload)).startswith(MARK)
+        assert str(letter.payload).startswith(MARK)
         assert "hunter2" not in repr(letter)
         assert letter.error_type.endswith("SealedError")
 
@@ -201,4 +199,4 @@ async def test_a_final_error_is_still_final() -> None:
             await run.result()
         letter = await run.dead_letter()
         assert letter is not None
-        assert (letter.payload, letter.attempts) == ("1", 1)
+        assert (letter.payload, letter.attempts) == (1, 1)

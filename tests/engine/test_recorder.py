@@ -256,7 +256,7 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         recorder.put(judged, lambda recorded: won.append(("judged", recorded)))
         await recorder.flush()
         assert won == [("late", None), ("judged", Recorded("waiting"))]
-        assert (await run.get()).place == "waiting"
+        assert (await run.view()).place == "waiting"
 
 
 # Claiming

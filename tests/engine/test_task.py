@@ -133,7 +133,7 @@ class TestStart:
             run = charge.start_sync(7, cents=3)
             same = charge.options(key="order-7").start_sync(7, cents=3)
             assert run.id != same.id
-            assert app.sync.run(run.id).get().input == '{"number":7,"cents":3}'
+            assert app.sync.run(run.id).view().input == {"number": 7, "cents": 3}
         finally:
             app.sync.close()
 

@@ -155,7 +155,7 @@ async def test_a_second_signal_gives_back_what_does_not_listen(tmp_path: Path) -
         worker.stop()
         worker.stop()
         await running
-        given_back = await run.get()
+        given_back = await run.view()
         assert (given_back.place, given_back.failures, given_back.holds) == ("ready", 0, 1)
         over.set()
 

@@ -186,7 +186,7 @@ async def test_a_dead_second_step_leaves_the_first_done_and_the_third_pending() 
         await check_ended(app, 1)
     assert [step.state for step in history.steps] == ["SUCCESS", "DLQ", "PENDING"]
     assert letter is not None
-    assert (letter.step, letter.step_index, letter.payload) == ("b", 1, '"a"')
+    assert (letter.step, letter.step_index, letter.payload) == ("b", 1, "a")
 
 
 # Types
@@ -306,7 +306,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         run = await app.start(later, 1)
         task = parts_of(app).registry.tasks.pop("later")
         await test.drain()
-        waiting = await run.get()
+        waiting = await run.view()
         assert (waiting.place, waiting.due_at, waiting.step_state) == ("waiting", EPOCH + 0.1, "PENDING")
         assert (waiting.failures, waiting.holds) == (0, 1)
         assert await run.dead_letter() is None
@@ -362,7 +362,7 @@ async def test_a_worker_can_be_limited_to_named_work(tmp_path: Path) -> None:
         other = await app.start(yours)
         run = await app.start(mine)
         assert await run.result(5) == "mine"
-        assert (await other.get()).place == "ready"
+        assert (await other.view()).place == "ready"
 
 
 async def test_a_held_middle_step_goes_on_when_its_breaker_closes() -> None:
@@ -382,7 +382,7 @@ async def test_a_held_middle_step_goes_on_when_its_breaker_closes() -> None:
         await app.breakers().force("bank", "OPEN", reason="maintenance", seconds=60.0)
         run = await app.start("flow")
         await test.drain()
-        held = await run.get()
+        held = await run.view()
         assert (held.place, held.held_by, held.step_index, held.attempt) == ("held", "breaker:bank", 1, 0)
         await settle(test, app)
         assert await run.result() == 2

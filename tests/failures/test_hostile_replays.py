@@ -329,7 +329,7 @@ async def test_two_hundred_replays_of_one_letter_at_once_are_one(site: Site) -> 
     assert all(isinstance(each, ReplayRefusedError) for each in answers if isinstance(each, BaseException))
     await asyncio.gather(*(parts_of(app).worker_in_test().work_off() for app in apps))
     assert site.executed[7] == 2
-    assert (await apps[0].run(run_id).get()).replays == 1
+    assert (await apps[0].run(run_id).view()).replays == 1
     await sound(apps[0])
 
 
@@ -552,13 +552,13 @@ async def test_whatever_the_edit_is_it_arrives_and_the_original_stays(site: Site
     [(run_id, letter_id)] = await failed(app, "take", [{"original": True}])
     failures = app.failures(by="ana")
     worker = app.worker(redrive=False)
-    original = (await app.run(run_id).get()).input
+    original = (await app.run(run_id).view()).input
     for edit in HOSTILE_EDITS:
         replay = await failures.replay(letter_id, payload=edit, reason="because")
         await worker.work_off()
         assert received[-1] == edit
         assert replay.edit is not None
-    assert (await app.run(run_id).get()).input == original
+    assert (await app.run(run_id).view()).input == original
     assert len(await failures.replays.list(letter_id)) == len(HOSTILE_EDITS)
     before = await site.everything()
     deep: Any = []
@@ -639,7 +639,7 @@ async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_tha
     await parts_of(old).worker_in_test().work_off()
     assert site.executed[1] == 1
     assert (await old.failures().view(letter_id)).state == "REPLAYING"
-    assert (await app.run(run_id).get()).failures in (0, 1)
+    assert (await app.run(run_id).view()).failures in (0, 1)
     await sound(app)
 
 

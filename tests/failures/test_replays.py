@@ -246,14 +246,14 @@ async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_to
         replay = await failures.replay(letter.id, payload=edited, reason="the address was incomplete")
         assert await run.result() == "sent"
         assert received[-1] == edited
-        assert decode((await run.get()).input) == {"to": "ana", "body": "hello", "password": "secret-canary"}
-        assert replay.edit is not None
+        row = await parts_of(app).store.runs.get(run.id, run.org)
+        assert decode(row.input) == {"to": "ana", "body": "hello", "password": "secret-canary"}
         hidden = "(changed, not shown)"
-        assert decode(replay.edit) == [
+        assert replay.edit == [
             {"path": "to", "before": "ana", "after": "ana@example.org"},
             {"path": "password", "before": hidden, "after": hidden},
         ]
-        assert "canary" not in replay.edit
+        assert "canary" not in str(replay.edit)
         await sound(app)
 
 
@@ -350,7 +350,7 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() 
         assert (replay.state, len(seam.bitten)) == ("RUNNING", 2)
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 1
-        assert (await run.get()).replays == 1
+        assert (await run.view()).replays == 1
 
 
 # Retrying a run by hand (P8)

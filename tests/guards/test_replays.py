@@ -310,7 +310,7 @@ async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
     store, other = Store(postgres_database), Store(postgres_database.another())
     letter_id = await put_failed(postgres_database)
 
-    async def seen() -> str | None:
+    async def seen() -> Sequence[str]:
         async with other.database.transaction() as session:
             return (await other.dead_letters.lock(session, [letter_id], ORG))[letter_id].tags
 

@@ -36,7 +36,7 @@ async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
 
         monkeypatch.setattr(worker.claimer, "wait_for_room", told_to_stop)
         await worker.run()
-        left = await run.get()
+        left = await run.view()
     assert (left.place, left.attempt) == ("alone", 0)
 
 
@@ -81,7 +81,7 @@ async def test_a_worker_that_is_told_to_stop_begins_no_further_step(tmp_path: Pa
         worker = app.worker(poll_seconds=0.01)
         run = await app.start("flow")
         await worker.run()
-        left = await run.get()
+        left = await run.view()
     assert executed == ["first"]
     assert (left.place, left.step_index, left.attempt) == ("ready", 1, 0)
 
@@ -101,7 +101,7 @@ async def test_what_does_not_listen_is_given_back_by_a_worker_that_stops(tmp_pat
         run = await app.start(deaf)
         worker = app.worker(grace_seconds=0.1)
         await worker.run()
-        left = await run.get()
+        left = await run.view()
         over.set()
     assert (left.place, left.failures) == ("ready", 0)
 
@@ -125,7 +125,7 @@ async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         run = await app.start(suspect, delay=3600.0)
         await sql(app, "UPDATE runs SET place = 'alone', isolation = 1 WHERE id = ?1", run.id)
-        while (await run.get()).place == "alone":
+        while (await run.view()).place == "alone":
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         over.set()
@@ -162,7 +162,8 @@ async def test_secrets_in_progress_are_redacted_i9(tmp_path: Path) -> None:
 
     async with working(app):
         run = await app.start(long)
-        while (progress := (await run.get()).progress) is None:
+        runs = parts_of(app).store.runs
+        while (progress := (await runs.get(run.id, run.org)).progress) is None:
             await asyncio.sleep(0.01)
         seen.set()
         await run.result(5)

@@ -50,7 +50,7 @@ async def test_a_command_is_part_of_the_transaction_of_its_caller(postgres_world
         await connection.close()
     assert await run.result(PATIENCE) == 2
     with pytest.raises(NotFoundError):
-        await given_up.get()
+        await given_up.view()
     assert [each["number"] for each in world.journal.of("counted")] == [2]
 
 
@@ -86,7 +86,7 @@ def test_a_program_without_an_event_loop(world: World) -> None:
         assert run.result(PATIENCE) == 7
         assert run.state() == "SUCCESS"
         assert [each.what for each in run.history().events] == ["queued", "started", "succeeded", "finished"]
-        assert app.sync.run(run.id).get().idempotency_key == "command-7"
+        assert app.sync.run(run.id).view().idempotency_key == "command-7"
         many = app.sync.start_many("count", range(5))
         assert [each.result(PATIENCE) for each in many] == list(range(5))
         late = app.sync.start("count", 8, delay=600)

@@ -78,7 +78,7 @@ async def test_the_gateway_is_down_and_work_is_held_and_resumes(
         async with world.working(app, concurrency=4):
             orders = [await app.start("ship", number) for number in range(ORDERS)]
             opened = await held_by_an_open_breaker(world, app)
-            for run in [await each.get() for each in orders]:
+            for run in [await each.view() for each in orders]:
                 assert (run.state, run.held_by) == ("RUNNING", "breaker:gateway")
                 assert run.step_state in ("PENDING", "RETRYING")
             assert any(each.what == "held" for each in (await orders[-1].history()).events)
@@ -147,7 +147,8 @@ async def test_a_person_opens_the_breaker_for_a_while(world: World) -> None:
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=1)
         async with world.working(app):
-            await app.breakers(by="ada").force("gateway", "OPEN", reason="maintenance", seconds=1.0)
+            breakers = app.breakers(by="ada")
+            await breakers.force("gateway", "OPEN", reason="maintenance", seconds=600.0)
             forced = await breaker_of(app)
             assert forced.snapshot.force is not None
             assert (forced.snapshot.force.reason, forced.snapshot.force.by) == ("maintenance", "ada")
@@ -156,8 +157,11 @@ async def test_a_person_opens_the_breaker_for_a_while(world: World) -> None:
             assert shipments(gateway) == 0
             assert await (await app.start("other", 1)).result(PATIENCE) == 1
 
-            assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
-            assert time.time() > (forced.snapshot.force.until or 0.0)
+            await breakers.force("gateway", "OPEN", reason="almost done", seconds=1.0)
+            until_then = (await breaker_of(app)).snapshot.force
+            assert until_then is not None
+            assert [await order.result(PATIENCE) for order in orders] == list(range(ORDERS))
+            assert time.time() > (until_then.until or 0.0)
     for order in orders:
         attempts = (await order.history()).attempts
         assert [each.outcome for each in attempts] == ["succeeded"]

@@ -27,7 +27,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
         order = await app.start("order", 7)
         await until(lambda: world.journal.count("priced") == 1)
         assert await (await app.start("price", 1)).result(PATIENCE) == 100
-        assert {(await each.get()).attempt for each in mails} == {0}
+        assert {(await each.view()).attempt for each in mails} == {0}
         assert world.journal.count("sent") == 0
 
         await app.queues(by="ada").resume("mail")
@@ -53,7 +53,7 @@ async def test_what_is_in_flight_is_finished_although_its_queue_is_paused(world:
         await app.queues().pause("default")
         sign.touch()
         assert await begun.result(PATIENCE) == 1
-        assert (await later.get()).attempt == 0
+        assert (await later.view()).attempt == 0
 
 
 def cancellable(app: Redrive) -> None:
@@ -129,7 +129,7 @@ async def test_a_run_is_cancelled_while_it_is_held(world: World) -> None:
 
 
 async def is_at(run: RunHandle[Any], place: str) -> bool:
-    return (await run.get()).place == place
+    return (await run.view()).place == place
 
 
 @pytest.mark.parametrize("task", ["wait", "wait_in_thread"])

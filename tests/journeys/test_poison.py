@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -64,9 +63,9 @@ async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_se
     assert "in check" in letter.stack
     assert letter.correlation_id == "request 17"
     assert letter.idempotency_key == "default:import-ada:1"
-    assert json.loads(letter.payload)["name"] == "ada"
-    assert json.loads(letter.config)["plan"] == "gold"
-    assert json.loads(letter.policy)["max_attempts"] == 5
+    assert letter.payload["name"] == "ada"
+    assert letter.config["plan"] == "gold"
+    assert letter.policy["max_attempts"] == 5
     assert letter.first_failed_at == letter.last_failed_at is not None
     assert (letter.replay_count, letter.resolved_by) == (0, None)
 

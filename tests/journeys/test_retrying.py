@@ -186,5 +186,5 @@ async def test_waiting_retries_do_not_block_new_work(world: World) -> None:
         waiting = await app.start_many(fail, range(20))
         await until(lambda: world.journal.count("failed") == 20)
         assert await (await app.start(succeed, 1)).result(PATIENCE) == 1
-    runs = [await each.get() for each in waiting]
+    runs = [await each.view() for each in waiting]
     assert {(each.step_state, each.place, each.failures) for each in runs} == {("RETRYING", "waiting", 1)}

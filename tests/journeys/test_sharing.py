@@ -100,7 +100,7 @@ async def test_a_worker_is_limited_to_a_workflow(world: World) -> None:
     orders = [await app.start("order", number) for number in range(5)]
     async with world.working(app, workflows=("price",)):
         assert [await each.result(PATIENCE) for each in prices] == [0, 100, 200, 300, 400]
-        assert [(await each.get()).attempt for each in orders] == [0] * 5
+        assert [(await each.view()).attempt for each in orders] == [0] * 5
     async with world.working(app, workflows=("order",)):
         assert await orders[4].result(PATIENCE) == "sent 400"
 

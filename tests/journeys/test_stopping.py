@@ -23,7 +23,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_what_it_has_begun(world: W
     assert await worker.exited() == 0
 
     assert await begun.result(PATIENCE) == "charged by attempt 1"
-    untouched = await later.get()
+    untouched = await later.view()
     assert (untouched.state, untouched.place, untouched.attempt) == ("PENDING", "ready", 0)
     assert worker.told("worker.stopped")[0]["requeued"] == 0
     assert await world.places() == {"ended": 1, "ready": 1}
@@ -79,7 +79,7 @@ async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_f
     await until(lambda: worker.told("step.succeeded"))
     assert await worker.stopped() == 0
 
-    waiting = await run.get()
+    waiting = await run.view()
     assert (waiting.place, waiting.queue, waiting.step_index) == ("ready", "mail", 1)
     await world.worker(mail_and_shop, queues=["mail"])
     assert await run.result(PATIENCE) == "sent 700"

@@ -58,7 +58,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     assert await other.stopped() == 0
     again = await app.start("charge", str(sign))
     assert await again.result(PATIENCE) == "charged by attempt 1"  # it is alive, and of use again
-    assert (await again.get()).worker == zombie.id
+    assert (await again.view()).worker == zombie.id
     assert await zombie.stopped() == 0  # with nothing in flight it does not wait for its long grace
     assert zombie.told("worker.stopped")[0]["requeued"] == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -190,7 +191,7 @@ def test_options_and_pardon_are_stored_as_they_are() -> None:
             RolloutOptions(canary=0, rate=0.5, same_failures=None, stop_on_breaker=False), Score(4, 3, 2, 1)
         ),
     ):
-        assert RolloutPlan.from_text(rollout.to_text()) == rollout
+        assert RolloutPlan.from_json(json.loads(json.dumps(rollout.to_json()))) == rollout
 
 
 @loop_over(

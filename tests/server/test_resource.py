@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from redrive.model.field import Instant, JsonList, JsonObject, JsonText
+from redrive.model.field import Instant, Json, JsonList, JsonObject
 from redrive.server.api.resource import Resource
 
 
@@ -54,8 +54,8 @@ class Tuple(NamedTuple):
     secret: str
     colour: Colour
     made_at: Instant | None
-    note: JsonText | None
-    tags: JsonList | None
+    note: Json
+    tags: JsonList
     detail: JsonObject
     wheels: tuple[Wheel, ...]
     spare: Wheel | None
@@ -68,8 +68,8 @@ class Dataclass:
     secret: str
     colour: Colour
     made_at: Instant | None
-    note: JsonText | None
-    tags: JsonList | None
+    note: Json
+    tags: JsonList
     detail: JsonObject
     wheels: tuple[Wheel, ...]
     spare: Wheel | None
@@ -81,8 +81,8 @@ class Struct(msgspec.Struct, frozen=True):
     secret: str
     colour: Colour
     made_at: Instant | None
-    note: JsonText | None
-    tags: JsonList | None
+    note: Json
+    tags: JsonList
     detail: JsonObject
     wheels: tuple[Wheel, ...]
     spare: Wheel | None
@@ -96,9 +96,9 @@ VALUES: dict[str, Any] = {
     "secret": "hidden",
     "colour": Colour.RED,
     "made_at": 1_900_000_000.25,
-    "note": '{"a": [1, null]}',
-    "tags": '["x", "y"]',
-    "detail": "{}",
+    "note": {"a": [1, None]},
+    "tags": ("x", "y"),
+    "detail": {},
     "wheels": (Wheel(16), Wheel(28)),
     "spare": None,
     "sizes": {"front": 16},
@@ -124,7 +124,7 @@ def test_the_view_follows_the_declared_types(cls: Any) -> None:
 @pytest.mark.parametrize("cls", [Tuple, Dataclass, Struct])
 def test_the_schema_accepts_what_the_view_returns(cls: Any) -> None:
     resource = Resource(cls, "Thing", hidden=("secret",))
-    nothing = {"made_at": None, "note": None, "tags": None, "detail": "broken by hand", "spare": Wheel(3)}
+    nothing = {"made_at": None, "note": None, "tags": (), "detail": {"a": 1}, "spare": Wheel(3)}
     for values in (VALUES, {**VALUES, **nothing}):
         resource.model.model_validate(resource.view(cls(**values)))
     schema = resource.model.model_json_schema()

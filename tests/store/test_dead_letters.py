@@ -22,6 +22,7 @@ from redrive.model.statistics import LifetimeStats
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore, LetterClosing, LetterTags
+from redrive.store.rows import read_row
 from redrive.store.store import Store
 
 BASE = 1_700_000_000.0
@@ -45,9 +46,9 @@ async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, 
 
     found = await letters.get(made["id"], "default")
 
-    assert found == DeadLetter(**made)
+    assert found == read_row(DeadLetter, [made[name] for name in DeadLetter.__struct_fields__])
     [line] = await letters.lines_by_ids([made["id"]], "default")
-    assert line == DeadLetterLine(**{name: made[name] for name in DeadLetterLine.__struct_fields__})
+    assert line == read_row(DeadLetterLine, [made[name] for name in DeadLetterLine.__struct_fields__])
 
 
 async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetterStore) -> None:

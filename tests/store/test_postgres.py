@@ -21,6 +21,7 @@ from redrive.model.run import Run
 from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
+from redrive.store.rows import read_row
 from redrive.store.statement import SqlQuery, Statement, statement, statements
 
 MODULES = sorted({file.name.split(".")[0] for file in (files("redrive.store") / "sql").iterdir()})
@@ -106,7 +107,7 @@ async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDat
 
     assert [row[0] for row in found] == [row.id for row in rows]
     [stored] = await postgres_database.fetch(statement("runs", "get"), {"id": rows[2].id, "org": "default"})
-    stored_run = Run.from_row(stored)
+    stored_run = read_row(Run, stored)
     assert (stored_run.priority, stored_run.input) == (7, "2")
 
 

@@ -297,7 +297,7 @@ async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: Wor
     assert not (await failures.list()).lines
     assert not (await failures.groups.list()).lines
     assert not (await failures.audit.list()).entries
-    for look in (failures.view(theirs), failures.verdict(theirs), world.front.run(run_id, THEIRS).get()):
+    for look in (failures.view(theirs), failures.verdict(theirs), world.front.run(run_id, THEIRS).view()):
         with pytest.raises(NotFoundError):
             await look
     with pytest.raises(StoreError, match="row-level security"):

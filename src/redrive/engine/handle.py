@@ -14,6 +14,7 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.history import History, history_of
 from redrive.engine.payload import Read
+from redrive.engine.run_view import RedactedView, RunView
 from redrive.engine.signals import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
@@ -62,6 +63,7 @@ class RunParts:
     waiters: Waiters
     event_bus: EventBus
     encryption: Encryption
+    redacted_view: RedactedView
     replay: Callable[[str, str, str], Awaitable[None]]
 
 
@@ -93,9 +95,13 @@ class RunHandle(Generic[R_co]):
         """`await handle` is `await handle.result()`."""
         return self.result().__await__()
 
-    async def get(self) -> Run:
-        """The run as it stands now."""
-        return await self._parts.store.runs.get(self.id, self.org)
+    async def view(self) -> RunView:
+        """The run as it stands now, with its payload, its result and its last error, redacted."""
+        parts, run = self._parts, await self._row()
+        definition = await parts.definitions.get(run.definition)
+        attempts = await parts.store.runs.attempts(run.id, run.org)
+        letters = await parts.store.runs.dead_letters(run.id, run.org)
+        return parts.redacted_view.run(run, definition, attempts, letters)
 
     async def state(self) -> RunState:
         return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])
@@ -125,7 +131,7 @@ class RunHandle(Generic[R_co]):
             self._parts.event_bus.emit(ended)
         if cancelled.answer is Cancellation.CANCELLED:
             self._parts.waiters.finished(self.id, RunState.CANCELLED)
-            self._parts.event_bus.emit(_finished(await self.get()))
+            self._parts.event_bus.emit(_finished(await self._row()))
         return cancelled.answer
 
     async def replay(self, *, by: str = APPLICATION, reason: str = "") -> None:
@@ -138,12 +144,15 @@ class RunHandle(Generic[R_co]):
     async def history(self) -> History:
         """Every step, every attempt and every event, in the order in which they happened."""
         parts = self._parts
-        return await history_of(await self.get(), parts.store, parts.definitions, parts.encryption)
+        return await history_of(await self._row(), parts.store, parts.definitions, parts.encryption)
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
         letters = await self._parts.store.runs.dead_letters(self.id, self.org)
         return letters[-1] if letters else None
+
+    async def _row(self) -> Run:
+        return await self._parts.store.runs.get(self.id, self.org)
 
     async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
         clock, waiters = self._parts.clock, self._parts.waiters
@@ -205,7 +214,7 @@ class SyncRunHandle(Facade, Generic[R_co]):
         """What the last step returned, in the type that its task is annotated with."""
         return self._loop.wait_for(self._handle.result(timeout))
 
-    get = waiting(RunHandle.get)
+    view = waiting(RunHandle.view)
     state = waiting(RunHandle.state)
     wait = waiting(RunHandle.wait)
     cancel = waiting(RunHandle.cancel)

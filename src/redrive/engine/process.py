@@ -35,6 +35,7 @@ from redrive.errors import DeferredError, InvalidValueError, ProcessDiedError, R
 from redrive.model.claim import Claim
 from redrive.policy.codec import JsonLimits, decode, encode
 from redrive.policy.redact import DEFAULT_REDACTOR
+from redrive.store.rows import columns_of, read_row
 
 if TYPE_CHECKING:
     from redrive.engine.work import Work  # brings the store along, which the child does without
@@ -219,7 +220,7 @@ async def _answer(child: _Child, work: Work, context: Context) -> _Message | Non
 
 
 def _job(work: Work, context: Context) -> str:
-    job = [work.opened.to_row(), work.step.to_json(), dict(context.results), context.remaining()]
+    job = [columns_of(work.opened), work.step.to_json(), dict(context.results), context.remaining()]
     return encode(job, limits=_ROOMY)
 
 
@@ -308,7 +309,7 @@ def _found(module: str, name: str, task_name: str) -> AnyTask:
 
 def _executed(task: AnyTask, line: _Line) -> Any:
     claimed, defined, results, seconds = line.receive()
-    claim = Claim.from_row(claimed)
+    claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, results=results, report=line.report)
     args, kwargs = task.signature.arguments(decode(claim.payload), context, step.config)

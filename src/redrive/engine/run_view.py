@@ -11,13 +11,14 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.history import Step
 from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
-from redrive.model.field import Instant
+from redrive.model.field import Instant, Json
 from redrive.model.run import Place, Run, RunLine, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
+from redrive.store.rows import UNREADABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +107,11 @@ class RunView(RunSummary):
     steps: tuple[PlannedStep, ...]
     rate_limit_waits: int
     holds: int
-    input: JsonValue
-    result: JsonValue
-    metadata: JsonValue
-    progress: JsonValue
-    retry_policy_override: JsonValue
+    input: Json
+    result: Json
+    metadata: Json
+    progress: Json
+    retry_policy_override: Json
     step_only: bool
     error: RunError | None
     dead_letter: LetterMark | None
@@ -125,10 +126,10 @@ class StepView(NamedTuple):
     state: StepState
     attempt_count: int
     max_retries: int
-    retry_policy: JsonValue
-    retry_policy_override: JsonValue
-    config: JsonValue
-    output: JsonValue
+    retry_policy: Json
+    retry_policy_override: Json
+    config: Json
+    output: Json
     next_retry_at: Instant | None
     error_class: str | None
     first_failed_at: Instant | None
@@ -162,11 +163,10 @@ class AttemptView(NamedTuple):
     public_code: str | None
     public_message: str | None
     replay: int
-    output: JsonValue
+    output: Json
 
 
 SEALED = "$sealed"
-UNREADABLE = "$unreadable"
 
 _CHANGED = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
 _SAME = tuple(name for name in RunLine.__struct_fields__ if name not in _CHANGED)
@@ -187,7 +187,7 @@ class RedactingEncryption(Encryption):
         except SealedError as error:
             return encode({SEALED: f"with the key {error.key_id[:20]!r}, which is not configured here"})
         except NotStorableError:
-            return encode({UNREADABLE: "it was damaged or changed after it was stored"})
+            return encode(UNREADABLE)
         return opened
 
 
@@ -245,7 +245,7 @@ class RedactedView:
             "step": _step_name(definition, line.step_index),
             "idempotency_key": self._name(line.idempotency_key, line.id),
             "correlation_id": self._name(line.correlation_id, line.id),
-            "tags": self._words(line.tags),
+            "tags": tuple(map(self._redactor.text, line.tags)),
         }
 
     def _stored(self, text: str | None) -> JsonValue:
@@ -258,10 +258,6 @@ class RedactedView:
     def _name(self, name: str | None, run_id: str) -> str | None:
         """Users choose keys out of anything; what begins with the id of the run was made here."""
         return name if name is None or name.startswith(run_id) else self._redactor.text(name)
-
-    def _words(self, text: str | None) -> tuple[str, ...]:
-        value = self._stored(text)
-        return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def planned_steps(definition: Definition) -> tuple[PlannedStep, ...]:

@@ -71,11 +71,7 @@ class Runs:
         return {state: await lists.count(Query((Term("is", (state,)),)), org) for state in RunState}
 
     async def view(self, run_id: str) -> RunView:
-        run = await self._run(run_id)
-        definition = await self._definitions.get(run.definition)
-        attempts = await self._store.runs.attempts(run.id, run.org)
-        letters = await self._store.runs.dead_letters(run.id, run.org)
-        return self._showing.run(run, definition, attempts, letters)
+        return await self._handle(run_id, self._caller.org).view()
 
     async def steps(self, run_id: str) -> Sequence[StepView]:
         return (await self.story(run_id)).steps

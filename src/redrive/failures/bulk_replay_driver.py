@@ -92,7 +92,7 @@ class BulkReplayDriver:
     ) -> Move:
         operation, now = moment
         try:
-            rollout = RolloutPlan.from_text(operation.options)
+            rollout = RolloutPlan.from_json(operation.options)
             breakers = await self._breakers_ahead(session, operation, open_breakers)
         except (InvalidValueError, AttributeError, KeyError, TypeError) as error:
             return Stop(f"what is stored of it cannot be read: {error!r:.200}")

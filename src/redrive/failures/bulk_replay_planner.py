@@ -113,7 +113,7 @@ class BulkReplayPlanner:
             org=self._caller.org,
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
             selection=encode(named),
-            options=RolloutPlan(RolloutOptions(**options)).to_text(),  # type: ignore[arg-type]
+            options=encode(RolloutPlan(RolloutOptions(**options)).to_json()),  # type: ignore[arg-type]
             policy_override=None if retry is None else policy_text(retry),
             reason=clean_reason(request.get("reason", ""), self._parts.redactor),
             plan="",
@@ -188,7 +188,7 @@ class BulkReplayPlanner:
 
 
 def plan_of(operation: ReplayOperation) -> Plan:
-    return Plan.from_json(_object(operation.plan))
+    return Plan.from_json(operation.plan)
 
 
 def _listed(ids: Sequence[str]) -> list[str]:

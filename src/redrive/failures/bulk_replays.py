@@ -129,10 +129,10 @@ class BulkReplays:
             )
         return moment
 
-    async def _pardoned(self, session: Session, operation: ReplayOperation) -> str:
+    async def _pardoned(self, session: Session, operation: ReplayOperation) -> Mapping[str, Any]:
         tally = await self._operations.tally(session, operation.id)
-        rollout = RolloutPlan.from_text(operation.options)
-        return rollout._replace(pardoned=tally.score(operation.released)).to_text()
+        rollout = RolloutPlan.from_json(operation.options)
+        return rollout._replace(pardoned=tally.score(operation.released)).to_json()
 
     async def _save(self, session: Session, after: ReplayOperation, action: Action, reason: str) -> None:
         await self._operations.save(session, after)

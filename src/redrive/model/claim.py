@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Self
 
 from redrive.model.field import BigInt
 from redrive.model.row import Row
@@ -66,15 +64,6 @@ class Claim(Row, frozen=True):
     redrives: int = 0
     has_letter: bool = False
 
-    @classmethod
-    def from_row(cls, values: Sequence[Any]) -> Self:
-        """By position: claims are read on the hot path."""
-        fields = list(values)
-        fields[_ISOLATION] = _ISOLATIONS[fields[_ISOLATION]]
-        fields[_STEP_ONLY] = fields[_STEP_ONLY] == 1
-        fields[_HAS_LETTER] = fields[_HAS_LETTER] == 1
-        return cls(*fields)
-
     @property
     def tally(self) -> Tally:
         return Tally(self.failures, self.rate_limit_waits, self.holds, self.previous_delay)
@@ -87,9 +76,3 @@ class Claim(Row, frozen=True):
     @property
     def order(self) -> tuple[int, float, str]:
         return -self.priority, self.submitted_at, self.id
-
-
-_ISOLATIONS = tuple(Isolation)
-_ISOLATION, _STEP_ONLY, _HAS_LETTER = (
-    Claim.__struct_fields__.index(name) for name in ("isolation", "step_only", "has_letter")
-)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.field import Instant, JsonList, JsonText
+from redrive.model.field import Instant, Json, JsonList
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
@@ -50,14 +51,14 @@ class Changeable(Protocol):
     @property
     def assignee(self) -> str | None: ...
     @property
-    def tags(self) -> str | None: ...
+    def tags(self) -> Sequence[str]: ...
     @property
     def replay_count(self) -> int: ...
 
 
 def version_of(letter: Changeable) -> str:
     """Equal as long as nobody has changed it."""
-    content = (str(letter.state), letter.updated_at, letter.replay_count, letter.assignee, letter.tags)
+    content = (str(letter.state), letter.updated_at, letter.replay_count, letter.assignee, list(letter.tags))
     return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
@@ -89,7 +90,7 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
     first_failed_at: Instant | None = None
     last_failed_at: Instant | None = None
     correlation_id: str
-    tags: JsonList | None = None
+    tags: JsonList = ()
     created_at: Instant = 0.0
     updated_at: Instant = 0.0
     replay_count: int = 0
@@ -123,15 +124,15 @@ class DeadLetter(DeadLetterLine, frozen=True, kw_only=True):
     public_message: str
     explanation: str
     fingerprint_reason: str
-    payload: JsonText
-    config: JsonText
-    policy: JsonText
+    payload: Json
+    config: Json
+    policy: Json
     idempotency_key: str
-    metadata: JsonText | None = None
+    metadata: Json = None
     last_replayed_by: str | None = None
-    replay_override: JsonText | None = None
+    replay_override: Json = None
     resolution: str | None = None
-    redrive_policy: JsonText | None = None
+    redrive_policy: Json = None
 
 
 class Related(NamedTuple):

@@ -1,12 +1,14 @@
 """Types of fields that mean more than their Python type says: the columns and the API follow from them.
 
-The first word after the Python type is the column's type in PostgreSQL.
+The first word after the Python type is the column's type in PostgreSQL. The store reads JSON columns into
+values; a row that is to be written holds the text that the codec has made of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Annotated
+from typing import Annotated, Any
 
 
 class Meaning(Enum):
@@ -19,13 +21,13 @@ class Meaning(Enum):
 Instant = Annotated[float, "double precision", Meaning.INSTANT]
 """Seconds since 1970."""
 
-JsonText = Annotated[str, "text", Meaning.JSON]
-"""Any JSON value, stored as text."""
+Json = Annotated[Any, "text", Meaning.JSON]
+"""Any JSON value, stored as text; None where the column is empty."""
 
-JsonList = Annotated[str, "text", Meaning.JSON_LIST]
-"""A JSON list of strings, stored as text."""
+JsonList = Annotated[Sequence[str], "text", Meaning.JSON_LIST]
+"""Strings, stored as a JSON list; none where the column is empty."""
 
-JsonObject = Annotated[str, "text", Meaning.JSON_OBJECT]
+JsonObject = Annotated[Mapping[str, Any], "text", Meaning.JSON_OBJECT]
 """A JSON object, stored as text."""
 
 BigInt = Annotated[int, "bigint"]

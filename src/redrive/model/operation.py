@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from redrive.model.field import Instant, JsonObject, JsonText
+from redrive.model.field import Instant, Json, JsonObject
 from redrive.model.replay import Mode, OperationState, Replay, ReplayState
 from redrive.model.row import Row
 
@@ -31,7 +31,7 @@ class ReplayOperation(Row, frozen=True, kw_only=True):
     mode: Mode
     selection: JsonObject
     options: JsonObject
-    policy_override: JsonText | None
+    policy_override: Json
     reason: str
     plan: JsonObject
     planned_by: str

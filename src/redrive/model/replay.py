@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from redrive.model.field import Instant, JsonText
+from redrive.model.field import Instant, Json
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
@@ -61,8 +61,8 @@ class Replay(Row, frozen=True, kw_only=True):
     requested_by: str
     requested_at: Instant
     reason: str
-    policy_override: JsonText | None
-    edit: JsonText | None
+    policy_override: Json
+    edit: Json
     fingerprint: str
     effect: Effect
     breaker: str | None

@@ -109,7 +109,7 @@ class RunLine(Row, frozen=True, kw_only=True):
     ended_at: Instant | None
     idempotency_key: str | None
     correlation_id: str
-    tags: JsonList | None
+    tags: JsonList
     cancel_requested_at: Instant | None
     replays: int
     redrives: int

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from redrive.errors import RedriveError
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy.breaker_policy import BreakerPolicy
-from redrive.policy.codec import decode
+from redrive.policy.codec import JsonValue
 from redrive.policy.known_errors import CLASS_OF_CATEGORY
 from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import Ending, RetryPolicy
@@ -20,12 +20,12 @@ from redrive.words.time import duration
 MAX_WAITS = 5
 
 
-def describe_stored_policy(text: str | None) -> tuple[str, ...]:
+def describe_stored_policy(stored: JsonValue) -> tuple[str, ...]:
     """Return the sentences about a retry policy in stored JSON; none if it can't be read."""
-    if not text:
+    if not stored:
         return ()
     try:
-        return tuple(describe_retry_policy(policy_from_json(decode(text))))
+        return tuple(describe_retry_policy(policy_from_json(stored)))
     except (RedriveError, LookupError, TypeError, ValueError):
         return ()
 

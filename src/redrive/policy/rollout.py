@@ -11,12 +11,13 @@ later items are counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import floor
 from typing import Any, NamedTuple
 
 from redrive.policy.bounds import require, require_kind, require_whole
-from redrive.policy.codec import decode, encode
+from redrive.policy.codec import JsonValue
 from redrive.words.number import plural
 
 MAX_BATCH_SIZE = 500
@@ -78,14 +79,13 @@ class RolloutPlan(NamedTuple):
     options: RolloutOptions
     pardoned: Score = Score()
 
-    def to_text(self) -> str:
-        return encode({**asdict(self.options), "pardoned": list(self.pardoned)})
+    def to_json(self) -> dict[str, JsonValue]:
+        return {**asdict(self.options), "pardoned": list(self.pardoned)}
 
     @classmethod
-    def from_text(cls, text: str) -> RolloutPlan:
-        stored: Any = decode(text)
-        pardoned = Score(*stored.pop("pardoned"))
-        return cls(RolloutOptions(**stored), pardoned)
+    def from_json(cls, stored: Mapping[str, Any]) -> RolloutPlan:
+        options = {name: value for name, value in stored.items() if name != "pardoned"}
+        return cls(RolloutOptions(**options), Score(*stored["pardoned"]))
 
 
 class RolloutFigures(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from redrive.errors import InvalidValueError, NotStorableError
+from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
-from redrive.policy.codec import decode, encode
+from redrive.policy.codec import encode
 from redrive.policy.redact import Redactor
 
 MAX_REASON_LENGTH = 2_000
@@ -54,20 +54,12 @@ def refuse_secret(what: str, name: str, redactor: Redactor) -> None:
         raise InvalidValueError(f"{what} looks like a secret, and would be shown; give another one")
 
 
-def retagged(stored: str | None, add: Iterable[str], remove: Iterable[str]) -> str | None:
-    """Stored tags with some more and some less, in the order in which they came."""
+def retagged(tags: Sequence[str], add: Iterable[str], remove: Iterable[str]) -> str | None:
+    """The text to store: these tags with some more and some less, in the order in which they came."""
     gone = set(remove)
-    kept = [word for word in dict.fromkeys([*_tags(stored), *add]) if word not in gone]
+    kept = [word for word in dict.fromkeys([*tags, *add]) if word not in gone]
     if len(kept) > MAX_TAGS:
         raise InvalidValueError(
-            f"a dead letter has at most {MAX_TAGS} tags, this were {len(kept)}; remove some"
+            f"a dead letter has at most {MAX_TAGS} tags, these would be {len(kept)}; remove some"
         )
     return encode(kept) if kept else None
-
-
-def _tags(stored: str | None) -> list[str]:
-    try:
-        tags = [] if stored is None else decode(stored)
-    except NotStorableError:
-        return []
-    return [str(tag) for tag in tags] if isinstance(tags, list) else [str(tags)]

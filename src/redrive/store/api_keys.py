@@ -10,6 +10,7 @@ from redrive.model.role import Role
 from redrive.model.row import Row
 from redrive.policy.codec import decode, encode
 from redrive.store.database import Session
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 _SQL = statements("api_keys", ApiKey)
@@ -89,7 +90,7 @@ class ApiKeys:
 
 
 def _key(values: Sequence[Any]) -> ApiKey:
-    key = ApiKey.from_row(values)
+    key = read_row(ApiKey, values)
     scopes: object = None if key.scopes is None else decode(str(key.scopes))
     named = None if scopes is None else tuple(map(str, scopes if isinstance(scopes, list) else ()))
     return key.replace(scopes=named)

@@ -17,6 +17,7 @@ from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Row, Session
 from redrive.store.filter import Filter
 from redrive.store.replays import RefusedItem, why_not
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements, template, written
 
 _SQL = statements("bulk_replays", ReplayOperation, RefusedItem)
@@ -200,7 +201,7 @@ class BulkReplayStore:
         return _moment(rows[0]) if rows else None
 
     async def save(self, session: Session, operation: ReplayOperation) -> None:
-        await session.fetch(_SQL["save"], operation.asdict())
+        await session.fetch(_SQL["save"], {**operation.asdict(), "options": encode(dict(operation.options))})
 
     # Looking
 
@@ -221,13 +222,13 @@ class BulkReplayStore:
         rows = await self._session.fetch(_SQL["get"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
-        return ReplayOperation.from_row(rows[0])
+        return read_row(ReplayOperation, rows[0])
 
     async def page(self, org: str, size: int, cursor: str | None) -> list[ReplayOperation]:
         """The newest first; after `cursor`, the id of one of them."""
         name = "newest" if cursor is None else "older"
         rows = await self._session.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
-        return [ReplayOperation.from_row(row) for row in rows]
+        return read_rows(ReplayOperation, rows)
 
     async def items(
         self, operation_id: str, org: str, state: ReplayState | None, size: int, after: int
@@ -240,7 +241,7 @@ class BulkReplayStore:
         else:
             chosen = {"state": str(state), "position": after}
             rows = await self._session.fetch(_SQL["items_in_state"], parameters | chosen)
-        return [Replay.from_row(row) for row in rows]
+        return read_rows(Replay, rows)
 
     async def counts(self, session: Session, operation_id: str) -> dict[ReplayState, int]:
         """How many items are in each state."""
@@ -263,7 +264,7 @@ class BulkReplayStore:
     async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
         """Those that are started and not over, the newest first."""
         rows = await self._session.fetch(_SQL["under_way"], {"org": org, "most": most})
-        return [ReplayOperation.from_row(row) for row in rows]
+        return read_rows(ReplayOperation, rows)
 
     async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
         """Which operations that are under way will reach dead letters of a failure, and how many of them."""
@@ -292,7 +293,7 @@ def item_id(operation_id: str, position: int) -> str:
 
 def _moment(row: Row) -> OperationSnapshot:
     *columns, now = row
-    return OperationSnapshot(ReplayOperation.from_row(columns), now)
+    return OperationSnapshot(read_row(ReplayOperation, columns), now)
 
 
 def _numbers(rows: Sequence[Row]) -> dict[str, int]:

@@ -7,18 +7,21 @@ from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterLine, Note
+from redrive.model.field import JsonList
+from redrive.model.row import Row
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Session, findable
 from redrive.store.listing import DeadLetterListing
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 MAX_NOTES = 1_000
 
 
-class Locked(NamedTuple):
+class Locked(Row, frozen=True):
     id: str
     state: str
-    tags: str | None
+    tags: JsonList
     assignee: str | None
     updated_at: float
     replay_count: int
@@ -99,12 +102,12 @@ class DeadLetterStore(DeadLetterListing):
         rows = await self._session.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
-        return DeadLetter.from_row(rows[0])
+        return read_row(DeadLetter, rows[0])
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Those of these that there are, in the same order."""
         rows = await self._session.fetch_many(_SQL["lines"], _in_order(ids, org))
-        known = {row[0]: DeadLetterLine.from_row(row) for row in rows}
+        known = {row[0]: read_row(DeadLetterLine, row) for row in rows}
         return [known[each] for each in ids if each in known]
 
     async def lock_runs(self, session: Session, ids: Sequence[str], org: str) -> None:
@@ -113,7 +116,7 @@ class DeadLetterStore(DeadLetterListing):
 
     async def lock(self, session: Session, ids: Sequence[str], org: str) -> dict[str, Locked]:
         rows = await session.fetch_many(_SQL["lock"], _in_order(ids, org))
-        return {row[0]: Locked._make(row) for row in rows}
+        return {letter.id: letter for letter in read_rows(Locked, rows)}
 
     async def standings(self, session: Session, ids: Sequence[str], org: str) -> list[LetterRunState]:
         rows = await session.fetch_many(_SQL["standing"], _in_order(ids, org))
@@ -163,7 +166,7 @@ class DeadLetterStore(DeadLetterListing):
     async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
         """What the letter waits for."""
         rows = await self._session.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
-        return [DeadLetterLine.from_row(row) for row in rows]
+        return read_rows(DeadLetterLine, rows)
 
     async def by_state(self) -> dict[str, int]:
         """Over all orgs."""

@@ -14,6 +14,7 @@ from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.run import Place
 from redrive.store.database import Session
 from redrive.store.limits import Limits
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 _SQL = statements("external_failures", Claim)
@@ -43,7 +44,7 @@ class ExternalFailures:
             await session.fetch(_SQL["give_up_key"], known)
         await self._require_room(session, new, max_size)
         [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return TakenTask(Claim.from_row(row), None)
+        return TakenTask(read_row(Claim, row), None)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._session.fetch(_SQL["find"], {"org": org, "key": key})
@@ -72,7 +73,7 @@ class ExternalFailures:
         if place != Place.ENDED:
             return None
         [row] = await session.fetch(_SQL["take_again"], known)
-        return Claim.from_row(row)
+        return read_row(Claim, row)
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
         """Two that look at once would both find the last place, or both make a run for one task."""

@@ -27,6 +27,7 @@ from redrive.store.condition import GROUP_COLUMNS, GROUP_TEXTS, Writer, all_of
 from redrive.store.cursor import content
 from redrive.store.database import Row, Session
 from redrive.store.filter import NEVER, about_states
+from redrive.store.rows import read_row
 from redrive.store.statement import Statement, template, written
 
 _GROUP = len(FailureGroup.__struct_fields__)
@@ -124,7 +125,7 @@ def line_of(row: Row) -> GroupLine:
 
 def as_of_now(row: Row) -> FailureGroup:
     """The group, then the moment: one whose time to be ignored is over is open, written or not."""
-    group = FailureGroup.from_row(row[:_GROUP])
+    group = read_row(FailureGroup, row[:_GROUP])
     why = reopen_after_time(group.snapshot, row[_GROUP])
     if why is None:
         return group

@@ -26,6 +26,7 @@ from redrive.policy.recurrence import reopen_after_time
 from redrive.store.condition import BEYOND
 from redrive.store.database import Row, Session
 from redrive.store.group_listing import GroupListing, as_of_now, line_of
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 Decide = Callable[[GroupSnapshot, Collection[str], float], Reopening | None]
@@ -161,7 +162,7 @@ class Groups(GroupListing):
         """Give a group that is locked its new state."""
         key = {"org": group.org, "fingerprint": group.fingerprint}
         [row] = await session.fetch(_SQL["change"], key | wish._asdict())
-        return FailureGroup.from_row(row)
+        return read_row(FailureGroup, row)
 
     async def open_letters(self, session: Session, org: str, fingerprint: str, most: int) -> list[str]:
         """Dead letters of a group that a person can resolve. They are not locked."""

@@ -9,6 +9,7 @@ from redrive.model.claim import Claim
 from redrive.model.field import BigInt
 from redrive.policy.codec import encode
 from redrive.store.database import Session
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 
@@ -46,7 +47,7 @@ class Leases:
         kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
         parameters = {"queue": queue, "most": most, **kinds, **holder._asdict()}
         rows = await self._session.fetch(_SQL["claim"], parameters)
-        return sorted(map(Claim.from_row, rows), key=lambda claim: claim.order)
+        return sorted(read_rows(Claim, rows), key=lambda claim: claim.order)
 
     async def claim_alone(
         self, queue: str, holder: Holder, workflows: Sequence[str] | None = None
@@ -54,7 +55,7 @@ class Leases:
         """Take one run that is suspected of killing its worker."""
         kinds = {"workflows": _listed(workflows), "without": None}
         parameters = {"queue": queue, **kinds, **holder._asdict()}
-        return [Claim.from_row(row) for row in await self._session.fetch(_SQL["claim_alone"], parameters)]
+        return read_rows(Claim, await self._session.fetch(_SQL["claim_alone"], parameters))
 
     async def begin_alone(self, claim: Claim) -> bool:
         """Note that it is executed alone from now on: only then its worker's death speaks against it."""
@@ -64,17 +65,17 @@ class Leases:
     async def adopt(self, token: int, worker: str) -> list[Claim]:
         """The claims that were committed although the answer never arrived."""
         rows = await self._session.fetch(_SQL["adopt"], {"token": token, "worker": worker})
-        return sorted(map(Claim.from_row, rows), key=lambda claim: claim.order)
+        return sorted(read_rows(Claim, rows), key=lambda claim: claim.order)
 
     async def reclaim(self, token: int, ttl: float, most: int) -> list[Claim]:
         """Take over expired leases; the old token is void. Worker and attempt are the lost ones."""
         rows = await self._session.fetch(_SQL["reclaim"], {"token": token, "ttl": ttl, "most": most})
-        return [Claim.from_row(row) for row in rows]
+        return read_rows(Claim, rows)
 
     async def failed(self, session: Session, run_id: str, org: str) -> Claim | None:
         """The last claim of a run that has failed, locked until the transaction ends."""
         rows = await session.fetch(_SQL["failed"], {"id": run_id, "org": org})
-        return Claim.from_row(rows[0]) if rows else None
+        return read_row(Claim, rows[0]) if rows else None
 
     async def renew(self, renewals: Sequence[Renewal]) -> dict[tuple[str, int], bool]:
         """Prolong leases; those that are not in the answer belong to somebody else, or have ended.

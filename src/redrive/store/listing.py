@@ -12,6 +12,7 @@ from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
 from redrive.store.database import Session
 from redrive.store.filter import Filter, about_states, walkable
+from redrive.store.rows import read_rows
 from redrive.store.statement import Statement, statements, template, written
 
 _SQL = statements("dead_letters", DeadLetterLine)
@@ -44,7 +45,7 @@ class DeadLetterListing:
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
         statement = _listing("_page", wanted, order, onwards=last is not None)
         rows = await self._session.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
-        lines = [DeadLetterLine.from_row(row) for row in rows[:size]]
+        lines = read_rows(DeadLetterLine, rows[:size])
         if len(rows) <= size:
             return DeadLetterPage(lines, None)
         return DeadLetterPage(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))

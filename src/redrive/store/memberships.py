@@ -6,6 +6,7 @@ from redrive.model.identity import HOME, Member, Membership
 from redrive.model.role import Role
 from redrive.model.row import Row
 from redrive.store.database import Session
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 _SQL = statements("memberships", Member)
@@ -52,21 +53,21 @@ class Memberships:
     ) -> Member | None:
         parameters = {"org": org, "id": user_id, "name": name}
         rows = await (session or self._session).fetch(_SQL["find"], parameters)
-        return Member.from_row(rows[0]) if rows else None
+        return read_row(Member, rows[0]) if rows else None
 
     async def page(self, org: str, size: int, after: str) -> list[Member]:
         """By name, after this one."""
         rows = await self._session.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
-        return [Member.from_row(row) for row in rows]
+        return read_rows(Member, rows)
 
     async def roles(self, session: Session, user_id: str, org: str) -> Roles | None:
         """None when there is no such organization."""
         parameters = {"user_id": user_id, "org": org, "home": HOME}
         rows = await session.fetch(_SQL["roles"], parameters)
-        return Roles.from_row(rows[0]) if rows else None
+        return read_row(Roles, rows[0]) if rows else None
 
     async def standings(self, session: Session, user_id: str, most: int) -> list[Membership]:
         """The organizations that the user is an active member of, the home one first."""
         parameters = {"user_id": user_id, "home": HOME, "most": most}
         rows = await session.fetch(_SQL["standings"], parameters)
-        return [Membership.from_row(row) for row in rows]
+        return read_rows(Membership, rows)

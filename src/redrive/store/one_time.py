@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redrive.model.row import Row
 from redrive.store.database import Session
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 
@@ -38,7 +39,7 @@ class OneTimeTokens:
     async def take(self, kind: str, hash_: str, session: Session | None = None) -> Taken | None:
         """Exactly once: taking it removes it. None when it was taken, has expired or never was."""
         rows = await (session or self._session).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
-        return Taken.from_row(rows[0]) if rows else None
+        return read_row(Taken, rows[0]) if rows else None
 
     async def user_of(self, kind: str, hash_: str, session: Session) -> str | None:
         """Whom it is for, without taking it."""

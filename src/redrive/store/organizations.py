@@ -5,6 +5,7 @@ from __future__ import annotations
 from redrive.errors import NotFoundError
 from redrive.model.identity import Organization
 from redrive.store.database import Row, Session, findable
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 _SQL = statements("organizations", Organization)
@@ -17,7 +18,7 @@ class Organizations:
     async def insert(self, session: Session, name: str, title: str, by: str) -> Organization | None:
         """None when there is one of that name."""
         rows = await session.fetch(_SQL["insert"], {"name": name, "title": title, "by": by})
-        return Organization.from_row(rows[0]) if rows else None
+        return read_row(Organization, rows[0]) if rows else None
 
     async def lock(self, session: Session, name: str) -> Organization:
         """Locked until the transaction ends."""
@@ -29,7 +30,7 @@ class Organizations:
     async def page(self, size: int, after: str) -> list[Organization]:
         """By name, after this one."""
         rows = await self._session.fetch(_SQL["page"], {"size": size, "after": after})
-        return [Organization.from_row(row) for row in rows]
+        return read_rows(Organization, rows)
 
 
 def _only(rows: list[Row], name: str) -> Organization:
@@ -37,4 +38,4 @@ def _only(rows: list[Row], name: str) -> Organization:
         raise NotFoundError(
             f"there is no organization {name!r:.250}; an owner of the home organization can create it"
         )
-    return Organization.from_row(rows[0])
+    return read_row(Organization, rows[0])

@@ -8,7 +8,7 @@ from redrive.model.claim import Isolation
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.failure import ErrorClass
 from redrive.model.failure_group import GroupChange, Occurrence
-from redrive.model.field import BigInt
+from redrive.model.field import BigInt, JsonList
 from redrive.model.row import Row
 from redrive.model.run import Place, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
@@ -16,8 +16,12 @@ from redrive.store.replays import Resolved, Settled, Settlement
 
 
 class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
-    """A dead letter to be stored. `redrive_delay` is the time until it is redriven automatically."""
+    """A dead letter to be stored: its JSON fields hold the texts that are stored.
 
+    redrive_delay  the time until it is redriven automatically
+    """
+
+    tags: JsonList | None = None  # type: ignore[assignment]  # the column stays empty without tags
     redrive_delay: float | None = None
 
     @property

@@ -16,6 +16,7 @@ from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 
@@ -102,17 +103,17 @@ class ReplayStore:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no replay {replay_id!r:.200}")
-        return Replay.from_row(rows[0])
+        return read_row(Replay, rows[0])
 
     async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
         """The newest first."""
         parameters = {"letter_id": findable(letter_id), "org": org, "most": most}
-        return [Replay.from_row(row) for row in await self._session.fetch(_SQL["of_letter"], parameters)]
+        return read_rows(Replay, await self._session.fetch(_SQL["of_letter"], parameters))
 
     async def of_run(self, run_id: str, org: str) -> list[Replay]:
         """Those that were begun, the oldest first."""
         rows = await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
-        return [Replay.from_row(row) for row in rows]
+        return read_rows(Replay, rows)
 
     async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
         """Begin those whose run and letter still allow it; the others change nothing.
@@ -129,7 +130,7 @@ class ReplayStore:
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
         """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
-        planned = [NewReplay.from_row([*row, None, None]) for row in rows]
+        planned = [read_row(NewReplay, [*row, None, None]) for row in rows]
         if not planned:
             return Begun((), ())
         begun = await self._restart(session, planned)

@@ -10,6 +10,7 @@ from redrive.model.query import MAX_COUNTED, Count, Order, Query
 from redrive.model.run import RunLine
 from redrive.store.cursor import Cursor
 from redrive.store.database import Row, Session
+from redrive.store.rows import read_rows
 from redrive.store.run_filter import HELD, Branch, RunFilter
 from redrive.store.statement import Statement, statements, template, written
 
@@ -57,7 +58,7 @@ class RunListing:
     async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
         last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
         rows = await self._newest(RunFilter.of(query, org), last, size + 1)
-        lines = [RunLine.from_row(row) for row in rows[:size]]
+        lines = read_rows(RunLine, rows[:size])
         if len(rows) <= size:
             return RunLines(lines, None)
         return RunLines(lines, str(Cursor(Order.NEWEST, lines[-1].submitted_at, lines[-1].id)))

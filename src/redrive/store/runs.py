@@ -18,6 +18,7 @@ from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 from redrive.store.tallies import count_ended
 
@@ -96,11 +97,11 @@ class RunStore:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
         if not rows:
             raise NotFoundError(f"there is no run {run_id!r:.200}")
-        return Run.from_row(rows[0])
+        return read_row(Run, rows[0])
 
     async def all(self) -> list[Run]:
         """Every run of every org, oldest first: for small databases, as in tests."""
-        return [Run.from_row(row) for row in await self._session.fetch(_SQL["all"], {})]
+        return read_rows(Run, await self._session.fetch(_SQL["all"], {}))
 
     async def outcome(self, run_id: str, org: str) -> tuple[str, str | None]:
         """The state of a run, and its result where it has one."""
@@ -110,28 +111,20 @@ class RunStore:
         return rows[0][0], rows[0][1]
 
     async def steps(self, run_id: str, org: str) -> list[FinishedStep]:
-        return [
-            FinishedStep.from_row(row)
-            for row in await self._session.fetch(_SQL["steps"], {"id": run_id, "org": org})
-        ]
+        rows = await self._session.fetch(_SQL["steps"], {"id": run_id, "org": org})
+        return read_rows(FinishedStep, rows)
 
     async def attempts(self, run_id: str, org: str) -> list[AttemptRecord]:
-        return [
-            AttemptRecord.from_row(row)
-            for row in await self._session.fetch(_SQL["attempts"], {"id": run_id, "org": org})
-        ]
+        rows = await self._session.fetch(_SQL["attempts"], {"id": run_id, "org": org})
+        return read_rows(AttemptRecord, rows)
 
     async def events(self, run_id: str, org: str) -> list[RunEvent]:
-        return [
-            RunEvent.from_row(row)
-            for row in await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
-        ]
+        rows = await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
+        return read_rows(RunEvent, rows)
 
     async def dead_letters(self, run_id: str, org: str) -> list[DeadLetter]:
-        return [
-            DeadLetter.from_row(row)
-            for row in await self._session.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
-        ]
+        rows = await self._session.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
+        return read_rows(DeadLetter, rows)
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}

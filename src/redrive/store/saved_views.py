@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redrive.model.saved_view import SavedView
 from redrive.store.database import Session
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 _SQL = statements("saved_views", SavedView)
@@ -16,16 +17,16 @@ class SavedViewStore:
     async def insert_if_new(self, session: Session, new: SavedView) -> SavedView | None:
         """None when the page has one of that name. The moment is that of the database."""
         rows = await session.fetch(_SQL["insert"], new.asdict())
-        return SavedView.from_row(rows[0]) if rows else None
+        return read_row(SavedView, rows[0]) if rows else None
 
     async def named(self, session: Session, org: str, page: str, name: str) -> SavedView | None:
         rows = await session.fetch(_SQL["named"], {"org": org, "page": page, "name": name})
-        return SavedView.from_row(rows[0]) if rows else None
+        return read_row(SavedView, rows[0]) if rows else None
 
     async def list(self, org: str, page: str | None = None) -> list[SavedView]:
         """By page and name."""
         rows = await self._session.fetch(_SQL["list"], {"org": org, "page": page})
-        return [SavedView.from_row(row) for row in rows]
+        return read_rows(SavedView, rows)
 
     async def number(self, session: Session, org: str) -> int:
         [[number]] = await session.fetch(_SQL["number"], {"org": org})
@@ -34,4 +35,4 @@ class SavedViewStore:
     async def remove(self, session: Session, org: str, view_id: str) -> SavedView | None:
         """What was removed; None when there was none."""
         rows = await session.fetch(_SQL["remove"], {"org": org, "id": view_id})
-        return SavedView.from_row(rows[0]) if rows else None
+        return read_row(SavedView, rows[0]) if rows else None

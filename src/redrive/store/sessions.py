@@ -8,6 +8,7 @@ from redrive.model.identity import HOME, SessionLine, SignInKind
 from redrive.model.row import Row
 from redrive.store.database import Session
 from redrive.store.memberships import Roles
+from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 MAX_LISTED = 100
@@ -48,7 +49,7 @@ class Sessions:
         self._session = session
 
     async def insert(self, session: Session, new: NewSessionRow) -> SessionLine:
-        return SessionLine.from_row((await session.fetch(_SQL["insert"], new.asdict()))[0])
+        return read_row(SessionLine, (await session.fetch(_SQL["insert"], new.asdict()))[0])
 
     async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
         """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
@@ -58,10 +59,10 @@ class Sessions:
             return None
         *line, user_id, user_name, there, at_home, now = rows[0]
         return KnownSession(
-            line=SessionLine.from_row(line),
+            line=read_row(SessionLine, line),
             user_id=user_id,
             user_name=user_name,
-            roles=Roles.from_row((there, at_home)),
+            roles=read_row(Roles, (there, at_home)),
             now=now,
         )
 
@@ -77,11 +78,11 @@ class Sessions:
         """The newest first."""
         parameters = {"user_id": user_id, "idle": idle, "most": MAX_LISTED}
         rows = await self._session.fetch(_SQL["of_user"], parameters)
-        return [SessionLine.from_row(row) for row in rows]
+        return read_rows(SessionLine, rows)
 
     async def end(self, session: Session, hash_: str) -> EndedSession | None:
         rows = await session.fetch(_SQL["end"], {"hash": hash_})
-        return EndedSession.from_row(rows[0]) if rows else None
+        return read_row(EndedSession, rows[0]) if rows else None
 
     async def end_one(self, session: Session, user_id: str, session_id: str) -> bool:
         return bool(await session.fetch(_SQL["end_one"], {"user_id": user_id, "id": session_id}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redrive.model.identity import Identity, User
 from redrive.store.database import Row, Session
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 _SQL = statements("users", User)
@@ -60,4 +61,4 @@ class Users:
 
 
 def _first(rows: list[Row]) -> User | None:
-    return User.from_row(rows[0]) if rows else None
+    return read_row(User, rows[0]) if rows else None

@@ -11,6 +11,7 @@ from redrive.model.failure import Category, ErrorClass
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.store.database import Session
+from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 MAX_COUNT = 1_000
@@ -64,7 +65,7 @@ class FactFinder:
         rows = await self._session.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
         if not rows:
             raise NotFoundError(f"there is no dead letter {letter_id!r}")
-        return FailedLetter.from_row(rows[0])
+        return read_row(FailedLetter, rows[0])
 
     async def successes(self, workflow: str, since: float) -> dict[str, int]:
         """Runs of the workflow that were begun and have succeeded since, by version of the code.

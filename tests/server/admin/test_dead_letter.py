@@ -245,7 +245,7 @@ async def test_what_somebody_has_damaged_does_not_hide_the_rest(
     broken = dict.fromkeys(("payload", "config", "policy", "tags", "metadata", "redrive_policy"), "{no")
     await altered(house, letter, **broken)
     page = await read(admin, f"{PAGE}/{letter}")
-    assert "It cannot be read: it is not JSON." in page.text
+    assert "it was damaged or changed after it was stored" in page.text
     assert "the card of 7 was declined" in page.text
 
 

@@ -35,7 +35,6 @@ from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import Id
-from redrive.server.api.resource import strings_in
 from redrive.server.site import site_of
 from redrive.words.failure import headline, short, summarize_explanation
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
@@ -60,7 +59,7 @@ class LetterRow(NamedTuple):
 def row_of(line: DeadLetterLine) -> LetterRow:
     waits = line.state == DeadLetterState.OPEN and line.next_redrive_at is not None
     state = "SCHEDULED" if waits else line.state
-    return LetterRow(line, state, strings_in(line.tags), line.state in ACTIONABLE, line.state in CLOSED)
+    return LetterRow(line, state, line.tags, line.state in ACTIONABLE, line.state in CLOSED)
 
 
 @pages.get("/dlq/{id}")
@@ -74,7 +73,7 @@ async def dead_letter(page: OnPage, letter_id: Id, compare: AttemptNumbers = Non
         letter=letter,
         version=version_of(letter),
         planned_in=await _planned_in(failures, replays),
-        tags=strings_in(letter.tags),
+        tags=letter.tags,
         verdict=verdict,
         advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
         careful=CAREFUL if verdict.advice.endswith(CAREFUL) else "",

@@ -16,7 +16,6 @@ from redrive.model.replay import Replay, ReplayState
 from redrive.policy.description import describe_rollout, describe_stored_policy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.admin.selection import MAX_LISTED
-from redrive.server.api.resource import object_in, value_in
 from redrive.words.replay import (
     MODES,
     Selection,
@@ -66,7 +65,7 @@ class ReplayFailure(NamedTuple):
 
 async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
     operation = report.operation
-    selection = selection_of(object_in(operation.selection))
+    selection = selection_of(operation.selection)
     by_id = selection.kind == "ids"
     first = await failures.plans.items(operation.id, size=MAX_REPEATED_IDS if by_id else MAX_LISTED)
     letters = [replay.letter_id for replay in first.items]
@@ -99,7 +98,7 @@ async def _named(failures: Failures, selection: Selection) -> Selection:
 def rollout_of(operation: ReplayOperation) -> RolloutPlan:
     """Read the stored rollout; damaged data becomes the default, so that the page can be shown."""
     try:
-        return RolloutPlan.from_text(operation.options)
+        return RolloutPlan.from_json(operation.options)
     except (RedriveError, AttributeError, LookupError, TypeError):
         return RolloutPlan(RolloutOptions())
 
@@ -109,7 +108,7 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
 
     `ids` are all dead letters of an operation that stores only some of them.
     """
-    stored = object_in(operation.selection)
+    stored = operation.selection
     selected = dict(selection_of(stored).parameters) or ({"ids": list(ids)} if ids else {})
     if not selected:
         return None
@@ -122,7 +121,7 @@ def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str,
         **{name: getattr(options, name) for name in RolloutOptions.__slots__},
     }
     if operation.policy_override is not None:
-        request["override_retry_policy"] = value_in(operation.policy_override)
+        request["override_retry_policy"] = operation.policy_override
     return request
 
 

@@ -17,7 +17,6 @@ from redrive.server.admin.page import OnPage, Pages
 from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, progress, replayed
 from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, Id
-from redrive.server.api.resource import object_in
 from redrive.words.replay import MODES, Selection, selection_of
 
 pages = Pages("replays")
@@ -58,7 +57,7 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
 def _line(operation: ReplayOperation, counts: Mapping[str, int]) -> ReplayLine:
     return ReplayLine(
         operation,
-        selection_of(object_in(operation.selection)),
+        selection_of(operation.selection),
         bar(counts),
         ended(counts),
         replayed(counts),

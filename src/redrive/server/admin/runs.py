@@ -13,11 +13,10 @@ from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
-from redrive.policy.codec import encode
 from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.timeline import timeline
-from redrive.server.admin.tree import Tree, tree_of_value
+from redrive.server.admin.tree import Tree, tree_of
 from redrive.server.api.request import Cursor, Id, QueryText
 
 pages = Pages("runs")
@@ -100,10 +99,10 @@ async def one(page: OnPage, run_id: Id) -> Response:
         steps=[_step(step, planned.get(step.step_index)) for step in story.steps],
         attempts=newest[:MAX_ATTEMPTS],
         more_attempts=max(0, len(newest) - MAX_ATTEMPTS),
-        input=tree_of_value(run.input),
-        result=tree_of_value(run.result) if run.result is not None else None,
-        metadata=tree_of_value(run.metadata) if run.metadata else None,
-        progress=tree_of_value(run.progress) if run.progress is not None else None,
+        input=tree_of(run.input),
+        result=tree_of(run.result) if run.result is not None else None,
+        metadata=tree_of(run.metadata) if run.metadata else None,
+        progress=tree_of(run.progress) if run.progress is not None else None,
         asked=asked,
         is_live=run.state in LIVE_RUNS,
         has_failed=run.state in FAILED_RUNS,
@@ -148,7 +147,7 @@ def _step(step: StepView, planned: PlannedStep | None) -> RunStep:
     return RunStep(
         step,
         planned,
-        tree_of_value(step.config) if step.config else None,
-        tree_of_value(step.output) if step.output is not None else None,
-        describe_stored_policy(encode(step.retry_policy)),
+        tree_of(step.config) if step.config else None,
+        tree_of(step.output) if step.output is not None else None,
+        describe_stored_policy(step.retry_policy),
     )

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from redrive.errors import NotStorableError
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.redact.marker import MARKER
 
@@ -78,7 +77,6 @@ class Tree(NamedTuple):
     size: int
     cut: int = 0
     copy: str = ""
-    damaged: bool = False
 
     @property
     def whole(self) -> bool:
@@ -91,21 +89,13 @@ class Tree(NamedTuple):
         return sum(any(part.redacted for part in (*row.parts, *row.more)) for row in self.rows)
 
 
-def tree_of(text: str | None) -> Tree:
-    """Return the tree of stored JSON."""
-    if text is None:
-        return tree_of_value(None)
+def tree_of(value: JsonValue) -> Tree:
+    """Return the tree of a JSON value; of a large one, that of its beginning."""
+    text = json.dumps(value, ensure_ascii=False)
     cut = MAX_LENGTH if len(text) > MAX_LENGTH else 0
-    try:
-        value = decode(beginning(text))
-    except NotStorableError:
-        return Tree((), len(text), cut, damaged=True)
     copy = pretty(value) if len(text) <= MAX_COPY_LENGTH else ""
-    return Tree(tuple(_rows("", value, 0, MAX_ROWS)), len(text), cut, copy[: 2 * MAX_COPY_LENGTH])
-
-
-def tree_of_value(value: JsonValue) -> Tree:
-    return tree_of(json.dumps(value, ensure_ascii=False))
+    shown = decode(beginning(text)) if cut else value
+    return Tree(tuple(_rows("", shown, 0, MAX_ROWS)), len(text), cut, copy[: 2 * MAX_COPY_LENGTH])
 
 
 def pretty(value: JsonValue) -> str:
@@ -216,10 +206,7 @@ def _noun(value: JsonValue) -> str:
 
 
 def beginning(text: str, limit: int = MAX_LENGTH) -> str:
-    """Cut JSON to a length, after a whole value or within a string, and close all brackets.
-
-    Invalid JSON stays invalid.
-    """
+    """Cut JSON to a length, after a whole value or within a string, and close all brackets."""
     if len(text) <= limit:
         return text
     head = text[:limit]

@@ -152,7 +152,7 @@ class Start(RequestBody):
 
 
 def _options(operation: ReplayOperation) -> RolloutOptions:
-    return RolloutPlan.from_text(operation.options).options
+    return RolloutPlan.from_json(operation.options).options
 
 
 OPTIONS = Resource(RolloutOptions, "OptionsShape")

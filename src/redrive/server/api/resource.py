@@ -1,7 +1,7 @@
 """Resources: the OpenAPI schema and the JSON of a model class, both derived from its declaration.
 
 Fields, types and meanings are those of the class, which may be a NamedTuple, a dataclass or a Struct.
-Instants become RFC 3339, JSON text becomes its value, nested classes become objects. A resource lists only
+Instants become RFC 3339, nested classes become objects. A resource lists only
 what differs: a field that is added to the class is in the API without a change here.
 """
 
@@ -28,10 +28,8 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from redrive.errors import NotStorableError
 from redrive.model.field import Meaning
 from redrive.model.query import Count
-from redrive.policy.codec import decode
 from redrive.server.answer import when
 
 T = TypeVar("T")
@@ -185,7 +183,7 @@ def _union_form(parts: Sequence[Any]) -> _Form:
     if len(parts) > 1:  # the union of what JSON can hold
         return _Form(Any)
     form = _form(parts[0])
-    if form.kind is Any or form.convert in (strings_in, object_in):  # they know what None is
+    if form.kind is Any:
         return form
     return _Form(form.kind | None, form.convert, True)
 
@@ -206,33 +204,11 @@ def _mapping_form(key: Any, value: Any) -> _Form:
     return _Form(kind, lambda values: {name: convert(value) for name, value in values.items()})
 
 
-# JSON that is stored as text. Text that somebody has damaged by hand must not keep the rest from being shown.
-
-
-def value_in(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return decode(text)
-    except NotStorableError:
-        return None
-
-
-def strings_in(text: str | None) -> list[str]:
-    value = value_in(text)
-    return [str(each) for each in value] if isinstance(value, list) else []
-
-
-def object_in(text: str | None) -> dict[str, Any]:
-    value = value_in(text)
-    return value if isinstance(value, dict) else {}
-
-
 _MEANINGS = {
     Meaning.INSTANT: _Form(Moment, when),
-    Meaning.JSON: _Form(Any, value_in),
-    Meaning.JSON_LIST: _Form(list[str], strings_in),
-    Meaning.JSON_OBJECT: _Form(dict[str, Any], object_in),
+    Meaning.JSON: _Form(Any),
+    Meaning.JSON_LIST: _Form(list[str], list),
+    Meaning.JSON_OBJECT: _Form(dict[str, Any]),
 }
 
 

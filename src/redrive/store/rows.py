@@ -1,0 +1,105 @@
+"""Rows between the classes of the model and the columns of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import cache
+from inspect import Parameter, signature
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from redrive.errors import NotStorableError
+from redrive.model.field import Meaning
+from redrive.model.row import Row
+from redrive.policy.codec import JsonValue, decode
+
+R = TypeVar("R", bound=Row)
+Convert = Callable[[Any], Any]
+
+
+def read_row(row_class: type[R], values: Sequence[Any]) -> R:
+    """The noun from the values of its columns. Text becomes its enum, 0 and 1 a bool, JSON text its value.
+
+    A word that this version does not know stays text: a newer version may have written it.
+    """
+    return read_rows(row_class, (values,))[0]
+
+
+def read_rows(row_class: type[R], rows: Iterable[Sequence[Any]]) -> list[R]:
+    convert_at, build = _construction(row_class)
+    nouns = []
+    for values in rows:
+        fields = list(values)
+        for index, convert in convert_at:
+            fields[index] = convert(fields[index])
+        nouns.append(build(fields))
+    return nouns
+
+
+def columns_of(row: Row) -> list[Any]:
+    """The values of the columns, as `read_row` takes them, of a row without JSON."""
+    return [value.value if isinstance(value, Enum) else value for value in msgspec.structs.astuple(row)]
+
+
+@cache
+def _construction(row_class: type[R]) -> tuple[tuple[tuple[int, Convert], ...], Callable[[list[Any]], R]]:
+    """The columns to convert, and what makes a row of all of them."""
+    names = row_class.__struct_fields__
+    hints = get_type_hints(row_class, include_extras=True)
+    found = [(index, _conversion(hints[name])) for index, name in enumerate(names)]
+    convert_at = tuple((index, convert) for index, convert in found if convert is not None)
+    kinds = {parameter.kind for parameter in signature(row_class).parameters.values()}
+    if Parameter.KEYWORD_ONLY in kinds:
+        return convert_at, lambda fields: row_class(**dict(zip(names, fields, strict=True)))
+    return convert_at, lambda fields: row_class(*fields)
+
+
+def _conversion(annotation: Any) -> Convert | None:
+    if get_origin(annotation) is Annotated:
+        kind, *details = get_args(annotation)
+        meanings = [detail for detail in details if isinstance(detail, Meaning)]
+        return _BY_MEANING.get(meanings[0]) if meanings else _conversion(kind)
+    if get_origin(annotation) in (Union, UnionType):
+        kinds = [_conversion(part) for part in get_args(annotation) if part is not type(None)]
+        return next((kind for kind in kinds if kind is not None), None)
+    if annotation is bool:
+        return bool
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        members = annotation._value2member_map_
+        return lambda value: members.get(value, value)
+    return None
+
+
+# JSON that is stored as text. Damaged text must not keep the rest of its row from being read.
+
+
+UNREADABLE: Final = {"$unreadable": "it was damaged or changed after it was stored"}
+
+
+def _value(text: str | None) -> JsonValue:
+    if text is None:
+        return None
+    try:
+        return decode(text)
+    except NotStorableError:
+        return dict(UNREADABLE)
+
+
+def _strings(text: str | None) -> tuple[str, ...]:
+    value = _value(text)
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _object(text: str | None) -> dict[str, JsonValue]:
+    value = _value(text)
+    return value if isinstance(value, dict) else {}
+
+
+_BY_MEANING: dict[Meaning, Convert] = {
+    Meaning.JSON: _value,
+    Meaning.JSON_LIST: _strings,
+    Meaning.JSON_OBJECT: _object,
+}
