@@ -22,8 +22,9 @@ import stamina
 import tenacity
 from bench.measure import Figure, Report, async_overheads, overheads
 
-from redrive import Backoff, BudgetPolicy, Dependency, call, dependency, retry
-from redrive.policy import Immediate
+from redrive import Backoff, call, dependency, retry
+from redrive.calls import Dependency
+from redrive.policy import BudgetPolicy, Immediate
 
 CALLS = 20_000
 FAILING_CALLS = 3_000

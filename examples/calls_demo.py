@@ -15,16 +15,9 @@ from textwrap import wrap
 from types import MappingProxyType
 
 from flaky_service import FlakyService, flaky_service
-from redrive import (
-    Backoff,
-    BreakerOpenError,
-    BreakerPolicy,
-    Dependency,
-    HttpClient,
-    classify,
-    idempotency_key,
-)
-from redrive.errors import HttpStatusError
+from redrive import Backoff, BreakerPolicy, HttpClient, classify, idempotency_key
+from redrive.calls import Dependency
+from redrive.errors import BreakerOpenError, HttpStatusError
 from redrive.policy import CALL, STEP, Exponential, Proportional
 from redrive.policy.fingerprint import fingerprint
 from redrive.policy.redact import Redactor

@@ -17,7 +17,6 @@ from tests.threads import background_threads
 
 from redrive.dead_letter_queue import tasks
 from redrive.dead_letter_queue.queue import DeadLetterQueue
-from redrive.engine.encryption import new_encryption_key
 from redrive.errors import (
     InvalidValueError,
     NotFoundError,
@@ -33,7 +32,7 @@ from redrive.policy.codec import JsonLimits
 from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import in_memory
 from redrive.verify import verify

@@ -4,16 +4,9 @@ import asyncio
 
 import pytest
 
-from redrive import (
-    Backoff,
-    BreakerOpenError,
-    BreakerPolicy,
-    DeferredError,
-    RateLimitedError,
-    dependency,
-    retry,
-)
+from redrive import Backoff, BreakerPolicy, RateLimitedError, dependency, retry
 from redrive.clock import SYSTEM_CLOCK
+from redrive.errors import BreakerOpenError, DeferredError
 from redrive.policy import Exponential
 from redrive.testing import virtual_time
 

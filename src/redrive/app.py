@@ -49,6 +49,7 @@ from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.template import Template
+from redrive.renamed import NamesRenamed
 from redrive.settings import Settings
 from redrive.store.joined import joined_session
 from redrive.wiring import Declarations, Parts, database_at
@@ -61,7 +62,7 @@ GARBAGE = 10_000
 """Objects that a worker process makes between two collections of garbage."""
 
 
-class Redrive:
+class Redrive(NamesRenamed):
     """Tasks, workflows and the store they run on.
 
     app = Redrive("sqlite:///work.db")          or postgresql://user@host/database

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any, TypeVar, cast
 
-from redrive import Attempt, Guard, current_attempt
+from redrive import Attempt, Guard
+from redrive.calls import current_attempt
 from redrive.testing import VirtualClock
 
 R = TypeVar("R")

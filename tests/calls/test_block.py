@@ -6,15 +6,8 @@ import asyncio
 
 import pytest
 
-from redrive import (
-    Backoff,
-    BreakerPolicy,
-    Dependency,
-    RetryableError,
-    attempts,
-    classify,
-    current_attempt,
-)
+from redrive import Backoff, BreakerPolicy, RetryableError, attempts, classify
+from redrive.calls import Dependency, current_attempt
 from redrive.errors import AttemptTimeoutError, BreakerOpenError, InvalidValueError
 from redrive.model.breaker import BreakerState
 from redrive.policy import Immediate

@@ -11,18 +11,8 @@ from contextlib import suppress
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import (
-    Attempt,
-    Backoff,
-    BreakerPolicy,
-    Category,
-    Classifier,
-    Dependency,
-    Guard,
-    RateLimitedError,
-    Rule,
-    retry,
-)
+from redrive import Attempt, Backoff, BreakerPolicy, Category, Guard, RateLimitedError, Rule, retry
+from redrive.calls import Dependency
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import (
     BreakerOpenError,
@@ -34,7 +24,7 @@ from redrive.errors import (
 )
 from redrive.model.breaker import BreakerState
 from redrive.model.decision import Reason
-from redrive.policy import Immediate, Linear
+from redrive.policy import Classifier, Immediate, Linear
 from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())

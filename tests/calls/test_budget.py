@@ -10,20 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import (
-    Attempt,
-    Backoff,
-    BreakerPolicy,
-    BudgetPolicy,
-    Dependency,
-    Guard,
-    RetryableError,
-    call,
-    dependency,
-)
+from redrive import Attempt, Backoff, BreakerPolicy, Guard, RetryableError, call, dependency
+from redrive.calls import Dependency
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.model.decision import Reason
-from redrive.policy import Immediate
+from redrive.policy import BudgetPolicy, Immediate
 from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())

@@ -12,16 +12,8 @@ from typing import Any
 
 import pytest
 
-from redrive import (
-    Attempt,
-    Backoff,
-    BreakerPolicy,
-    Dependency,
-    Guard,
-    RetryableError,
-    current_attempt,
-    retry,
-)
+from redrive import Attempt, Backoff, BreakerPolicy, Guard, RetryableError, retry
+from redrive.calls import Dependency, current_attempt
 from redrive.calls.event import CallEvent
 from redrive.errors import BreakerOpenError
 from redrive.model.breaker import BreakerState

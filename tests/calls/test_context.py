@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Attempt, Backoff, Guard, RetryableError, current_attempt, retry
+from redrive import Attempt, Backoff, Guard, RetryableError, retry
+from redrive.calls import current_attempt
 from redrive.policy import Immediate
 from redrive.testing import VirtualClock
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Backoff, Category, Classifier, ErrorClass, Guard, Rule, current_attempt
+from redrive import Backoff, Category, Guard, Rule
+from redrive.calls import current_attempt
 from redrive.errors import FinalError, RetryableError
 from redrive.policy import (
     CALL,
     GATEWAY,
     RUN,
     STEP,
+    Classifier,
     Custom,
     Decorrelated,
     Equal,
+    ErrorClass,
     Exponential,
     Full,
     Linear,

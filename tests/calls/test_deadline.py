@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Attempt, Backoff, Guard, RateLimitedError, current_attempt
+from redrive import Attempt, Backoff, Guard, RateLimitedError
+from redrive.calls import current_attempt
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import AttemptTimeoutError, DeferredError, RetryableError
 from redrive.model.decision import Reason

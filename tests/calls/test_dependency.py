@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.calls.script import Script
 
-from redrive import Backoff, BreakerPolicy, BudgetPolicy, Dependency, Guard, call, dependency
+from redrive import Backoff, BreakerPolicy, Guard, call, dependency
+from redrive.calls import Dependency
 from redrive.calls.dependency import DEPENDENCIES, Dependencies
 from redrive.errors import BreakerOpenError, InvalidValueError
 from redrive.model.breaker import BreakerState
-from redrive.policy import Immediate
+from redrive.policy import BudgetPolicy, Immediate
 from redrive.policy.classify import DEFAULT_CLASSIFIER
 
 AT_ONCE = Backoff(Immediate())

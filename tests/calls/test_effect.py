@@ -8,23 +8,11 @@ from typing import Any
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import (
-    Attempt,
-    Backoff,
-    Category,
-    Classifier,
-    Delivery,
-    Effect,
-    ErrorClass,
-    Guard,
-    Rule,
-    idempotency_key,
-    retry,
-)
+from redrive import Attempt, Backoff, Category, Effect, Guard, Rule, idempotency_key, retry
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import HttpStatusError, InvalidValueError, RateLimitedError, RetryableError
 from redrive.model.decision import Reason
-from redrive.policy import Immediate
+from redrive.policy import Classifier, Delivery, ErrorClass, Immediate
 from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
@@ -248,7 +236,7 @@ class TestKey:
 
 
 def _current_key() -> str | None:
-    from redrive import current_attempt
+    from redrive.calls import current_attempt
 
     attempt = current_attempt()
     assert isinstance(attempt, Attempt)

@@ -7,11 +7,11 @@ import logging
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Attempt, Backoff, Category, ErrorClass, Guard, RetryableError
+from redrive import Attempt, Backoff, Category, Guard, RetryableError
 from redrive.calls.event import AttemptFailed, CallEvent, CallRecovered, fields_of
 from redrive.errors import FinalError, HttpStatusError, InvalidValueError
 from redrive.model.decision import Reason
-from redrive.policy import Immediate, Linear
+from redrive.policy import ErrorClass, Immediate, Linear
 from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Attempt, Backoff, BreakerPolicy, BudgetPolicy, Dependency, Guard, RetryableError, retry
+from redrive import Attempt, Backoff, BreakerPolicy, Guard, RetryableError, retry
+from redrive.calls import Dependency
 from redrive.calls.event import LOGGER
 from redrive.errors import (
     AttemptTimeoutError,
@@ -29,7 +30,7 @@ from redrive.errors import (
     RateLimitedError,
     UnavailableError,
 )
-from redrive.policy import Immediate
+from redrive.policy import BudgetPolicy, Immediate
 from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())

@@ -14,7 +14,8 @@ from tests.calls.script import Script, run_through
 from tests.cases import loop_over
 
 import redrive
-from redrive import Attempt, Backoff, Guard, RetryPolicy, call, current_attempt, retry
+from redrive import Attempt, Backoff, Guard, RetryPolicy, call, retry
+from redrive.calls import current_attempt
 from redrive.errors import InvalidValueError, RetryableError
 from redrive.policy import CALL, Exponential, Immediate
 from redrive.testing import VirtualClock

@@ -14,13 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.calls.script import Play, Script, play_async, play_sync
 
-from redrive import Backoff, BudgetPolicy, Dependency, Guard, RetryPolicy
+from redrive import Backoff, Guard, RetryPolicy
+from redrive.calls import Dependency
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import DeferredError, FinalError, RateLimitedError, RetryableError
 from redrive.model.decision import Retry
 from redrive.model.step import Tally
 from redrive.policy import (
     Additive,
+    BudgetPolicy,
     Decorrelated,
     Equal,
     Exponential,

@@ -25,9 +25,10 @@ from tests.misbehaving import (
     truncated_chunks,
 )
 
-from redrive import Category, Delivery, classify
+from redrive import Category, classify
 from redrive.calls.exchange import MAX_BODY_BYTES, MAX_EXCERPT_LENGTH
 from redrive.errors import FinalError, HttpContentError, HttpError, HttpStatusError
+from redrive.policy import Delivery
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 

@@ -30,17 +30,14 @@ from redrive import (
     AsyncHttpClient,
     Backoff,
     BreakerPolicy,
-    BudgetPolicy,
     Category,
-    Classifier,
-    ErrorClass,
     HttpClient,
     RetryPolicy,
     Rule,
     classify,
-    current_attempt,
     dependency,
 )
+from redrive.calls import current_attempt
 from redrive.errors import (
     AttemptTimeoutError,
     BreakerOpenError,
@@ -48,7 +45,7 @@ from redrive.errors import (
     HttpStatusError,
     InvalidValueError,
 )
-from redrive.policy import Linear
+from redrive.policy import BudgetPolicy, Classifier, ErrorClass, Linear
 
 
 class TestRetries:

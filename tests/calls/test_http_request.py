@@ -14,7 +14,8 @@ import pytest
 from tests.calls.conftest import Connect
 from tests.misbehaving import MisbehavingServer, answer, reset
 
-from redrive import AsyncHttpClient, HttpClient, log_fields
+from redrive import AsyncHttpClient, HttpClient
+from redrive.calls import log_fields
 from redrive.errors import HttpStatusError, InvalidValueError
 
 

@@ -13,7 +13,8 @@ import pytest
 from tests.calls.script import Play, Script
 from tests.lines import Lines, written_to
 
-from redrive import Attempt, Backoff, Guard, RetryableError, log_fields
+from redrive import Attempt, Backoff, Guard, RetryableError
+from redrive.calls import log_fields
 from redrive.calls.event import LOGGER, current_log_fields
 from redrive.errors import FinalError, HttpStatusError
 from redrive.policy import Immediate

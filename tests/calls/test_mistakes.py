@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from tests.cases import loop_over
 
-from redrive import Category, Classifier, Dependency, Guard, HttpClient, RetryPolicy, Rule, call, retry
+from redrive import Category, Guard, HttpClient, RetryPolicy, Rule, call, retry
+from redrive.calls import Dependency
 from redrive.errors import InvalidValueError
-from redrive.policy import Backoff, Exponential, PublicCodes
+from redrive.policy import Backoff, Classifier, Exponential, PublicCodes
 
 
 @loop_over(

@@ -7,11 +7,12 @@ from email.utils import formatdate
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Backoff, BudgetPolicy, Dependency, Guard, RateLimitedError, RetryPolicy
+from redrive import Backoff, Guard, RateLimitedError, RetryPolicy
+from redrive.calls import Dependency
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import DeferredError, HttpStatusError, RetryableError
 from redrive.model.decision import Reason
-from redrive.policy import Linear
+from redrive.policy import BudgetPolicy, Linear
 from redrive.testing import EPOCH, VirtualClock
 
 EVERY_SECOND = Backoff(Linear(1.0, 0.0))

@@ -155,7 +155,7 @@ def test_tables_of_an_older_version(office: Command) -> None:
 
 def test_a_key_that_is_missing(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """I9: no key is told."""
-    from redrive import new_encryption_key
+    from redrive.settings import new_encryption_key
 
     key = new_encryption_key()
     monkeypatch.setenv("REDRIVE_ENCRYPTION_KEYS", key)

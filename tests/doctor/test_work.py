@@ -14,13 +14,13 @@ from tests.engine.workbench import PATIENCE
 from tests.store.build import ask
 from tests.store.by_hand import letters
 
-from redrive import FinalError, new_encryption_key
+from redrive import FinalError
 from redrive.app import Redrive
 from redrive.doctor import DoctorLimits, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
 from redrive.parts import parts_of, rewire
 from redrive.policy.breaker_policy import BreakerPolicy
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 
 IMPATIENT = DoctorLimits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}

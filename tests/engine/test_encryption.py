@@ -15,13 +15,13 @@ from tests.engine.workbench import bench, sql
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.encryption import MARK, Encryption, new_encryption_key
+from redrive.engine.encryption import MARK, Encryption
 from redrive.engine.process import run_in_process
 from redrive.engine.work import Work
 from redrive.errors import FinalError, RunFailedError, SealedError
 from redrive.parts import parts_of, rewire
 from redrive.policy import STEP, Backoff, Exponential, RetryPolicy
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 
 KEY, OTHER = new_encryption_key(), new_encryption_key()
 LOOK_ALIKE = {"$sealed": "plain:eHg="}

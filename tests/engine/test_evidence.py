@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive import Category, Classifier, ErrorClass, Rule
+from redrive import Category, Rule
 from redrive.engine.evidence import (
     MAX_MESSAGE_LENGTH,
     MAX_STACK_LENGTH,
@@ -17,6 +17,7 @@ from redrive.engine.evidence import (
     evidence_of,
     evidence_without_error,
 )
+from redrive.policy import Classifier, ErrorClass
 from redrive.policy.redact import DEFAULT_REDACTOR
 
 SLACK = 100

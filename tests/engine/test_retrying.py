@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle
 
-from redrive import Backoff, Category, Classifier, ErrorClass, RetryPolicy, Rule
+from redrive import Backoff, Category, RetryPolicy, Rule
 from redrive.engine.context import Context
 from redrive.engine.run_view import RunView
 from redrive.errors import (
@@ -24,7 +24,7 @@ from redrive.errors import (
 )
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import RetryScheduled
-from redrive.policy import Exponential
+from redrive.policy import Classifier, ErrorClass, Exponential
 from redrive.policy.presets import GATEWAY, RUN, STEP
 from redrive.testing import EPOCH
 

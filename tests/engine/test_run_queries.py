@@ -17,7 +17,7 @@ from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
-from redrive.engine.encryption import key_id, new_encryption_key
+from redrive.engine.encryption import key_id
 from redrive.engine.history import Happening
 from redrive.engine.queues import QueueView
 from redrive.engine.runs import Runs
@@ -26,7 +26,7 @@ from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Cancellation
 from redrive.parts import parts_of, rewire
 from redrive.policy import STEP
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 from redrive.store.database import Database
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.engine.workbench import bench, sql
 
 from redrive.app import Redrive
-from redrive.engine.encryption import Encryption, new_encryption_key
+from redrive.engine.encryption import Encryption
 from redrive.errors import FinalError
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 
 
 async def test_an_edited_payload_is_sealed_like_the_one_that_it_replaces() -> None:

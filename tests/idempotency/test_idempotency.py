@@ -15,7 +15,7 @@ import pytest
 from tests.engine.workbench import bench, new_app, seamed
 from tests.store.build import ask, value
 
-from redrive import Category, Classifier, ErrorClass, FinalError, RateLimitedError, Rule, new_encryption_key
+from redrive import Category, FinalError, RateLimitedError, Rule
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.errors import (
@@ -32,10 +32,11 @@ from redrive.idempotency.hold import Hold
 from redrive.idempotency.service import SWEPT_EVERY
 from redrive.model.idempotency import KeyState, KeyStatus
 from redrive.parts import parts_of, rewire
+from redrive.policy import Classifier, ErrorClass
 from redrive.policy.classify import classify
 from redrive.policy.codec import JsonLimits
 from redrive.policy.idempotency_key import retry_after
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 from redrive.store.database import Database
 from redrive.testing import EPOCH
 

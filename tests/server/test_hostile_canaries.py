@@ -29,9 +29,9 @@ from tests.server.house import ORIGIN, House
 from tests.server.listening import bearing, listening
 from tests.server.rows import all_rows
 
-from redrive.engine.encryption import new_encryption_key
 from redrive.errors import FinalError
 from redrive.parts import parts_of
+from redrive.settings import new_encryption_key
 
 PASSWORD = "c4nary horse, my kingdom"
 NEEDED = {

@@ -18,7 +18,7 @@ from tests.store.build import ask, value
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.encryption import Encryption, KeyRotation, key_id, new_encryption_key
+from redrive.engine.encryption import Encryption, KeyRotation, key_id
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.errors import InvalidValueError, NotFoundError, RunFailedError, SealedError
@@ -28,7 +28,7 @@ from redrive.model.caller import Caller
 from redrive.parts import parts_of, rewire
 from redrive.policy import Backoff, Immediate, RetryPolicy
 from redrive.policy.redact import DEFAULT_REDACTOR
-from redrive.settings import Settings
+from redrive.settings import Settings, new_encryption_key
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase

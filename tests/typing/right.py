@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from redrive import Context, Redrive, RunHandle, SyncRunHandle, Task, attempts, retry
+from redrive import Context, Redrive, RunHandle, Task, attempts, retry
+from redrive.types import SyncRunHandle
 
 app = Redrive("sqlite://:memory:")
 

@@ -15,7 +15,21 @@ from docs.reference.generate.page import NOTE, page, said
 
 import redrive
 
-FIRST = ("Redrive", "Context", "RunHandle", "Failures", "DeadLetterQueue", "Settings")
+FIRST = ("Redrive", "Context", "RunHandle", "DeadLetterQueue", "Settings")
+FURTHER = (
+    ("redrive.types", "Failures"),
+    ("redrive.types", "SyncRunHandle"),
+    ("redrive.calls", "Dependency"),
+    ("redrive.calls", "current_attempt"),
+    ("redrive.calls", "log_fields"),
+    ("redrive.policy", "BudgetPolicy"),
+    ("redrive.policy", "Classifier"),
+    ("redrive.policy", "Failure"),
+    ("redrive.policy", "ErrorClass"),
+    ("redrive.policy", "Delivery"),
+    ("redrive.settings", "new_encryption_key"),
+)
+"""Public names of other modules, by the module to import them from."""
 PARTS = {
     "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
     "Failures": (
@@ -38,15 +52,18 @@ _CODE = re.compile(r"@\w|await |async |\w+ = ")
 
 def interface() -> str:
     names = [*FIRST, *(name for name in redrive.__all__ if name not in FIRST)]
-    shown = [name for name in names if not _is_error(getattr(redrive, name))]
+    shown = [("redrive", name) for name in names if not _is_error(getattr(redrive, name))]
     parts = [
         "# The Python API",
         NOTE,
-        "What `import redrive` offers. Exceptions: [errors](errors.md); the fields of settings: "
-        "[settings](settings.md); named policies: [policies](policies.md).",
+        "The names in `redrive`, then those of other modules that programs use. Exceptions: "
+        "[errors](errors.md); the fields of settings: [settings](settings.md); named policies: "
+        "[policies](policies.md).",
     ]
-    for name in shown:
-        parts += _described(name, getattr(redrive, name), 2)
+    for home, name in (*shown, *FURTHER):
+        heading, *description = _described(name, getattr(import_module(home), name), 2)
+        origin = [] if home == "redrive" else [f"`from {home} import {name}`"]
+        parts += [heading, *origin, *description]
         for module, part in PARTS.get(name, ()):
             parts += _described(part, getattr(import_module(module), part), 3)
     return page(*parts)

@@ -1,1 +1,7 @@
 """Outbound calls: bounded in time, classified, retried, guarded by a breaker and a retry budget."""
+
+from redrive.calls.attempt import Attempt, current_attempt
+from redrive.calls.dependency import Dependency, dependency
+from redrive.calls.event import log_fields
+
+__all__ = ["Attempt", "Dependency", "current_attempt", "dependency", "log_fields"]

@@ -9,6 +9,7 @@ from threading import Lock, Thread
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from redrive.errors import InvalidValueError
+from redrive.renamed import NamesRenamed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class BackgroundLoop:
             return self._loop
 
 
-class Facade:
+class Facade(NamesRenamed):
     """An async object whose methods wait: those of its class by `waiting`."""
 
     def __init__(self, target: Any, loop: BackgroundLoop) -> None:

@@ -99,18 +99,13 @@ def key_id(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:8]
 
 
-def new_encryption_key() -> str:
-    """A key to put first into encryption_keys."""
-    return str(_fernet().generate_key().decode())
-
-
 def _lock(key: str) -> Any:
     try:
         return _fernet()(key.encode())
     except ValueError:
         raise InvalidValueError(
             "an encryption key must be 32 bytes in URL-safe base64, 44 characters; make one with "
-            "redrive.new_encryption_key()"
+            "redrive.settings.new_encryption_key()"
         ) from None
 
 

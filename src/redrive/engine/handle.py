@@ -23,6 +23,7 @@ from redrive.model.event import ReplayEnded, RunFinished
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode
+from redrive.renamed import NamesRenamed
 from redrive.store.store import Store
 from redrive.words.number import plural
 
@@ -67,7 +68,7 @@ class RunParts:
     replay: Callable[[str, str, str], Awaitable[None]]
 
 
-class RunHandle(Generic[R_co]):
+class RunHandle(NamesRenamed, Generic[R_co]):
     """A run: `await run.result()` returns what the last step returned, or raises RunFailedError.
 
     id       of the run

@@ -1,5 +1,6 @@
 """What should happen: pure decisions. Time and random numbers are arguments."""
 
+from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy.backoff import Backoff
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
@@ -26,12 +27,16 @@ __all__ = [
     "BreakerPolicy",
     "Budget",
     "BudgetPolicy",
+    "Category",
     "Classifier",
     "Custom",
     "Decorrelated",
+    "Delivery",
     "Ending",
     "Equal",
+    "ErrorClass",
     "Exponential",
+    "Failure",
     "Full",
     "Immediate",
     "Linear",

@@ -9,7 +9,7 @@ argument of the command line overrides both.
 """
 
 from redrive.settings.setting import ALIASES, PREFIX, Setting
-from redrive.settings.settings import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings
+from redrive.settings.settings import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings, new_encryption_key
 from redrive.settings.sources import FILE_VARIABLE, Argument
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "Argument",
     "Setting",
     "Settings",
+    "new_encryption_key",
 ]

@@ -1,9 +1,11 @@
 """All settings: one declaration each, the policies made from them, and the secrets in files."""
 
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from secrets import token_bytes
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -294,3 +296,8 @@ def _read_secret_file(path: str, content: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not text"
         raise InvalidValueError(f"cannot read {content} in {path}: {problem}") from None
+
+
+def new_encryption_key() -> str:
+    """Make a key to put first into `encryption_keys`."""
+    return urlsafe_b64encode(token_bytes(32)).decode()
