@@ -174,10 +174,8 @@ class TestTime:
 
     def test_silence(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
-        started = time.monotonic()
         with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)) as caught:
             connect(timeout=0.2).request("GET", "/")
-        assert time.monotonic() - started < 20.0
         assert classify(caught.value).category is Category.TIMEOUT
         assert len(server.requests) == 3
 
@@ -225,10 +223,8 @@ class TestTime:
 
     def test_of_all_attempts_together(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
-        started = time.monotonic()
         with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
-            connect(timeout=60.0, deadline=0.1).request("GET", "/")
-        assert time.monotonic() - started < 5.0
+            connect(timeout=3600.0, deadline=0.1).request("GET", "/")
         assert len(server.requests) <= 1
 
     def test_a_connection_that_was_given_up_is_not_used_again(

@@ -146,11 +146,9 @@ class TestTimeout:
             await work()
 
     async def test_the_deadline_stops_an_attempt_before_its_timeout(self) -> None:
-        guard = Guard("work", timeout=5.0, deadline=SHORT, max_attempts=5, backoff=AT_ONCE)
-        started = time.monotonic()
+        guard = Guard("work", timeout=3600.0, deadline=SHORT, max_attempts=5, backoff=AT_ONCE)
         with pytest.raises(AttemptTimeoutError):
             await guard.call(ignoring(hang))
-        assert time.monotonic() - started < 2.0
 
     async def test_the_task_is_left_as_it_was(self) -> None:
         for _ in range(3):
