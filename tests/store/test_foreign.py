@@ -236,7 +236,7 @@ async def test_runs_exist_when_the_transaction_commits(
         assert await enqueue(connection, postgres_database, [run]) == [run.id]
         assert await states(postgres_database) == {}
     stored = await Store(postgres_database).runs.get(run.id, ORG)
-    assert (stored.input, stored.priority, stored.place, stored.tags) == (run.input, -3, "waiting", '["a"]')
+    assert (stored.input, stored.priority, stored.place, stored.tags) == (run.input, -3, "waiting", ("a",))
     assert stored.due_at == pytest.approx(stored.submitted_at + 90.5)
 
 
