@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, RedriveError
 from redrive.model.step import Effect
 from redrive.policy.codec import JsonValue, canonical, decode, encode
 from redrive.policy.policy_json import policy_from_json, policy_to_json
@@ -94,3 +94,10 @@ class Definitions:
             if len(self._known) > MAX_DEFINITIONS:
                 self._known.popitem(last=False)
         return known
+
+    async def find(self, digest: str) -> Definition | None:
+        """None if it can't be read: a run is shown even then."""
+        try:
+            return await self.get(digest)
+        except (RedriveError, LookupError, TypeError, ValueError):
+            return None

@@ -99,7 +99,7 @@ class RunHandle(NamesRenamed, Generic[R_co]):
     async def view(self) -> RunView:
         """The run as it stands now, with its payload, its result and its last error, redacted."""
         parts, run = self._parts, await self._row()
-        definition = await parts.definitions.get(run.definition)
+        definition = await parts.definitions.find(run.definition)
         attempts = await parts.store.runs.attempts(run.id, run.org)
         letters = await parts.store.runs.dead_letters(run.id, run.org)
         return parts.redacted_view.run(run, definition, attempts, letters)

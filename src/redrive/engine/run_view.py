@@ -206,13 +206,13 @@ class RedactedView:
     def run(
         self,
         run: Run,
-        definition: Definition,
+        definition: Definition | None,
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
     ) -> RunView:
         return RunView(
             **self._summary(run, definition),
-            steps=planned_steps(definition),
+            steps=() if definition is None else planned_steps(definition),
             rate_limit_waits=run.rate_limit_waits,
             holds=run.holds,
             input=self._stored(run.input),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from redrive.engine.definition import Definition, Definitions
+from redrive.engine.definition import Definitions
 from redrive.engine.handle import RunHandle
 from redrive.engine.history import Happening, History, history_of
 from redrive.engine.run_view import AttemptView, RedactedView, RunSummary, RunView, StepView
-from redrive.errors import RedriveError
 from redrive.model.caller import Caller
 from redrive.model.query import Count, Query, Term
 from redrive.model.run import Cancellation, Run, RunState
@@ -57,7 +56,10 @@ class Runs:
         """A page of those that fulfil the query (redrive.policy.query), newest first."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         found = await self._store.run_lists.page(parse(query, RUNS), self._caller.org, size, cursor)
-        definitions = {each: await self._known(each) for each in {line.definition for line in found.lines}}
+        definitions = {
+            digest: await self._definitions.find(digest)
+            for digest in {line.definition for line in found.lines}
+        }
         runs = [self._showing.summary(line, definitions[line.definition]) for line in found.lines]
         return RunPage(runs, found.next_cursor)
 
@@ -104,10 +106,3 @@ class Runs:
 
     async def _run(self, run_id: str) -> Run:
         return await self._store.runs.get(run_id, self._caller.org)
-
-    async def _known(self, digest: str) -> Definition | None:
-        """A list is shown even where the definition of a run is not what it should be."""
-        try:
-            return await self._definitions.get(digest)
-        except (RedriveError, LookupError, TypeError, ValueError):
-            return None
