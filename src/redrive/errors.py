@@ -45,7 +45,10 @@ RedriveError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redrive.duration import Seconds
 
 
 class RedriveError(Exception):
@@ -60,6 +63,14 @@ def _rebuilt(kind: type[RedriveError], args: tuple[Any, ...], attributes: dict[s
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     return error
+
+
+def _seconds(duration: Seconds) -> float:
+    if isinstance(duration, float):
+        return duration
+    from redrive.duration import to_seconds  # loads datetime, which `import redrive` does not need
+
+    return to_seconds(duration)
 
 
 class InvalidValueError(RedriveError, ValueError):
@@ -190,11 +201,11 @@ class LastOwnerError(TransitionError):
 
 
 class VerdictError(RedriveError):
-    """Your code knows what the failure is and says so; `retry_after` is in seconds."""
+    """Your code knows what the failure is and says so; `retry_after` takes seconds or a timedelta."""
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: Seconds | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else _seconds(retry_after)
 
 
 class FinalError(VerdictError):
@@ -224,10 +235,10 @@ class RateLimitedError(VerdictError):
 class UnavailableError(RedriveError):
     """The dependency was not asked at all, so nothing can have happened there."""
 
-    def __init__(self, dependency: str, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, dependency: str, message: str, *, retry_after: Seconds | None = None) -> None:
         super().__init__(message)
         self.dependency = dependency
-        self.retry_after = retry_after
+        self.retry_after = None if retry_after is None else _seconds(retry_after)
 
 
 class BreakerOpenError(UnavailableError):
@@ -251,9 +262,9 @@ class DeferredError(RedriveError):
     The failure that asked for the wait is the `__cause__`.
     """
 
-    def __init__(self, message: str, *, retry_after: float) -> None:
+    def __init__(self, message: str, *, retry_after: Seconds) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after = _seconds(retry_after)
 
 
 class InProgressError(DeferredError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from redrive.duration import Seconds, to_seconds
 from redrive.model.query import MAX_COUNTED
 from redrive.words.number import noun
 
@@ -75,7 +77,8 @@ def _lines(finding: Finding) -> Iterable[str]:
             yield f"{'':8}{text}"
 
 
-class DoctorLimits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DoctorLimits:
     """The values beyond which the doctor warns.
 
     clock_seconds            difference between two clocks; ten times as much is bad
@@ -89,6 +92,8 @@ class DoctorLimits(NamedTuple):
     letter_seconds           age of a dead letter that needs attention
     free_bytes               space left on the disk; a tenth of it is bad
     log_bytes                size of the write-ahead log of SQLite
+
+    Durations can be given as timedeltas, too.
     """
 
     clock_seconds: float = 2.0
@@ -103,6 +108,29 @@ class DoctorLimits(NamedTuple):
     letter_seconds: float = 86_400.0
     free_bytes: int = 1_000_000_000
     log_bytes: int = 256_000_000
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            clock_seconds: Seconds = ...,
+            transaction_seconds: Seconds = ...,
+            old_transaction_seconds: Seconds = ...,
+            dead_rows: int = ...,
+            dead_share: float = ...,
+            connections: float = ...,
+            leeway_seconds: Seconds = ...,
+            silent_seconds: Seconds = ...,
+            backlog_seconds: Seconds = ...,
+            letter_seconds: Seconds = ...,
+            free_bytes: int = ...,
+            log_bytes: int = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name.endswith("_seconds"):
+                object.__setattr__(self, field.name, to_seconds(getattr(self, field.name)))
 
 
 DEFAULT_LIMITS = DoctorLimits()

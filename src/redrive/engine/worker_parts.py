@@ -22,7 +22,7 @@ from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.work import WorkFactory
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_whole, set_seconds
 from redrive.policy.redact import Redactor
 from redrive.store.database import Database
 from redrive.store.store import Store
@@ -40,6 +40,8 @@ class WorkerOptions:
     heartbeat_seconds  how often it reports that it is alive
     retention_seconds  how long finished runs are kept; None: forever
     redrive            redrive dead letters that are due, as their policies say
+
+    Durations can be given as timedeltas, too.
     """
 
     queues: tuple[str, ...]
@@ -57,12 +59,12 @@ class WorkerOptions:
         if self.workflows is not None:
             object.__setattr__(self, "workflows", _words("workflows", self.workflows))
         require_whole("concurrency", self.concurrency, 1, 10_000)
-        require("lease_seconds", self.lease_seconds, 0.1, 86_400.0)
-        require("poll_seconds", self.poll_seconds, 0.001, 3_600.0)
-        require("grace_seconds", self.grace_seconds, 0.0, 86_400.0)
-        require("heartbeat_seconds", self.heartbeat_seconds, 0.1, 3_600.0)
+        set_seconds(self, "lease_seconds", 0.1, 86_400.0)
+        set_seconds(self, "poll_seconds", 0.001, 3_600.0)
+        set_seconds(self, "grace_seconds", 0.0, 86_400.0)
+        set_seconds(self, "heartbeat_seconds", 0.1, 3_600.0)
         if self.retention_seconds is not None:
-            require("retention_seconds", self.retention_seconds, 0.0, 100 * MAX_DELAY_SECONDS)
+            set_seconds(self, "retention_seconds", 0.0, 100 * MAX_DELAY_SECONDS)
 
 
 def _words(name: str, words: object) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 A choice is a word (never, linear, exponential, immediate, by_category, custom:<name>) or a RetryPolicy. What
 follows from it for one letter is decided whenever the letter is written, and stored with it. A custom policy
-is a function of the application: the number of redrives so far → seconds, or None for no further redrive.
+is a function of the application: the number of redrives so far → seconds or a timedelta, or None for
+no further redrive.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category
@@ -32,7 +34,7 @@ MAX_NAME_LENGTH = 100
 WORDS = (*REDRIVE_POLICIES, BY_CATEGORY)
 
 RedriveChoice: TypeAlias = str | RetryPolicy
-Function: TypeAlias = Callable[[int], float | None]
+Function: TypeAlias = Callable[[int], Seconds | None]
 Functions: TypeAlias = Mapping[str, Function]
 
 NO_FUNCTIONS: Functions = MappingProxyType({})

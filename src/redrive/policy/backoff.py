@@ -10,11 +10,12 @@ interval around the planned wait; the draw, a number from 0 to 1 that the caller
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.model.decision import Wait
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, set_seconds
 from redrive.policy.curve import Curve
 from redrive.policy.jitter import Jitter, NoJitter
 
@@ -25,8 +26,12 @@ class Backoff:
     cap: float = MAX_DELAY_SECONDS
     jitter: Jitter = field(default_factory=NoJitter)
 
+    if TYPE_CHECKING:
+
+        def __init__(self, curve: Curve, cap: Seconds = ..., jitter: Jitter = ...) -> None: ...
+
     def __post_init__(self) -> None:
-        require("cap", self.cap, 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "cap", 0.0, MAX_DELAY_SECONDS)
         if not callable(getattr(self.curve, "delay", None)):
             raise InvalidValueError(f"curve must be a curve such as Exponential(1.0), got {self.curve!r}")
         if not callable(getattr(self.jitter, "interval", None)):

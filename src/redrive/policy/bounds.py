@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from redrive.duration import to_seconds
 from redrive.errors import InvalidFieldError
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -17,6 +18,21 @@ def require(name: str, value: object, low: float, high: float) -> None:
     """Reject a value that is not a number between the bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise InvalidFieldError(name, f"must be a number from {_plain(low)} to {_plain(high)}, got {value!r}")
+
+
+def require_seconds(name: str, value: Any, low: float, high: float) -> float:
+    """Return a duration in seconds; reject one that is not between the bounds."""
+    seconds = to_seconds(value)
+    require(name, seconds, low, high)
+    return seconds
+
+
+def set_seconds(owner: object, name: str, low: float, high: float) -> None:
+    """Convert a field of a frozen dataclass to seconds; reject a duration that is not between the bounds.
+
+    The field is a float. For type checkers, the class declares an `__init__` that takes `Seconds`.
+    """
+    object.__setattr__(owner, name, require_seconds(name, getattr(owner, name), low, high))
 
 
 def require_whole(name: str, value: object, low: int, high: int) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole, set_seconds
 
 MAX_RELEASED = 1_000_000_000
 _ENOUGH = 100.0
@@ -33,22 +35,40 @@ class BreakerPolicy:
     probe_seconds: float = 60.0
     successes_to_close: int = 3
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            window_calls: int | None = ...,
+            window_seconds: Seconds | None = ...,
+            minimum_calls: int = ...,
+            failure_rate: float = ...,
+            slow_seconds: Seconds | None = ...,
+            slow_rate: float = ...,
+            cool_down: Seconds = ...,
+            longest_open: Seconds = ...,
+            probe_slots: int = ...,
+            probe_seconds: Seconds = ...,
+            successes_to_close: int = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         if self.window_calls is None and self.window_seconds is None:
             raise InvalidValueError("a breaker needs window_calls, window_seconds or both")
         if self.window_calls is not None:
             require_whole("window_calls", self.window_calls, 1, 10_000)
         if self.window_seconds is not None:
-            require("window_seconds", self.window_seconds, 0.001, MAX_DELAY_SECONDS)
+            set_seconds(self, "window_seconds", 0.001, MAX_DELAY_SECONDS)
         if self.slow_seconds is not None:
-            require("slow_seconds", self.slow_seconds, 0.0, MAX_DELAY_SECONDS)
+            set_seconds(self, "slow_seconds", 0.0, MAX_DELAY_SECONDS)
         require_whole("minimum_calls", self.minimum_calls, 1, 1_000_000)
         require("failure_rate", self.failure_rate, 0.001, 1.0)
         require("slow_rate", self.slow_rate, 0.001, 1.0)
-        require("cool_down", self.cool_down, 0.0, MAX_DELAY_SECONDS)
-        require("longest_open", self.longest_open, self.cool_down, MAX_DELAY_SECONDS)
+        set_seconds(self, "cool_down", 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "longest_open", self.cool_down, MAX_DELAY_SECONDS)
         require_whole("probe_slots", self.probe_slots, 1, 1000)
-        require("probe_seconds", self.probe_seconds, 0.001, MAX_DELAY_SECONDS)
+        set_seconds(self, "probe_seconds", 0.001, MAX_DELAY_SECONDS)
         require_whole("successes_to_close", self.successes_to_close, 1, 1000)
 
 
@@ -63,10 +83,14 @@ class Ramp:
     factor: float = 2.0
     every: float = 1.0
 
+    if TYPE_CHECKING:
+
+        def __init__(self, first: int = ..., factor: float = ..., every: Seconds = ...) -> None: ...
+
     def __post_init__(self) -> None:
         require_whole("first", self.first, 1, 1_000_000)
         require("factor", self.factor, 1.0, 1000.0)
-        require("every", self.every, 0.001, MAX_DELAY_SECONDS)
+        set_seconds(self, "every", 0.001, MAX_DELAY_SECONDS)
 
     def released_by(self, seconds: float) -> int:
         """Count the items that may be released within the seconds after the recovery."""

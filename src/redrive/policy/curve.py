@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require
+from redrive.duration import Seconds, to_seconds
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, set_seconds
 
 AFTER_A_MISTAKE = 3600.0
 """The wait after a custom function failed."""
@@ -28,8 +29,12 @@ class Exponential:
     base: float
     factor: float = 2.0
 
+    if TYPE_CHECKING:
+
+        def __init__(self, base: Seconds, factor: float = ...) -> None: ...
+
     def __post_init__(self) -> None:
-        require("base", self.base, 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "base", 0.0, MAX_DELAY_SECONDS)
         require("factor", self.factor, 1.0, 1000.0)
 
     def delay(self, failures: int) -> float:
@@ -49,9 +54,13 @@ class Linear:
     base: float
     step: float
 
+    if TYPE_CHECKING:
+
+        def __init__(self, base: Seconds, step: Seconds) -> None: ...
+
     def __post_init__(self) -> None:
-        require("base", self.base, 0.0, MAX_DELAY_SECONDS)
-        require("step", self.step, 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "base", 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "step", 0.0, MAX_DELAY_SECONDS)
 
     def delay(self, failures: int) -> float:
         try:
@@ -87,18 +96,18 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A function of your own: failures so far → seconds, or None for no further attempt.
+    """A function of your own: failures so far → seconds or a timedelta, or None for no further attempt.
 
     Its mistakes cannot strand work: a negative answer counts as 0, and an exception or something that is no
     number as an hour, or the cap if that is less.
     """
 
-    function: Callable[[int], float | None]
+    function: Callable[[int], Seconds | None]
 
     def delay(self, failures: int) -> float | None:
         try:
             answer = self.function(failures)
-            seconds = None if answer is None else float(answer)
+            seconds = None if answer is None else float(to_seconds(answer))
         except Exception:  # noqa: BLE001
             return AFTER_A_MISTAKE
         if seconds is None:

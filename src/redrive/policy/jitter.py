@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from redrive.duration import Seconds
 from redrive.errors import InvalidFieldError
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, set_seconds
 
 
 class WaitPlan(Protocol):
@@ -82,8 +83,12 @@ class Additive:
 
     maximum: float
 
+    if TYPE_CHECKING:
+
+        def __init__(self, maximum: Seconds) -> None: ...
+
     def __post_init__(self) -> None:
-        require("maximum", self.maximum, 0.0, MAX_DELAY_SECONDS)
+        set_seconds(self, "maximum", 0.0, MAX_DELAY_SECONDS)
 
     def interval(self, plan: WaitPlan) -> tuple[float, float]:
         return plan.seconds, plan.seconds + self.maximum

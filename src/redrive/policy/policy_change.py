@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
+from redrive.duration import Seconds, to_seconds
 from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_seconds, require_whole
 from redrive.policy.curve import CURVES, Curve, Exponential
 from redrive.policy.jitter import Proportional, parse_jitter
 from redrive.policy.policy_json import policy_from_json
@@ -40,10 +41,10 @@ class Alteration(NamedTuple):
     preset: str | None = None
     attempts: int | None = None
     curve: str | None = None
-    base: float | None = None
+    base: Seconds | None = None
     factor: float | None = None
-    increment: float | None = None
-    cap: float | None = None
+    increment: Seconds | None = None
+    cap: Seconds | None = None
     jitter: str | None = None
     also_retry: tuple[str, ...] = ()
     never_retry: tuple[str, ...] = ()
@@ -80,19 +81,16 @@ class Alteration(NamedTuple):
             require_whole("attempts", self.attempts, 1, MAX_ATTEMPTS)
         if self.rate_limit_waits is not None:
             require_whole("rate_limit_waits", self.rate_limit_waits, 0, MAX_RATE_LIMIT_WAITS)
-        for name, value, low, high in (
-            ("base", self.base, 0.0, MAX_DELAY_SECONDS),
-            ("factor", self.factor, 1.0, 1000.0),
-            ("increment", self.increment, 0.0, MAX_DELAY_SECONDS),
-            ("cap", self.cap, 0.0, MAX_DELAY_SECONDS),
-        ):
-            if value is not None:
-                require(name, value, low, high)
+        if self.factor is not None:
+            require("factor", self.factor, 1.0, 1000.0)
+        for name, duration in (("base", self.base), ("increment", self.increment), ("cap", self.cap)):
+            if duration is not None:
+                require_seconds(name, duration, 0.0, MAX_DELAY_SECONDS)
 
     def _backoff(self, backoff: Backoff) -> Backoff:
         curve = self._curve(backoff.curve)
         # A base above the old cap raises the cap, unless a cap is given.
-        cap = max(backoff.cap, self.base or 0.0) if self.cap is None else self.cap
+        cap = max(backoff.cap, to_seconds(self.base or 0.0)) if self.cap is None else self.cap
         return Backoff(curve, cap, backoff.jitter if self.jitter is None else parse_jitter(self.jitter))
 
     def _curve(self, curve: Curve) -> Curve:

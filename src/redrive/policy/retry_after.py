@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import cast
 
 MAX_HINT_SECONDS = 86_400.0
@@ -11,7 +12,10 @@ MAX_TEXT_LENGTH = 64
 
 
 def parse_retry_after(value: object, *, now: float | None) -> float | None:
-    """Seconds to wait, from a number of seconds or an HTTP date (which needs `now`); None for nonsense."""
+    """Seconds to wait; None for nonsense.
+
+    The value is a number of seconds, a timedelta, or an HTTP date, which needs `now`.
+    """
     text = _text(value)
     if text is None:
         return _clamp(_number(value))
@@ -41,6 +45,8 @@ def _number(value: object) -> float | None:
     if issubclass(type(value), int) and type(value) is not bool:
         whole = int.__int__(cast("int", value))
         return float(min(whole, 10**12)) if whole >= 0 else None
+    if issubclass(type(value), timedelta):
+        return timedelta.total_seconds(cast("timedelta", value))
     return None
 
 
