@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,9 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
         app.sync.start("double", 5, key="k")
     with pytest.raises(TimeoutError, match=r"still PENDING after 0\.05 s"):
         run.result(0.05)
+    for waiting in (run.wait, run.result):
+        with pytest.raises(TimeoutError, match=r"still PENDING after 0\.05 s"):
+            waiting(timedelta(milliseconds=50))
     with pytest.raises(NotFoundError):
         app.sync.run("nobody").view()
     assert run.cancel() == "cancelled"

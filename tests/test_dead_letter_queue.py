@@ -6,6 +6,7 @@ import asyncio
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -602,13 +603,15 @@ class TestExecuting:
             with pytest.raises(
                 TimeoutError, match=r"^the task 'a' has not ended within 0.01 s; it is still bein"
             ):
-                await dlq.retry("a", timeout=0.01)
+                await dlq.retry("a", timeout=timedelta(milliseconds=10))
             assert (await found(dlq, "a")).status == "retrying"
             let_go.set()
             await done.wait()
             assert (await found(dlq, "a")).status == "completed"
             with pytest.raises(InvalidValueError, match="timeout must be a number from 0"):
                 await dlq.retry("a", timeout=-1.0)
+            with pytest.raises(InvalidValueError, match=r"timeout must be a number from 0 to .*, got -1\.0"):
+                await dlq.retry("a", timeout=timedelta(seconds=-1))
 
     async def test_a_breaker_that_is_open_does_not_keep_the_caller(
         self, tmp_path: Path, mailer: Mailer
@@ -872,6 +875,11 @@ class TestChecks:
             ({"max_size": 99}, "dlq_max_size must be a whole number from 100 to 100,000"),
             ({"max_retries": 11}, "dlq_default_max_retries must be a whole number from 0 to 10"),
             ({"interval": 9}, "dlq_interval_sec must be a number from 10 to 3,600"),
+            (
+                {"interval": timedelta(seconds=9)},
+                "dlq_interval_sec must be a number from 10 to 3,600, got 9.0",
+            ),
+            ({"timeout": timedelta(0)}, "timeout must be a number from 0.001 to 31,536,000, got 0.0"),
             ({"strategy": "some"}, "dlq_strategy must be one of automatic"),
             ({"by": "redrive"}, "the name that Redrive itself acts under"),
             ({"name": ""}, "the name of a dead-letter queue"),
@@ -894,7 +902,9 @@ class TestChecks:
         options: Any = {"thresholds": thresholds, "redactor": Redactor(extra_keys=["flavour"])}
         options |= {"limits": JsonLimits(size=2_000), "default_policy": "immediate", "archive_days": None}
         url = f"sqlite:///{tmp_path / 'x.db'}"
-        async with DeadLetterQueue(url, log=False, max_size=500, interval=30, **options) as dlq:
+        async with DeadLetterQueue(
+            url, log=False, max_size=500, interval=timedelta(seconds=30), **options
+        ) as dlq:
             found = parts_of(dlq.app).processor().options
             assert (found.thresholds, found.archive_seconds) == (thresholds, None)
             assert (found.queue, found.max_size, found.interval_seconds) == ("dlq:default", 500, 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ async def test_advance_executes_everything_at_its_time() -> None:
         assert await test.advance(3600.0) == 3
         assert test.clock.time == 3600.0
         assert await test.advance(7199.0) == 0
-        assert await test.advance(1.0) == 1
+        assert await test.advance(timedelta(seconds=1)) == 1
         assert await test.advance(1e6) == 0
         assert test.clock.time == 3600.0 + 7200.0 + 1e6
     assert moments == [("fails", 0.0), ("at noon", 1800.0), ("fails", 3600.0), ("fails", 10_800.0)]

@@ -1,6 +1,7 @@
 """redrive.testing: guarded calls without real waits."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -8,7 +9,7 @@ from redrive import Backoff, BreakerPolicy, RateLimitedError, dependency, retry
 from redrive.clock import SYSTEM_CLOCK
 from redrive.errors import BreakerOpenError, DeferredError
 from redrive.policy import Exponential
-from redrive.testing import virtual_time
+from redrive.testing import VirtualClock, virtual_time
 
 HOURS = Backoff(Exponential(3600.0))
 
@@ -41,6 +42,13 @@ def test_afterwards_the_machine_has_its_own_time_back() -> None:
         clock.advance(1e6)
         assert SYSTEM_CLOCK.monotonic() == clock.monotonic() == 1e6
     assert before <= SYSTEM_CLOCK.monotonic() < before + 1e5
+
+
+def test_a_clock_is_advanced_by_a_timedelta() -> None:
+    clock = VirtualClock(overshoot=timedelta(milliseconds=500))
+    clock.advance(timedelta(minutes=1))
+    clock.pause(2.0)
+    assert clock.time == 62.5
 
 
 def test_a_breaker_can_be_watched_through_an_outage() -> None:

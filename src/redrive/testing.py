@@ -19,6 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from redrive.clock import SYSTEM_CLOCK
+from redrive.duration import Seconds, to_seconds
 from redrive.errors import InvalidValueError
 from redrive.parts import parts_of, rewire
 
@@ -45,10 +46,10 @@ class VirtualClock:
     overshoot  how much longer than asked every wait takes, as on a busy machine
     """
 
-    def __init__(self, overshoot: float = 0.0) -> None:
+    def __init__(self, overshoot: Seconds = 0.0) -> None:
         self.time = 0.0
         self.waits: list[float] = []
-        self._overshoot = overshoot
+        self._overshoot = to_seconds(overshoot)
 
     def now(self) -> float:
         return EPOCH + self.time
@@ -63,9 +64,9 @@ class VirtualClock:
     async def sleep(self, seconds: float) -> None:
         self.pause(seconds)
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Seconds) -> None:
         """Let time pass that nobody waits for."""
-        self.time += seconds
+        self.time += to_seconds(seconds)
 
 
 @contextmanager
@@ -108,9 +109,9 @@ class Harness:
         """Execute what is ready, and what becomes ready by that. How many attempts were made."""
         return await self._own_worker().work_off()
 
-    async def advance(self, seconds: float) -> int:
-        """Let time pass; what becomes due is executed at its time. How many attempts were made."""
-        end = self.clock.time + seconds
+    async def advance(self, seconds: Seconds) -> int:
+        """Let time pass, execute what becomes due at its time, and return how many attempts were made."""
+        end = self.clock.time + to_seconds(seconds)
         executed = await self.drain()
         while (wait := await self._next_due()) is not None and self.clock.time + wait <= end:
             self.clock.advance(max(wait, 0.0))

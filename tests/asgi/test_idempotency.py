@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -573,6 +574,18 @@ async def test_whoever_cannot_renew_is_stopped_and_its_client_told_to_come_again
             world.database, "UPDATE redrive.idempotency_keys SET token = token + 1, lease_expires_at = 0"
         )
         assert problem(await slow) == (409, "in_progress")
+
+
+async def test_durations_can_be_timedeltas() -> None:
+    ttl, lease = timedelta(minutes=1), timedelta(seconds=30)
+    async with seamed(new_app()) as (test, _):
+        middleware = IdempotencyMiddleware(Shop(), test._app, scope_of=user_of, ttl=ttl, lease_seconds=lease)
+        async with client_of(middleware) as client:
+            first, again = await order(client), await order(client)
+            test.clock.advance(61.0)
+            later = await order(client)
+    replayed = [answer.headers.get("idempotency-replayed") for answer in (first, again, later)]
+    assert replayed == [None, "true", None]
 
 
 async def test_when_the_answer_cannot_be_stored_the_client_is_given_it_nevertheless() -> None:

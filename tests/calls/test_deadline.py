@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from tests.calls.script import Play, Script
 
-from redrive import Attempt, Backoff, Guard, RateLimitedError
+from redrive import Attempt, Backoff, Guard, RateLimitedError, attempts, call, retry
 from redrive.calls import current_attempt
 from redrive.calls.event import AttemptFailed, CallEvent
 from redrive.errors import AttemptTimeoutError, DeferredError, RetryableError
@@ -280,3 +283,42 @@ class TestHints:
         with pytest.raises(DeferredError) as caught:
             play(Script(error), Guard("work", deadline=20.0, clock=clock))
         assert caught.value.__cause__ is error
+
+
+class TestTimedelta:
+    """A timedelta is the same as its seconds, whichever way a call is guarded."""
+
+    @pytest.mark.parametrize(
+        ("options", "left"),
+        [
+            ({"timeout": timedelta(seconds=4)}, 4.0),
+            ({"deadline": timedelta(seconds=3)}, 3.0),
+            ({"timeout": timedelta(minutes=1), "deadline": timedelta(seconds=30)}, 30.0),
+        ],
+    )
+    def test_limits_an_attempt_and_a_call(
+        self, clock: VirtualClock, options: dict[str, Any], left: float
+    ) -> None:
+        def remaining(attempt: Attempt) -> float:
+            return attempt.remaining()
+
+        @retry("decorated", clock=clock, **options)
+        def decorated() -> float:
+            attempt = current_attempt()
+            assert attempt is not None
+            return attempt.remaining()
+
+        for attempt in attempts("block", clock=clock, **options):
+            with attempt:
+                assert attempt.remaining() == left
+        assert decorated() == left
+        assert call("call", remaining, clock=clock, **options) == left
+        assert Guard("guard", clock=clock, **options).call(remaining) == left
+
+    def test_the_longest_wait(self, clock: VirtualClock) -> None:
+        def limited(_: Attempt) -> None:
+            raise RateLimitedError(retry_after=timedelta(minutes=2))
+
+        with pytest.raises(DeferredError, match=r"longest_wait \(119 s\)") as caught:
+            call("limited", limited, longest_wait=timedelta(seconds=119), clock=clock)
+        assert caught.value.retry_after == 120.0

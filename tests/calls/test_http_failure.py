@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from email.utils import formatdate
 
 import httpx2
@@ -188,6 +189,10 @@ class TestTime:
         assert connect().request("GET", "/", returns=returns) == pytest.approx(10.0)
         assert connect(timeout=7.0).request("GET", "/", returns=returns) == pytest.approx(7.0)
         assert connect(timeout=7.0).request("GET", "/", returns=returns, timeout=3.0) == pytest.approx(3.0)
+        caller = connect(timeout=timedelta(minutes=1))
+        assert caller.request("GET", "/", returns=returns) == pytest.approx(60.0)
+        short = timedelta(milliseconds=2500)
+        assert caller.request("GET", "/", returns=returns, timeout=short) == pytest.approx(2.5)
 
     def test_an_answer_that_drips(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(drip(0.02, b"x" * 10_000))

@@ -1,6 +1,7 @@
 """Wrong choices are refused where they are made, with what is allowed, never at the first failure."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,10 +23,17 @@ from redrive.policy import Backoff, Classifier, Exponential, PublicCodes
         ({"classifier": [Rule.for_status(423, Category.CONFLICT)]}, "classifier must be of type Classifier"),
         ({"dependency": 3}, "dependency must be of type Dependency or str or NoneType, got 3"),
         ({"timeout": -1}, "timeout must be a number from 0.001 to 31,536,000, got -1"),
+        ({"timeout": timedelta(seconds=-1)}, "timeout must be a number from 0.001 to 31,536,000, got -1.0"),
+        ({"timeout": float("inf")}, "timeout must be a number from 0.001 to 31,536,000, got inf"),
         ({"timeout": None}, "timeout must be a number"),
         ({"deadline": 0}, "deadline must be a number from 0.001"),
+        ({"deadline": timedelta(0)}, "deadline must be a number from 0.001 to 31,536,000, got 0.0"),
         ({"max_attempts": 0}, "max_attempts must be a whole number from 1 to 1,000,000, got 0"),
         ({"longest_wait": "1m"}, "longest_wait must be a number from 0"),
+        (
+            {"longest_wait": timedelta(days=366)},
+            "longest_wait must be a number from 0 to 31,536,000, got 316",
+        ),
         ({"hooks": ["print"]}, "cannot be called"),
     ],
 )

@@ -469,6 +469,8 @@ BAD_OPTIONS: list[dict[str, Any]] = [
     {"key": ""},
     {"key": "x" * 256},
     {"key": "a\nb"},
+    {"delay": timedelta(seconds=-1)},
+    {"delay": timedelta(days=4_000)},
     {"key": "a\x00b"},
     {"key": "\ud800"},
     {"key": 5},
@@ -530,6 +532,47 @@ async def test_times_in_the_past_are_due_now_and_far_ones_are_waited_for() -> No
         assert (await soon.view()).due_at == EPOCH + 5
         assert await test.advance(5) == 1
         assert (await far.view()).due_at == EPOCH + 3_000 * 86_400
+
+
+async def test_a_delay_can_be_a_timedelta() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app):
+        run = await app.start(work, delay=timedelta(minutes=1, seconds=30))
+        [other] = await app.start_many(work, [None], delay=timedelta(seconds=90))
+        at_a_time = await app.start(work, delay=timedelta(0), at=EPOCH + 5)
+        due = [(await handle.view()).due_at for handle in (run, other, at_a_time)]
+        assert due == [EPOCH + 90, EPOCH + 90, EPOCH + 5]
+        for seconds in (-1.0, 1e12):
+            message = f"delay must be a number from 0 to 315,360,000, got {seconds!r}"
+            with pytest.raises(InvalidValueError) as caught:
+                await app.start(work, delay=timedelta(seconds=seconds))
+            assert str(caught.value) == message
+            with pytest.raises(InvalidValueError) as caught:
+                await app.start(work, delay=seconds)
+            assert str(caught.value) == message
+        with pytest.raises(InvalidValueError, match="give delay or at, not both"):
+            await app.start(work, delay=timedelta(seconds=1), at=EPOCH + 5)
+
+
+async def test_a_run_can_be_waited_for_with_a_timedelta() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> str:
+        return "done"
+
+    async with bench(app):
+        late = await app.start(work, delay=3600.0)
+        for waiting in (late.wait, late.result):
+            with pytest.raises(TimeoutError, match=r"is still PENDING after -0\.5 s"):
+                await waiting(timedelta(milliseconds=-500))
+        soon = await app.start(work)
+        assert await soon.wait(timedelta(minutes=1)) == "SUCCESS"
+        assert await soon.result(timeout=timedelta(minutes=1)) == "done"
 
 
 async def test_unknown_names_are_refused_with_a_suggestion() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -277,12 +278,13 @@ async def test_forced_closed_it_counts_nothing() -> None:
         assert (await bank.state()).state == "OPEN"
 
 
-async def test_a_forced_state_ends_by_itself() -> None:
+@pytest.mark.parametrize("seconds", [600.0, timedelta(minutes=10)])
+async def test_a_forced_state_ends_by_itself(seconds: Any) -> None:
     bank = new_bank()
     bank.down = False
     async with bench(bank.app) as test:
         bank.test = test
-        await bank.app.breakers().force("bank", "OPEN", reason="maintenance", seconds=600.0)
+        await bank.app.breakers().force("bank", "OPEN", reason="maintenance", seconds=seconds)
         run = await bank.app.start(bank.pay)
         await test.advance(599.0)
         assert not bank.calls
@@ -293,7 +295,14 @@ async def test_a_forced_state_ends_by_itself() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"state": "HALF_OPEN"}, {"state": "AJAR"}, {"seconds": -1.0}, {"seconds": float("nan")}, {"reason": 5}],
+    [
+        {"state": "HALF_OPEN"},
+        {"state": "AJAR"},
+        {"seconds": -1.0},
+        {"seconds": timedelta(seconds=-1)},
+        {"seconds": float("nan")},
+        {"reason": 5},
+    ],
     ids=str,
 )
 async def test_an_odd_force_is_refused(options: dict[str, Any]) -> None:

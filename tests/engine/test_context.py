@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +229,33 @@ async def test_a_task_defers_itself_by_seconds_or_to_a_time() -> None:
     assert moments[3] <= 1_001.0
 
 
+async def test_a_task_defers_itself_by_a_timedelta() -> None:
+    app = new_app()
+
+    @app.task(max_attempts=1)
+    async def later(context: Context) -> float:
+        if context.attempt == 1:
+            context.defer(timedelta(minutes=1, seconds=30))
+        return test.clock.time
+
+    async with bench(app) as test:
+        assert await test.execute(later) == 90.0
+
+
 @pytest.mark.parametrize(
     "until",
-    [-1, float("nan"), float("inf"), "soon", True, None, datetime(2030, 1, 1), 10**12],  # noqa: DTZ001
+    [
+        -1,
+        float("nan"),
+        float("inf"),
+        "soon",
+        True,
+        None,
+        datetime(2030, 1, 1),  # noqa: DTZ001
+        10**12,
+        timedelta(seconds=-1),
+        timedelta(days=366),
+    ],
 )
 async def test_an_odd_deferral_is_refused(until: Any) -> None:
     app = new_app()

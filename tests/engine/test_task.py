@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 from tests.engine.workbench import bench, new_app
 
 from redrive import Context, Redrive
+from redrive.duration import to_seconds
 from redrive.errors import InvalidValueError, PayloadError
 
 
@@ -34,6 +37,33 @@ def test_other_words_for_starting_are_answered_with_ours(name: str) -> None:
     with pytest.raises(AttributeError, match=r"start a run of it: charge\.start\("):
         getattr(charge, name)
     assert not hasattr(charge, "nothing_of_the_kind")
+
+
+def test_a_timeout_can_be_a_timedelta() -> None:
+    app = Redrive("sqlite://:memory:")
+
+    @app.task(timeout=timedelta(minutes=2))
+    def charge(order: int) -> None: ...
+
+    assert charge.timeout == 120.0
+    assert charge.step().timeout == 120.0
+    assert charge.step("slow", timeout=timedelta(milliseconds=1500)) == charge.step("slow", timeout=1.5)
+
+
+@loop_over("timeout", [timedelta(0), timedelta(seconds=-1), timedelta.max, math.nan, math.inf])
+def test_a_timeout_out_of_bounds_is_rejected(timeout: Any) -> None:
+    app = Redrive("sqlite://:memory:")
+
+    @app.task
+    def charge(order: int) -> None: ...
+
+    message = f"timeout must be a number from 0.001 to 31,536,000, got {to_seconds(timeout)!r}"
+    with pytest.raises(InvalidValueError) as caught:
+        app.task(name="other", timeout=timeout)(charge.function)
+    assert str(caught.value) == message
+    with pytest.raises(InvalidValueError) as caught:
+        charge.step(timeout=timeout)
+    assert str(caught.value) == message
 
 
 @dataclass

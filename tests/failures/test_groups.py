@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -174,7 +174,12 @@ async def test_occurrences_are_told_over_time() -> None:
         group = await at.fail("broken", 1)
         at.test.clock.advance(5.0)
         found = await at.groups.occurrences(group.fingerprint, seconds=100.0, buckets=4)
-    assert found == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)
+        same = await at.groups.occurrences(group.fingerprint, seconds=timedelta(seconds=100), buckets=4)
+        with pytest.raises(
+            InvalidValueError, match=r"seconds must be a number from 1 to 31,536,000, got 0\.5"
+        ):
+            await at.groups.occurrences(group.fingerprint, seconds=timedelta(milliseconds=500))
+    assert found == same == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)
 
 
 # What a person says
@@ -364,7 +369,7 @@ async def test_an_ignored_group_is_open_beyond_its_count() -> None:
         assert (await at.fail("broken", 1)).state == "OPEN"
 
 
-@pytest.mark.parametrize("until", [60.0, datetime.fromtimestamp(EPOCH + 60.0, UTC)])
+@pytest.mark.parametrize("until", [60.0, timedelta(minutes=1), datetime.fromtimestamp(EPOCH + 60.0, UTC)])
 async def test_an_ignored_group_is_open_when_its_time_is_over(until: Any) -> None:
     async with failing() as at:
         group = await at.fail()
@@ -382,6 +387,8 @@ async def test_an_ignored_group_is_open_when_its_time_is_over(until: Any) -> Non
     [
         {"until": 0.0},
         {"until": -5.0},
+        {"until": timedelta(seconds=-5)},
+        {"until": timedelta(days=366)},
         {"until": float("nan")},
         {"until": datetime(2001, 1, 1, tzinfo=UTC)},
         {"until": datetime(2050, 1, 1)},  # noqa: DTZ001

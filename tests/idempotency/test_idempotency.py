@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -527,6 +528,26 @@ async def test_workers_remove_expired_keys(world: World) -> None:
     assert await world.rows() == []
 
 
+async def test_durations_can_be_timedeltas() -> None:
+    app = new_app()
+    work = Work("first", "second")
+
+    @app.idempotent(key=str, ttl=timedelta(minutes=1))
+    async def pay(order: int) -> Any:
+        return await work()
+
+    async with bench(app) as test:
+        assert [await pay(7), await pay(7)] == ["first", "first"]
+        test.clock.advance(timedelta(minutes=1, seconds=1))
+        assert await pay(7) == "second"
+        hold = await app.idempotent.take("k", None, lease_seconds=timedelta(minutes=5))
+        assert isinstance(hold, Hold)
+        before = test.clock.time
+        with pytest.raises(InProgressError):
+            await app.idempotent.take("k", None, wait=timedelta(seconds=30))
+        assert test.clock.time == before + 30.0
+
+
 async def test_without_workers_expired_keys_go_too() -> None:
     app = new_app()
     async with bench(app) as test:
@@ -660,8 +681,15 @@ def test_the_decorator_refuses_what_it_does_not_know() -> None:
         (7, {}, "1 to 255 printable characters"),
         ("k", {"ttl": 0.0}, "ttl must be a number from 1 to"),
         ("k", {"ttl": float("nan")}, "ttl must be a number"),
+        ("k", {"ttl": timedelta(0)}, "ttl must be a number from 1 to 31,536,000, got 0.0"),
         ("k", {"lease_seconds": 0.5}, "lease_seconds must be a number from 1 to 3600"),
+        (
+            "k",
+            {"lease_seconds": timedelta(hours=2)},
+            "lease_seconds must be a number from 1 to 3600, got 7200.0",
+        ),
         ("k", {"wait": -1.0}, "wait must be a number from 0"),
+        ("k", {"wait": timedelta(seconds=-1)}, "wait must be a number from 0 to 31,536,000, got -1.0"),
         ("k", {"domain": "a\0b"}, "domain must be a text"),
         ("k", {"user": None}, "user must be a text"),
         ("k", {"classifier": "strict"}, "classifier must be of type Classifier"),

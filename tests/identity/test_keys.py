@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,19 @@ async def test_after_a_rotation_both_secrets_are_valid_until_the_grace_ends(worl
     assert (await is_valid(world, old), await is_valid(world, new)) == (False, True)
 
 
+async def test_durations_can_be_timedeltas(world: World) -> None:
+    keys = world.members().keys
+    old = await keys.create("ci", "ADMIN", expires_in=timedelta(days=1))
+    assert old.key.expires_at == pytest.approx(old.key.created_at + 86_400)
+    new = await keys.rotate("ci", grace_seconds=timedelta(minutes=10), expires_in=timedelta(days=2))
+    rotated_at = new.key.rotated_at or 0.0
+    assert new.key.previous_expires_at == pytest.approx(rotated_at + 600)
+    assert new.key.expires_at == pytest.approx(rotated_at + 2 * 86_400)
+    message = "grace_seconds must be a number from 0 to 2,592,000, got -1.0"
+    for grace in (-1.0, timedelta(seconds=-1)):
+        await refused(world, InvalidValueError, keys.rotate("ci", grace_seconds=grace), message)
+
+
 async def test_without_grace_the_secret_before_is_over_at_once(world: World) -> None:
     keys = world.members().keys
     old = await keys.create("ci", "ADMIN")
@@ -339,6 +353,8 @@ async def test_a_key_with_wrong_options_is_refused(world: World) -> None:
         {"expires_in": 0},
         {"expires_in": 1e12},
         {"expires_in": "1 day"},
+        {"expires_in": timedelta(0)},
+        {"expires_in": timedelta(days=4_000)},
         {"scopes": []},
         {"scopes": ["manage"]},
         {"scopes": "read"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -527,7 +528,7 @@ async def test_what_is_over_is_forgotten_in_bounded_batches(world: World) -> Non
     await world.member("ana")
     sessions: UserSessions = await world.sessions()
     tokens = [(await world.signed_in("ana")).token for _ in range(4)]
-    kept = await sessions.put("oidc", {}, 600)
+    kept = await sessions.put("oidc", {}, timedelta(minutes=10))
     for _ in range(3):
         await sessions.put("oidc", {}, 600)
     for token in tokens[1:]:

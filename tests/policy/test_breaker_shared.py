@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -247,6 +248,12 @@ class TestForcedOpen:
         with pytest.raises(BreakerOpenError, match="next try in 60 s"):
             service.admit()
         assert service.is_open_for(30.0)
+
+    def test_how_long_it_stays_open_can_be_asked_with_a_timedelta(self) -> None:
+        service = Dependency("billing", clock=VirtualClock())
+        service._breaker.force(forced(OPEN, until=90.0), 0.0)
+        assert service.is_open_for(timedelta(minutes=1))
+        assert not service.is_open_for(timedelta(minutes=2))
 
 
 class TestForcedClosed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -178,6 +179,24 @@ async def test_a_limit_with_free_slots_is_found_when_nothing_happens(history: Hi
         assert found(verdict) == {("I6", "limit:task:alone_at_work")}
         assert f"still holds run {history.runs['limited']}" in texts(verdict)
         assert (await verify(session, clock=_Busy(session, history.runs["limited"]))).sound
+
+
+@pytest.mark.parametrize(
+    ("run", "change", "option"),
+    [
+        ("leased", "lease_expires_at = 1", "leeway"),
+        ("flaky", "attempt_started_at = attempt_started_at - 1000", "tolerance"),
+    ],
+)
+async def test_what_is_allowed_can_be_a_timedelta(
+    history: History, run: str, change: str, option: str
+) -> None:
+    century: dict[str, Any] = {option: timedelta(days=36_500)}
+    async with tampering(history) as session:
+        await ask(session, RUN.format(change), id=history.runs[run])
+        assert not (await verify(session)).sound
+        verdict = await verify(session, **century)
+    assert verdict.sound, str(verdict)
 
 
 async def test_what_has_not_ended_is_found_when_everything_should_have(history: History) -> None:

@@ -35,6 +35,7 @@ from redrive.asgi.http import (
     read_body,
     send_problem,
 )
+from redrive.duration import Seconds, to_seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold
@@ -70,8 +71,8 @@ class IdempotencyMiddleware:
         scope_of: Callable[[Http], Scope | None],
         methods: Iterable[str] = ("POST", "PATCH"),
         required: bool = False,
-        ttl: float = DAY,
-        lease_seconds: float = LEASE_SECONDS,
+        ttl: Seconds = DAY,
+        lease_seconds: Seconds = LEASE_SECONDS,
         most_body: int = MEBIBYTE,
     ) -> None:
         self._app = app
@@ -79,8 +80,8 @@ class IdempotencyMiddleware:
         self._scope_of = scope_of
         self._methods = frozenset(methods)
         self._required = required
-        self._ttl = ttl
-        self._lease_seconds = lease_seconds
+        self._ttl = to_seconds(ttl)
+        self._lease_seconds = to_seconds(lease_seconds)
         self._most_body = most_body
 
     async def __call__(self, http: Http, receive: Receive, send: Send) -> None:

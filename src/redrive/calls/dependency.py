@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from redrive.callables import is_async
 from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.duration import Seconds, to_seconds
 from redrive.errors import BreakerOpenError, InvalidValueError
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
 from redrive.model.failure import Failure
@@ -86,8 +87,9 @@ class Dependency:
         with self._lock:
             self._breaker.report(permit, _NOTHING, self._clock.monotonic())
 
-    def is_open_for(self, seconds: float) -> bool:
-        """Tell whether the breaker will still be open after the seconds."""
+    def is_open_for(self, seconds: Seconds) -> bool:
+        """Tell whether the breaker will still be open after that time."""
+        seconds = to_seconds(seconds)
         with self._lock:
             open_until = self._breaker.snapshot(self._clock.monotonic()).open_until
             return open_until is not None and open_until > self._clock.monotonic() + seconds

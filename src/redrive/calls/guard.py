@@ -16,10 +16,11 @@ from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive, drive_async
 from redrive.calls.event import CallReporter, Hook
 from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds
 from redrive.policy.classify import Classifier
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
@@ -34,9 +35,9 @@ class CallOptions(TypedDict, total=False):
     policy: RetryPolicy
     max_attempts: int | None
     backoff: Backoff | None
-    timeout: float
-    deadline: float | None
-    longest_wait: float
+    timeout: Seconds
+    deadline: Seconds | None
+    longest_wait: Seconds
     dependency: Dependency | str | None
     classifier: Classifier | None
     hooks: Iterable[Hook]
@@ -85,6 +86,8 @@ class Guard:
     fields           further fields of all log lines
     hooks            functions that receive AttemptFailed and CallRecovered
     clock, random    where time and draws come from, for tests
+
+    A duration is a number of seconds or a timedelta.
     """
 
     def __init__(
@@ -94,9 +97,9 @@ class Guard:
         policy: RetryPolicy = CALL,
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
-        timeout: float = 10.0,
-        deadline: float | None = None,
-        longest_wait: float = 60.0,
+        timeout: Seconds = 10.0,
+        deadline: Seconds | None = None,
+        longest_wait: Seconds = 60.0,
         effect: Effect | EffectWord = Effect.IDEMPOTENT,
         idempotency_key: KeyOf | str | None = None,
         dependency: Dependency | str | None = None,
@@ -110,16 +113,14 @@ class Guard:
         require_kind("policy", policy, RetryPolicy)
         require_kind("classifier", classifier, Classifier, type(None))
         require_kind("dependency", dependency, Dependency, str, type(None))
-        require("timeout", timeout, 0.001, MAX_DELAY_SECONDS)
-        require("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS)
         if deadline is not None:
-            require("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
+            deadline = require_seconds("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
         self._controller = CallController(
             operation=operation,
             policy=_merged(policy, max_attempts, backoff),
-            timeout=timeout,
+            timeout=require_seconds("timeout", timeout, 0.001, MAX_DELAY_SECONDS),
             deadline=deadline,
-            longest_wait=longest_wait,
+            longest_wait=require_seconds("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS),
             effect=choice("effect", effect, Effect),
             key_of=_checked_key(idempotency_key),
             dependency=_resolve(dependency, operation),

@@ -24,6 +24,7 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
 
@@ -61,7 +62,7 @@ class RequestOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     idempotency_key: str | None
     operation: str
-    timeout: float
+    timeout: Seconds
     user_id: str | int | None
 
 

@@ -11,6 +11,7 @@ from redrive.dead_letter_queue.app import Background, QueueApp
 from redrive.dead_letter_queue.capture import Capturing, captured
 from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
+from redrive.duration import Seconds
 from redrive.engine.evidence import Evidence
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
 from redrive.failures.external_tasks import clear_queue
@@ -23,7 +24,7 @@ from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.parts import parts_of
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_seconds, require_whole
 from redrive.policy.triage import enters
 
 MAX_LIST_SIZE = 1_000
@@ -98,14 +99,14 @@ class QueueOperations:
 
     # Working on tasks
 
-    async def retry(self, task_id: str, *, reason: str = "", timeout: float | None = None) -> RetryOutcome:
+    async def retry(self, task_id: str, *, reason: str = "", timeout: Seconds | None = None) -> RetryOutcome:
         """Execute a task now, regardless of its policy.
 
-        TimeoutError when it has not ended after `timeout` seconds; it continues in the background.
+        TimeoutError when it has not ended after `timeout`; it continues in the background.
         """
         self._require_execute()
         if timeout is not None:
-            require("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
+            timeout = require_seconds("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
         row = await self._existing(task_id)
         await self._start_replay(row, reason)
         run = self.app.run(row.run_id, self.org)

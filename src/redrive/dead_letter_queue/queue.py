@@ -24,6 +24,7 @@ from typing import Any, Self
 from redrive.dead_letter_queue.app import Execute, QueueApp
 from redrive.dead_letter_queue.blocking import BlockingQueue
 from redrive.dead_letter_queue.operations import QueueOperations
+from redrive.duration import Seconds, to_seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.model.caller import APPLICATION, checked_caller
@@ -44,10 +45,11 @@ class DeadLetterQueue(QueueOperations):
     Settings come from redrive.settings (dlq_…); what is given here wins.
 
     max_retries     automatic redrives of a task that has no maximum of its own
-    interval        seconds between two searches for due tasks
+    interval        seconds, or a timedelta, between two searches for due tasks
     default_policy  instead of exponential, where the policy is by category
     archive_days    exhausted tasks are archived after this time; None: never
-    policies        your functions for policy="custom:<name>", by name: redrives so far → seconds, or None
+    policies        your functions for policy="custom:<name>", by name: redrives so far → seconds or a
+                    timedelta, or None
     templates       handling of common patterns (redrive.policy.template)
     thresholds      an alert is raised beyond them (redrive.policy.monitor)
     redactor        what is a secret; limits: how large a task may be
@@ -65,7 +67,7 @@ class DeadLetterQueue(QueueOperations):
         settings: Settings | None = None,
         max_size: int | None = None,
         max_retries: int | None = None,
-        interval: float | None = None,
+        interval: Seconds | None = None,
         strategy: Strategy | str | None = None,
         default_policy: str | None = None,
         archive_days: float | EllipsisType | None = ...,
@@ -83,7 +85,7 @@ class DeadLetterQueue(QueueOperations):
         given = {
             "dlq_max_size": max_size,
             "dlq_default_max_retries": max_retries,
-            "dlq_interval_sec": interval,
+            "dlq_interval_sec": None if interval is None else to_seconds(interval),
             "dlq_strategy": strategy,
             "dlq_default_policy": default_policy,
         }

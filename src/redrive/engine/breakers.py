@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redrive.clock import Clock
+from redrive.duration import Seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.queues import require_home
 from redrive.engine.registry import Registry
@@ -20,7 +21,7 @@ from redrive.model.breaker import BreakerState, Force
 from redrive.model.caller import Caller
 from redrive.model.field import Instant
 from redrive.model.query import Count
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_seconds
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import JsonValue
 from redrive.policy.redact import Redactor
@@ -90,12 +91,12 @@ class Breakers:
         raise NotFoundError(f"there is no breaker {name!r:.200}: a step names it, or app.breaker does")
 
     async def force(
-        self, name: str, state: BreakerState | str, *, reason: str, seconds: float | None = None
+        self, name: str, state: BreakerState | str, *, reason: str, seconds: Seconds | None = None
     ) -> None:
-        """Open or close a breaker, for that many seconds or until it is released."""
+        """Open or close a breaker, for some seconds or a timedelta, or until it is released."""
         require_home(self._caller, "breakers")
         if seconds is not None:
-            require("seconds", seconds, 0.0, MAX_DELAY_SECONDS)
+            seconds = require_seconds("seconds", seconds, 0.0, MAX_DELAY_SECONDS)
         wanted, reason = choice("state", state, BreakerState), clean_reason(reason, self._redactor)
         detail = {"reason": reason} if reason else {}
         entry = self._entry(Action.BREAKER_FORCED, name, detail | {"state": str(wanted), "seconds": seconds})

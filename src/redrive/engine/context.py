@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from redrive.clock import Clock
+from redrive.duration import Seconds
 from redrive.engine.definition import StepDefinition
 from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, RunCancelledError
 from redrive.model.claim import Claim
 from redrive.model.step import step_key as key_of_step
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_seconds
 from redrive.policy.codec import JsonValue, decode
 
 
@@ -180,13 +181,16 @@ class Context:
         if self._report is not None:
             self._report(self, fraction, note)
 
-    def defer(self, until: float | datetime) -> NoReturn:
-        """Stop here and execute the step anew in so many seconds, or at a time. It costs no attempt."""
+    def defer(self, until: Seconds | datetime) -> NoReturn:
+        """Stop here and execute the step again after some seconds or a timedelta, or at a time.
+
+        It costs no attempt.
+        """
         if isinstance(until, datetime):
             if until.tzinfo is None:
                 raise InvalidValueError(f"the time must have a time zone, got {until!r}")
             until = max(0.0, until.timestamp() - self._clock.now())
-        require("until", until, 0.0, MAX_DELAY_SECONDS)
+        until = require_seconds("until", until, 0.0, MAX_DELAY_SECONDS)
         raise DeferredError(f"{self.step!r} asked to be executed again in {until:g} s", retry_after=until)
 
     def complete(self, result: object, *, connection: object) -> Any:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
+from redrive.duration import Seconds
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
@@ -21,7 +22,7 @@ from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_seconds, require_whole
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, encode
 from redrive.policy.idempotency_key import request_hash
 from redrive.store.joined import JoinedSession
@@ -46,7 +47,7 @@ class StartOptions(TypedDict, total=False):
     org             whom it belongs to; "default" unless given
     key             idempotency key: the same key is the same run; with another payload it is a conflict
     priority        from -100 to 100, higher first; 0 unless given
-    delay           seconds until it is due
+    delay           seconds, or a timedelta, until it is due
     at              when it is due: a datetime with a time zone, or seconds since 1970
     queue           another queue than that of its first task
     correlation_id  what it has to do with; made up unless given
@@ -57,7 +58,7 @@ class StartOptions(TypedDict, total=False):
     org: str
     key: str | None
     priority: int
-    delay: float
+    delay: Seconds
     at: datetime | float | None
     queue: str | None
     correlation_id: str | None
@@ -154,9 +155,9 @@ class Enqueuer:
         first = self._registry.tasks.get(definition.steps[0].task)
         org = checked_name("org", options.get("org", DEFAULT_ORG))
         queue = options.get("queue")
-        priority, delay = options.get("priority", 0), options.get("delay", 0.0)
+        priority = options.get("priority", 0)
         require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
-        require("delay", delay, 0.0, MAX_START_DELAY_SECONDS)
+        delay = require_seconds("delay", options.get("delay", 0.0), 0.0, MAX_START_DELAY_SECONDS)
         return _Common(
             definition=DefinitionRow(definition.digest, workflow, definition.body),
             signature=None if first is None else first.signature,

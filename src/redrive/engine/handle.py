@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from redrive.clock import Clock
+from redrive.duration import Seconds, to_seconds
 from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
@@ -107,12 +109,12 @@ class RunHandle(NamesRenamed, Generic[R_co]):
     async def state(self) -> RunState:
         return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])
 
-    async def wait(self, timeout: float | None = None) -> RunState:
+    async def wait(self, timeout: Seconds | None = None) -> RunState:
         """Wait until the run has ended, in whatever way. TimeoutError when that takes too long."""
         state, _ = await self._ended(timeout)
         return state
 
-    async def result(self, timeout: float | None = None) -> R_co:
+    async def result(self, timeout: Seconds | None = None) -> R_co:
         """What the last step returned, in the type that its task is annotated with."""
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
@@ -155,9 +157,10 @@ class RunHandle(NamesRenamed, Generic[R_co]):
     async def _row(self) -> Run:
         return await self._parts.store.runs.get(self.id, self.org)
 
-    async def _ended(self, timeout: float | None) -> tuple[RunState, str | None]:
+    async def _ended(self, timeout: Seconds | None) -> tuple[RunState, str | None]:
         clock, waiters = self._parts.clock, self._parts.waiters
-        deadline = None if timeout is None else clock.monotonic() + timeout
+        seconds = math.inf if timeout is None else to_seconds(timeout)
+        deadline = clock.monotonic() + seconds
         told = waiters.event(self.id)
         pause = FIRST_POLL_SECONDS
         try:
@@ -166,14 +169,14 @@ class RunHandle(NamesRenamed, Generic[R_co]):
                 if state not in _UNFINISHED:
                     return RunState(state), result
                 if waiters.help is not None:
-                    if deadline is not None and clock.monotonic() >= deadline:
-                        raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
+                    if clock.monotonic() >= deadline:
+                        raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
                     if await waiters.help() or await self.state() not in _UNFINISHED:
                         continue
                     raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
-                left = MAX_POLL_SECONDS if deadline is None else deadline - clock.monotonic()
+                left = deadline - clock.monotonic()
                 if left <= 0.0:
-                    raise TimeoutError(f"run {self.id} is still {state} after {timeout:g} s")
+                    raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
                 told.clear()
                 await wait_for(told, min(pause, left), clock)
                 pause = min(pause * 1.5, MAX_POLL_SECONDS)
@@ -211,7 +214,7 @@ class SyncRunHandle(Facade, Generic[R_co]):
     def __repr__(self) -> str:
         return f"<SyncRunHandle {self.id}>"
 
-    def result(self, timeout: float | None = None) -> R_co:
+    def result(self, timeout: Seconds | None = None) -> R_co:
         """What the last step returned, in the type that its task is annotated with."""
         return self._loop.wait_for(self._handle.result(timeout))
 

@@ -23,6 +23,7 @@ from typing import (
     overload,
 )
 
+from redrive.duration import Seconds
 from redrive.engine.context import Context
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.payload import to_json
@@ -36,7 +37,7 @@ from redrive.policy.automatic_redrive import (
     check_choice,
     check_max_redrives,
 )
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds, require_whole
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.policy_json import policy_to_json
@@ -78,7 +79,7 @@ class TaskOptions(TypedDict, total=False):
     retry             how often and how long apart, also by category of the error (redrive.policy.STEP)
     max_attempts      changes the policy: executions in all
     when_exhausted    "bury": kept for triage, "block": the run waits for a person, "fail": the run has failed
-    timeout           seconds for one attempt; 300 unless given
+    timeout           for one attempt, in seconds or as a timedelta; 300 seconds unless given
     queue             where its runs wait; "default" unless given
     breaker           the dependency whose breaker holds the work while it is down
     effect            "none", "idempotent", or "unsafe": what may have been executed is not repeated
@@ -87,8 +88,8 @@ class TaskOptions(TypedDict, total=False):
     isolation         "thread", or "process": of its own, with a hard timeout
     classifier        says what its errors mean
     redrive           how its dead letters are redriven automatically: "never", "exponential", "linear",
-                      "immediate", "by_category", a RetryPolicy, or a function: redrives so far → seconds
-                      until the next one, or None for no more; else as in the settings
+                      "immediate", "by_category", a RetryPolicy, or a function: redrives so far → seconds or
+                      a timedelta until the next one, or None for no more; else as in the settings
     max_redrives      how often at most
     source            a function of the payload: is what it works on still there? Asked before a manual retry
     """
@@ -97,7 +98,7 @@ class TaskOptions(TypedDict, total=False):
     retry: RetryPolicy
     max_attempts: int
     when_exhausted: Ending | str
-    timeout: float
+    timeout: Seconds
     queue: str
     breaker: str | None
     effect: Effect | str
@@ -246,7 +247,7 @@ class Task(Generic[P, R_co]):
         *,
         config: object = None,
         retry: RetryPolicy | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
     ) -> StepDefinition:
         """This task as a step of a workflow, with a config and, where wanted, a policy of its own."""
         policy = self.retry if retry is None else retry
@@ -406,6 +407,5 @@ def _source(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | Non
     return function
 
 
-def _timeout(seconds: object) -> float:
-    require("timeout", seconds, 0.001, MAX_DELAY_SECONDS)
-    return float(seconds)  # type: ignore[arg-type]
+def _timeout(timeout: Seconds) -> float:
+    return float(require_seconds("timeout", timeout, 0.001, MAX_DELAY_SECONDS))

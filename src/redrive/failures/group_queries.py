@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from redrive.clock import Clock
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.model.caller import Caller
 from redrive.model.failure_group import (
@@ -19,7 +20,7 @@ from redrive.model.failure_group import (
 )
 from redrive.model.query import Count
 from redrive.model.statistics import first_part, part_number
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_kind, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds, require_whole
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.query import parse
 from redrive.policy.query_language import GROUPS
@@ -71,10 +72,10 @@ class GroupQueries:
         return GroupDetail(*found, versions, sample, await groups.replays(org, whole))
 
     async def occurrences(
-        self, fingerprint: str, *, seconds: float = 86_400.0, buckets: int = 24
+        self, fingerprint: str, *, seconds: Seconds = 86_400.0, buckets: int = 24
     ) -> Timeline:
         """How many of its dead letters came in each part of the last `seconds`."""
-        require("seconds", seconds, 1.0, MAX_DELAY_SECONDS)
+        seconds = require_seconds("seconds", seconds, 1.0, MAX_DELAY_SECONDS)
         require_whole("buckets", buckets, 1, MAX_BUCKETS)
         group = (await self._found(fingerprint)).group
         numbers = await self._store.groups.over_time(

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from redrive.clock import Clock
+from redrive.duration import Seconds
 from redrive.engine.event_bus import EventBus
 from redrive.engine.event_reporter import group_changed
 from redrive.errors import InvalidValueError
@@ -24,7 +25,7 @@ from redrive.model.failure_group import (
     GroupResolution,
     GroupState,
 )
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_seconds, require_whole
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason, clean_word
 from redrive.store.database import Session
@@ -94,14 +95,14 @@ class FailureGroups(GroupQueries):
         fingerprint: str,
         reason: str,
         *,
-        until: datetime | float | None = None,
+        until: datetime | Seconds | None = None,
         beyond: int | None = None,
         version: str | None = None,
         read: Version = None,
     ) -> FailureGroup:
         """Ignore it until one of these conditions is met; without any, until it is reopened.
 
-        until    an instant, or a number of seconds from now
+        until    an instant, or seconds or a timedelta from now
         beyond   it has occurred more than this many times from now on
         version  it occurs in another version of the code than this
         """
@@ -249,10 +250,9 @@ def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
         )
 
 
-def _instant(until: datetime | float, now: float) -> float:
+def _instant(until: datetime | Seconds, now: float) -> float:
     if isinstance(until, datetime):
         if until.tzinfo is None:
             raise InvalidValueError(f"until must name its time zone, got {until.isoformat()}")
         until = until.timestamp() - now
-    require("until, in seconds from now,", until, 1.0, MAX_DELAY_SECONDS)
-    return now + until
+    return now + require_seconds("until, in seconds from now,", until, 1.0, MAX_DELAY_SECONDS)

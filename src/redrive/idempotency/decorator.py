@@ -7,6 +7,7 @@ from functools import partial, wraps
 from inspect import iscoroutinefunction, signature
 from typing import Any, TypedDict, TypeVar, Unpack, cast, get_type_hints
 
+from redrive.duration import Seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.payload import reader
 from redrive.engine.task import checked_name, reject_unknown
@@ -24,9 +25,9 @@ Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 class LeaseOptions(TypedDict, total=False):
     """How the key of a request is held: see Idempotency.take."""
 
-    ttl: float
-    lease_seconds: float
-    wait: float
+    ttl: Seconds
+    lease_seconds: Seconds
+    wait: Seconds
     domain: str
     user: str
 

@@ -14,6 +14,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, NamedTuple
 
+from redrive.duration import Seconds
 from redrive.engine.evidence import evidence_of
 from redrive.engine.payload import to_json
 from redrive.errors import (
@@ -27,7 +28,7 @@ from redrive.errors import (
 )
 from redrive.idempotency.hold import Hold, KeyServices
 from redrive.model.idempotency import KeyName, KeyState, RequestStatus
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_kind, require_seconds
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.idempotency_key import (
@@ -77,9 +78,9 @@ class Idempotency:
         request: object,
         function: Callable[[], Any],
         *,
-        ttl: float = DAY,
-        lease_seconds: float = LEASE_SECONDS,
-        wait: float = 0.0,
+        ttl: Seconds = DAY,
+        lease_seconds: Seconds = LEASE_SECONDS,
+        wait: Seconds = 0.0,
         domain: str = "",
         user: str = "",
         classifier: Classifier | None = None,
@@ -87,7 +88,7 @@ class Idempotency:
         """What `function` gives for this request, as JSON; it is called unless that is known already.
 
         KeyReusedError        the key came with another request before
-        InProgressError       somebody else is executing it; with `wait`, after so many seconds of waiting
+        InProgressError       somebody else is executing it; with `wait`, after waiting that long
         RecordedFailureError  it has failed before, for good: trying again cannot help, says the classifier
         LeaseLostError        somebody else may have executed it meanwhile; ask again for what is kept
 
@@ -112,15 +113,15 @@ class Idempotency:
         key: str,
         request: object,
         *,
-        ttl: float = DAY,
-        lease_seconds: float = LEASE_SECONDS,
-        wait: float = 0.0,
+        ttl: Seconds = DAY,
+        lease_seconds: Seconds = LEASE_SECONDS,
+        wait: Seconds = 0.0,
         domain: str = "",
         user: str = "",
     ) -> KeptOutcome | Hold:
         """What came of the request before; or else the right to execute it: see Hold."""
         asked = self._asked(key, request, ttl, lease_seconds, domain, user)
-        require("wait", wait, 0.0, MAX_DELAY_SECONDS)
+        wait = require_seconds("wait", wait, 0.0, MAX_DELAY_SECONDS)
         clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
         while not isinstance(taken := await self._take_now(asked), KeptOutcome | Hold):
@@ -132,10 +133,10 @@ class Idempotency:
         return taken
 
     def _asked(
-        self, key: object, request: object, ttl: float, lease_seconds: float, domain: object, user: object
+        self, key: object, request: object, ttl: Seconds, lease_seconds: Seconds, domain: object, user: object
     ) -> _Asked:
-        require("ttl", ttl, 1.0, MAX_DELAY_SECONDS)
-        require("lease_seconds", lease_seconds, 1.0, MAX_LEASE_SECONDS)
+        ttl = require_seconds("ttl", ttl, 1.0, MAX_DELAY_SECONDS)
+        lease_seconds = require_seconds("lease_seconds", lease_seconds, 1.0, MAX_LEASE_SECONDS)
         name = KeyName(self._org, _checked("domain", domain), _checked("user", user), checked_key(key))
         limits = self._services.limits
         digest = request_hash(to_json(request, limits=limits), limits=limits)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from redrive.duration import Seconds
 from redrive.errors import AlreadyExistsError, InvalidValueError, NotFoundError, TransitionError
 from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.identity import ApiKey, KeyPage, NewKey
 from redrive.model.role import Role
 from redrive.policy.access import Permission, Principal, require_grant, require_permission
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_whole
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_seconds, require_whole
 from redrive.policy.credential import KEY_ACTOR, KeyText, checked_scopes, digest, is_id
 from redrive.policy.user_text import clean_word
 from redrive.store.api_keys import NewApiKey
@@ -54,9 +55,9 @@ class Keys:
         role: Role | str,
         *,
         scopes: Iterable[str] | None = None,
-        expires_in: float | None = None,
+        expires_in: Seconds | None = None,
     ) -> NewKey:
-        """Create a key. `scopes` limits it to some permissions of the role; `expires_in` is in seconds."""
+        """Create a key. `scopes` limits it to some permissions of the role, `expires_in` its lifetime."""
         wanted = Role.parse(role)
         limited = checked_scopes(scopes, wanted)
         self._require(wanted, limited)
@@ -87,10 +88,10 @@ class Keys:
         return key
 
     async def rotate(
-        self, which: str, *, grace_seconds: float = GRACE_SECONDS, expires_in: float | None = None
+        self, which: str, *, grace_seconds: Seconds = GRACE_SECONDS, expires_in: Seconds | None = None
     ) -> NewKey:
         """Give the key a new secret. The old one stays valid for `grace_seconds`."""
-        require("grace_seconds", grace_seconds, 0.0, MAX_GRACE_SECONDS)
+        grace_seconds = require_seconds("grace_seconds", grace_seconds, 0.0, MAX_GRACE_SECONDS)
         lifetime, secret = _lifetime(expires_in), self._services.secret()
         async with self._store.database.transaction() as session:
             before, now = await self._lock(session, which)
@@ -139,11 +140,10 @@ def _permissions(key: ApiKey) -> frozenset[Permission] | None:
     return None if key.scopes is None else frozenset(map(Permission, key.scopes))
 
 
-def _lifetime(expires_in: float | None) -> float | None:
+def _lifetime(expires_in: Seconds | None) -> float | None:
     if expires_in is None:
         return None
-    require("expires_in", expires_in, MIN_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS)
-    return float(expires_in)
+    return float(require_seconds("expires_in", expires_in, MIN_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS))
 
 
 def _reject_ended(key: ApiKey, now: float, *, renewed: bool) -> None:

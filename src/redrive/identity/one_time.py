@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from redrive.duration import Seconds
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.identity.services import IdentityServices
 from redrive.model.audit import Action
 from redrive.model.caller import SELF, checked_caller
 from redrive.model.identity import HOME, OPERATOR, OneTimeLink, User
 from redrive.model.role import Role
-from redrive.policy.bounds import require
+from redrive.policy.bounds import require, require_seconds
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.credential import digest, findable_user, is_token
 from redrive.store.database import Session, findable
@@ -27,9 +28,9 @@ class OneTimeSecrets:
         self._users = services.store.users
         self._tokens = services.store.one_time
 
-    async def put(self, kind: str, body: JsonValue, seconds: float) -> str:
+    async def put(self, kind: str, body: JsonValue, seconds: Seconds) -> str:
         """Store data under a new token, encrypted if there is a key, and return the token."""
-        require("seconds", seconds, 1.0, MAX_WAIT_SECONDS)
+        seconds = require_seconds("seconds", seconds, 1.0, MAX_WAIT_SECONDS)
         token = self._new_secret()
         encrypted = self._encryption.encrypt(encode(body))
         await self._tokens.insert(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from redrive.duration import Seconds
 from redrive.errors import AccessDeniedError, NotFoundError, SignedOutError, StoreUnavailableError
 from redrive.identity.one_time import OneTimeSecrets, SignInLinks
 from redrive.identity.services import IdentityServices
@@ -86,7 +87,7 @@ class UserSessions:
         """
         return await self._links.create_for_operator(minutes)
 
-    async def put(self, kind: str, body: JsonValue, seconds: float) -> str:
+    async def put(self, kind: str, body: JsonValue, seconds: Seconds) -> str:
         """Store data of a sign-in that is in progress, and return the token that takes it once."""
         return await self._one_time.put(kind, body, seconds)
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from redrive.clock import SYSTEM_CLOCK, Clock
+from redrive.duration import Seconds, to_seconds
 from redrive.store.database import Application, Database, Session, database_of
 from redrive.store.migration import schema_of
 from redrive.store.sqlite_reader import place_of, reading
@@ -41,21 +42,22 @@ async def verify(
     *,
     witness: Witness | None = None,
     settled: bool = False,
-    leeway: float = 60.0,
+    leeway: Seconds = 60.0,
     most: int = 100,
-    tolerance: float = 0.05,
+    tolerance: Seconds = 0.05,
     clock: Clock = SYSTEM_CLOCK,
     told: Told | None = None,
 ) -> Verdict:
     """Check every promise in the database of an application. It is only read; workers may run meanwhile.
 
     witness    what callers and receivers outside have seen
-    settled    all work must have ended; otherwise nothing may be overdue by more than `leeway` seconds
+    settled    all work must have ended; otherwise nothing may be overdue by more than `leeway`
     most       the maximum number of listed findings of each invariant
-    tolerance  seconds by which the clocks of the writers may differ
+    tolerance  the difference that the clocks of the writers may have
     clock      times the wait before suspects are checked again
     told       is called with each promise, such as "I4", before its check
     """
+    leeway, tolerance = to_seconds(leeway), to_seconds(tolerance)
     async with _reader(source) as database:
         verdict = Verdict(most, told)
         store = VerificationQueries(database, leeway=leeway, tolerance=tolerance, most=most + 1)
