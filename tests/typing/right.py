@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, assert_type
 
-from redrive import Context, Redrive, RunHandle, Task, attempts, retry
+from redrive import (
+    Backoff,
+    BreakerPolicy,
+    Context,
+    DeadLetterQueue,
+    Guard,
+    HttpClient,
+    RateLimitedError,
+    Redrive,
+    RunHandle,
+    Task,
+    attempts,
+    call,
+    retry,
+)
+from redrive.calls import Dependency
+from redrive.model.run import RunState
+from redrive.policy import Additive, Custom, Exponential, Linear, Ramp
+from redrive.testing import Harness, virtual_time
 from redrive.types import SyncRunHandle
 
 app = Redrive("sqlite://:memory:")
@@ -108,3 +127,57 @@ async def guarded_async() -> str:
         async with attempt:
             return await (await app.start(label, Order(attempt.number))).result(attempt.remaining())
     return ""
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@app.task(timeout=MINUTE, redrive=lambda redrives: redrives * MINUTE)
+async def wait(context: Context) -> None:
+    context.defer(MINUTE)
+
+
+async def durations(run: RunHandle[Receipt], blocking: SyncRunHandle[Receipt], test: Harness) -> None:
+    await app.start(charge, Order(7), delay=MINUTE)
+    await wait.options(delay=MINUTE).start()
+    app.workflow("waits", [wait.step(timeout=MINUTE)])
+    app.worker(lease_seconds=MINUTE)
+    assert_type(await run.wait(MINUTE), RunState)
+    assert_type(await run.result(timeout=MINUTE), Receipt)
+    assert_type(blocking.wait(MINUTE), RunState)
+    assert_type(blocking.result(MINUTE), Receipt)
+    await app.breakers().force("bank", "OPEN", reason="maintenance", seconds=MINUTE)
+    await app.failures().groups.ignore("f00", "known", until=MINUTE)
+    await app.failures().groups.occurrences("f00", seconds=MINUTE)
+    await app.members().keys.create("ci", "ADMIN", expires_in=MINUTE)
+    await app.members().keys.rotate("ci", grace_seconds=MINUTE)
+    await app.idempotent.run("k", None, print, ttl=MINUTE, lease_seconds=MINUTE, wait=MINUTE)
+    await DeadLetterQueue(interval=MINUTE).retry("a", timeout=MINUTE)
+    await test.advance(MINUTE)
+
+
+def durations_of_policies() -> None:
+    backoff = Backoff(Exponential(MINUTE), MINUTE, Additive(MINUTE))
+    assert_type(backoff.cap, float)
+    assert_type(Exponential(base=MINUTE, factor=3.0).base, float)
+    assert_type(Linear(MINUTE, 5.0).step, float)
+    assert_type(Ramp(every=MINUTE).every, float)
+    breaker = BreakerPolicy(
+        window_seconds=MINUTE, slow_seconds=MINUTE, cool_down=MINUTE, longest_open=3600, probe_seconds=MINUTE
+    )
+    assert_type(breaker.cool_down, float)
+    assert_type(breaker.slow_seconds, float | None)
+    assert_type(RateLimitedError(retry_after=MINUTE).retry_after, float | None)
+    Custom(lambda failures: failures * MINUTE)
+    Custom(lambda failures: 2.0 * failures)
+
+
+def durations_of_calls() -> None:
+    retry("fetch", timeout=MINUTE, deadline=MINUTE, longest_wait=MINUTE)(fetch)
+    call("fetch", lambda attempt: attempt.number, timeout=MINUTE)
+    attempts("fetch", timeout=MINUTE)
+    Guard("fetch", timeout=MINUTE, deadline=None)
+    Dependency("bank").is_open_for(MINUTE)
+    HttpClient("https://bank", timeout=MINUTE).request("GET", "/", timeout=MINUTE)
+    with virtual_time() as clock:
+        clock.advance(MINUTE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from redrive import Context, Redrive, attempts
+from redrive import Backoff, BreakerPolicy, Context, RateLimitedError, Redrive, RunHandle, attempts
+from redrive.policy import Exponential, Linear
 
 app = Redrive("sqlite://:memory:")
 
@@ -66,3 +67,18 @@ def called() -> None:
 def decorated() -> None:
     app.task(timeot=30)  # wrong
     attempts("fetch", tries=3)  # wrong
+
+
+async def durations(run: RunHandle[str]) -> None:
+    app.task(timeout="30")  # wrong
+    charge.step(timeout="30")  # wrong
+    await app.start(charge, Order(7), delay="1m")  # wrong
+    await run.result(timeout="1m")  # wrong
+    attempts("fetch", timeout="1m")  # wrong
+    Exponential("1m")  # wrong
+    Exponential()  # wrong
+    Linear(1.0)  # wrong
+    Backoff(Exponential(1.0), cap="1m")  # wrong
+    BreakerPolicy(cool_down=None)  # wrong
+    BreakerPolicy(30.0)  # wrong
+    RateLimitedError(retry_after="1m")  # wrong

@@ -59,6 +59,8 @@ def interface() -> str:
         "The names in `redrive`, then those of other modules that programs use. Exceptions: "
         "[errors](errors.md); the fields of settings: [settings](settings.md); named policies: "
         "[policies](policies.md).",
+        "`Seconds` is a number of seconds or a `timedelta`. The durations of a policy can be given as either "
+        "and are stored in seconds.",
     ]
     for home, name in (*shown, *FURTHER):
         heading, *description = _described(name, getattr(import_module(home), name), 2)
