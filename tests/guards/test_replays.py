@@ -321,7 +321,7 @@ async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
             await asyncio.sleep(0.01)
         await store.dead_letters.tag(session, [LetterTags(letter_id, ORG, '["urgent"]')])
 
-    assert await looking == '["urgent"]'
+    assert await looking == ("urgent",)
     await other.close()
 
 

@@ -106,7 +106,7 @@ async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Da
     assert (item.letter_id, item.state, item.mode, item.automatic) == (letter_id, "PLANNED", "STEP_ONLY", 0)
     assert (item.step_index, item.from_step, item.fingerprint, item.effect) == (1, 1, "v1:abc", "unsafe")
     assert (item.breaker, item.requested_by, item.reason) == ("bank", "ana", "fixed")
-    assert (item.policy_override, item.started_at, item.ended_at) == ('{"name":"twice"}', None, None)
+    assert (item.policy_override, item.started_at, item.ended_at) == ({"name": "twice"}, None, None)
     assert await value(database, "SELECT letter_updated_at FROM redrive.replays") == 12.25
 
 

@@ -66,10 +66,10 @@ async def test_a_new_run_is_ready(store: Store, database: Database) -> None:
         "priority",
         "input",
         "correlation_id",
-        "tags",
         "metadata",
     )
     assert [getattr(stored, name) for name in same] == [getattr(run, name) for name in same]
+    assert stored.tags == ("a",)
     assert (stored.state, stored.place, stored.step_state) == ("PENDING", "ready", "PENDING")
     assert (stored.step_index, stored.attempt, stored.failures, stored.due_at) == (0, 0, 0, None)
     assert earliest <= stored.submitted_at <= await value(database, "SELECT :now")
