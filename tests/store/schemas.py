@@ -32,13 +32,15 @@ part (kind, id, version) AS (
     UNION ALL SELECT 'constraint', oid, xmin FROM pg_constraint WHERE connamespace = (SELECT oid FROM place)
     UNION ALL SELECT 'function', oid, xmin FROM pg_proc WHERE pronamespace = (SELECT oid FROM place)
 )
-SELECT md5(string_agg(row, ',' ORDER BY row)) FROM (SELECT concat_ws(' ', kind, id, version) AS row FROM part)
+SELECT md5(string_agg(row, ',' ORDER BY row))
+FROM (SELECT concat_ws(' ', kind, id, version) AS row FROM part) AS rows
 """
 """Every change in a catalog makes a new version of a row, which tells the transaction that has made it."""
 
 _BUSY = """
 SELECT count(*) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()
+    AND datname = current_database()
 """
 
 

@@ -743,9 +743,15 @@ async def test_the_hot_index_serves_prepared_statements_too(
     """PostgreSQL plans a prepared statement anew without its values, once it has been used a few times."""
     await much_of_everything(Store(postgres_database), postgres_database)
     with psycopg.connect(live_postgres.url) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
         for index, (module, name) in HOT.items():
-            text = statement(module, name).postgres.text.replace("redrive.", f"{schema}.")
-            rows = connection.execute(f"EXPLAIN (GENERIC_PLAN) {text}".encode()).fetchall()
+            query = statement(module, name).postgres
+            text, values = (
+                query.text.replace("redrive.", f"{schema}."),
+                ", ".join("NULL" for _ in query.names),
+            )
+            connection.execute(f"PREPARE {index} AS {text}".encode())
+            rows = connection.execute(f"EXPLAIN EXECUTE {index} ({values})".encode()).fetchall()
             plan = "\n".join(row[0] for row in rows)
             assert index in plan, plan
             assert "Seq Scan on runs" not in plan, plan
