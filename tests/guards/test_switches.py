@@ -18,7 +18,7 @@ from tests.guards.page import PAGE, page
 from tests.guards.patch import Code, GuardMovedError, Patch, Sql
 from tests.guards.switch import switched_off
 from tests.guards.table import GUARDS
-from tests.servers import PostgresServer
+from tests.servers import POSTGRES_URL, PostgresServer
 
 from redrive.store.migration import CREATE_LEDGER, migrations
 from redrive.store.postgres import PostgresDatabase
@@ -156,6 +156,6 @@ async def test_postgresql_accepts_the_statements_without_their_guards(
 
 @pytest.mark.parametrize("name", QUICK)
 def test_its_absence_is_noticed(name: str, live_postgres: PostgresServer) -> None:
-    catch = caught(GUARDS[name], {"REDRIVE_TEST_POSTGRES_URL": live_postgres.url})
+    catch = caught(GUARDS[name], {POSTGRES_URL: live_postgres.url})
 
     assert catch.problem == ""

@@ -77,4 +77,4 @@ def has(told: list[Event], kind: type[Event]) -> bool:
 
 
 CUT = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE application_name = 'redrive' AND pid <> %(own)s"""
+WHERE application_name = 'redrive' AND datname = current_database() AND pid <> %(own)s"""

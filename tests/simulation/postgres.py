@@ -7,7 +7,6 @@ of it is in a database of its own.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
@@ -60,17 +59,12 @@ _TABLES = [
 @contextmanager
 def virtual_database(server: PostgresServer) -> Iterator[str]:
     """The address of a database whose clock stands where the simulation sets it."""
-    name = f"simulation_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        path = sql.SQL("ALTER DATABASE {} SET search_path = virtual, pg_catalog, public")
-        connection.execute(path.format(sql.Identifier(name)))
-        try:
-            with psycopg.connect(server.at(database=name), autocommit=True) as own:
-                own.execute(_FUNCTIONS)
-            yield server.at(database=name)
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with server.new_database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            path = sql.SQL("ALTER DATABASE {} SET search_path = virtual, pg_catalog, public")
+            connection.execute(path.format(sql.Identifier(connection.info.dbname)))
+            connection.execute(_FUNCTIONS)
+        yield url
 
 
 class VirtualPostgres:
