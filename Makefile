@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all proof check demo build simulate guards crash fuzz bench lock docs clean
+.PHONY: help test test-all proof check demo build simulate guards crash fuzz databases bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -57,14 +57,18 @@ MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
 
-# make proof     simulate, crash, guards and fuzz, one after the other (SEEDS=10000 MINUTES=10 EXAMPLES=20)
-proof: simulate crash guards fuzz
+# make proof     simulate, crash, guards, fuzz and databases, one after the other (SEEDS=10000 MINUTES=10 EXAMPLES=20)
+proof: simulate crash guards fuzz databases
 
 # make fuzz      thousands of requests out of the OpenAPI document, by everybody (EXAMPLES=20 SEED=0)
 EXAMPLES ?= 20
 SEED ?= 0
 fuzz: $(READY)
 	@$(BIN)/python -m tests.server.fuzz --examples $(EXAMPLES) --seed $(SEED)
+
+# make databases the tests of the store and the journeys on every supported PostgreSQL (VERSIONS=14,16)
+databases: $(READY)
+	@$(BIN)/python -m tests.postgres_versions $(if $(VERSIONS),--versions $(VERSIONS))
 
 # make bench     measures the project beside its peers, in one run (QUICK=1 for a short one)
 # An environment of its own: what the peers need must not change what is tested.
