@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -707,17 +708,19 @@ class Proxy:
     """Passes bytes on, until it silently does so no more, as a network does."""
 
     def __init__(self, url: str) -> None:
-        self._host, _, port = url.rpartition("/")[0].rpartition("@")[2].partition(":")
-        self._port = int(port)
+        self._url = urlsplit(url)
         self._passing = asyncio.Event()
         self._passing.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[int]:
+    async def running(self) -> AsyncIterator[str]:
+        """The address of the database, by way of the proxy."""
         server = await asyncio.start_server(self._accept, "127.0.0.1")
-        yield server.sockets[0].getsockname()[1]
+        port = server.sockets[0].getsockname()[1]
+        place = f"{self._url.username}@127.0.0.1:{port}"
+        yield urlunsplit(self._url._replace(netloc=place, query="sslmode=disable"))
         server.close()
         for task in self._tasks:
             task.cancel()
@@ -734,7 +737,7 @@ class Proxy:
         self._passing.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
+        far_reader, far_writer = await asyncio.open_connection(self._url.hostname, self._url.port)
         self._writers += [writer, far_writer]
         for source, target in ((reader, far_writer), (far_reader, writer)):
             self._tasks.append(asyncio.create_task(self._pass(source, target, self._passing)))
@@ -759,16 +762,18 @@ async def test_a_listener_notices_that_the_network_is_silent(
 ) -> None:
     shorten(monkeypatch)
     proxy = Proxy(live_postgres.url)
-    async with proxy.running() as port:
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-        async with opened(url, schema=postgres_database.schema) as remote, listening(remote) as heard:
-            await asyncio.sleep(0.3)
-            assert heard == []
+    async with (
+        proxy.running() as url,
+        opened(url, schema=postgres_database.schema) as remote,
+        listening(remote) as heard,
+    ):
+        await asyncio.sleep(0.3)
+        assert heard == []
 
-            proxy.silence()
-            await eventually(lambda: heard == [""])
-            await postgres_database.hint(["mail"])
-            await eventually(lambda: heard == ["", "mail"])
+        proxy.silence()
+        await eventually(lambda: heard == [""])
+        await postgres_database.hint(["mail"])
+        await eventually(lambda: heard == ["", "mail"])
 
 
 async def write(database: PostgresDatabase) -> None:
@@ -785,13 +790,14 @@ async def test_a_silent_network_holds_nobody_up_for_long(
 ) -> None:
     shorten(monkeypatch)
     proxy = Proxy(live_postgres.url)
-    async with proxy.running() as port:
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-        async with opened(url, schema=postgres_database.schema, connections=3) as remote:
+    async with (
+        proxy.running() as url,
+        opened(url, schema=postgres_database.schema, connections=3) as remote,
+    ):
+        await asyncio.gather(*[work(remote) for _ in range(3)])
+        proxy.silence()
+        async with asyncio.timeout(3):
+            with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+                await work(remote)
+        async with asyncio.timeout(3):
             await asyncio.gather(*[work(remote) for _ in range(3)])
-            proxy.silence()
-            async with asyncio.timeout(3):
-                with pytest.raises(StoreUnavailableError, match="did not answer in time"):
-                    await work(remote)
-            async with asyncio.timeout(3):
-                await asyncio.gather(*[work(remote) for _ in range(3)])
