@@ -478,8 +478,10 @@ class TestDependencies:
             await other.app.failures().link(mine.id, theirs.id)
         with pytest.raises(
             ReplayRefusedError, match=f"for the dead letter {theirs.id} of another queue, which"
-        ):
+        ) as refused:
             await small.retry("a")
+        assert str(refused.value).endswith("or unlink them: dlq.app.failures().unlink")
+        assert await small.app.failures().unlink(mine.id, theirs.id)
 
     @pytest.mark.parametrize("after", ["a", b"a", 5, None])
     async def test_what_it_waits_for_is_a_list(self, small: DeadLetterQueue, after: Any) -> None:

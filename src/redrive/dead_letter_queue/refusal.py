@@ -57,7 +57,7 @@ def _waiting(task_id: str, other: Awaited) -> str:
     if other.task_id is None:
         return (
             f"it waits for the dead letter {other.letter_id} of another queue, which is {status}; see "
-            f"to that one first, or unlink them: desk.unlink"
+            f"to that one first, or unlink them: dlq.app.failures().unlink"
         )
     first = "see to that one first, or " if other.state in (*_AT_REST, DeadLetterState.REPLAYING) else ""
     return (
