@@ -457,7 +457,7 @@ OF_LETTERS = (
         "an org planning a replay of another's dead letters by a query",
         (
             Code(
-                "redrive.store.filter:Filter.of",
+                "redrive.store.dead_letter_filter:Filter.of",
                 'all_of(["org = :org", ',
                 'all_of(["(org = :org OR 1 = 1)", ',
             ),
@@ -467,13 +467,23 @@ OF_LETTERS = (
     Guard(
         "branch.org",
         "an org being shown another's dead letters by a query",
-        (Code("redrive.store.filter:_branches", '"org = :org", *first', '"(org = :org OR 1 = 1)", *first'),),
+        (
+            Code(
+                "redrive.store.dead_letter_filter:_branches",
+                '"org = :org", *first',
+                '"(org = :org OR 1 = 1)", *first',
+            ),
+        ),
         (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
     ),
     Guard(
         "looked up.org",
         "an org being shown a dead letter of another whose run it names",
-        (Code("redrive.store.filter:_looked_up", 'f"{org} = :org"', 'f"({org} = :org OR 1 = 1)"'),),
+        (
+            Code(
+                "redrive.store.dead_letter_filter:_looked_up", 'f"{org} = :org"', 'f"({org} = :org OR 1 = 1)"'
+            ),
+        ),
         (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
     ),
     Guard(

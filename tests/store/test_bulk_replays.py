@@ -16,7 +16,7 @@ from redrive.policy.query import parse
 from redrive.policy.rollout import Score
 from redrive.store.bulk_replays import ItemTally, NewOperation, item_id
 from redrive.store.database import Database
-from redrive.store.filter import Filter
+from redrive.store.dead_letter_filter import Filter
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
 

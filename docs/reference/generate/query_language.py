@@ -14,7 +14,7 @@ from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
 from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, MIN_PREFIX_LENGTH, RUNS
-from redrive.store.filter import _RARE, _WALKED
+from redrive.store.dead_letter_filter import _RARE, _WALKED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
 

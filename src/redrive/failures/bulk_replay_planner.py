@@ -26,7 +26,7 @@ from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.bulk_replays import Forecast, NewOperation
 from redrive.store.database import Session
-from redrive.store.filter import Filter
+from redrive.store.dead_letter_filter import Filter
 
 MAX_REPORTED = 100
 SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"

@@ -11,8 +11,8 @@ from redrive.model.operation import MAX_ITEMS
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.query import parse
+from redrive.store.dead_letter_listing import DeadLetterPage
 from redrive.store.dead_letters import LetterFigures
-from redrive.store.listing import DeadLetterPage
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500

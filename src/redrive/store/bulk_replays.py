@@ -15,7 +15,7 @@ from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Row, Session
-from redrive.store.filter import Filter
+from redrive.store.dead_letter_filter import Filter
 from redrive.store.replays import RefusedItem, why_not
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements, template, written

@@ -11,7 +11,7 @@ from redrive.model.field import JsonList
 from redrive.model.row import Row
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Session, findable
-from redrive.store.listing import DeadLetterListing
+from redrive.store.dead_letter_listing import DeadLetterListing
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 

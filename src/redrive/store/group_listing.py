@@ -26,7 +26,7 @@ from redrive.policy.recurrence import reopen_after_time
 from redrive.store.condition import GROUP_COLUMNS, GROUP_TEXTS, Writer, all_of
 from redrive.store.cursor import content
 from redrive.store.database import Row, Session
-from redrive.store.filter import NEVER, about_states
+from redrive.store.dead_letter_filter import NEVER, about_states
 from redrive.store.rows import read_row
 from redrive.store.statement import Statement, template, written
 

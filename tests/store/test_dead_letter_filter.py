@@ -18,8 +18,8 @@ from redrive.policy.query import parse
 from redrive.policy.query_language import KEYS
 from redrive.store.cursor import Cursor
 from redrive.store.database import Database
+from redrive.store.dead_letter_filter import MAX_BRANCHES, Filter
 from redrive.store.dead_letters import DeadLetterStore
-from redrive.store.filter import MAX_BRANCHES, Filter
 
 BASE = 1_700_000_000.0
 

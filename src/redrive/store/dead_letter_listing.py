@@ -11,7 +11,7 @@ from redrive.model.query import MAX_COUNTED, Beginning, Count, Order, Query, Ter
 from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
 from redrive.store.database import Session
-from redrive.store.filter import Filter, about_states, walkable
+from redrive.store.dead_letter_filter import Filter, about_states, walkable
 from redrive.store.rows import read_rows
 from redrive.store.statement import Statement, statements, template, written
 
