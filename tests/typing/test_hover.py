@@ -148,7 +148,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
         ("rece|ipt = await", "receipt: Receipt"),
         ("app.sync.sta|rt(", "-> SyncRunHandle["),
         ("wait|ing = app", "waiting: SyncRunHandle[str]"),
-        ("waiting.res|ult()", "result(timeout: float | None = None) -> str"),
+        ("waiting.res|ult()", "result(timeout: Seconds | None = None) -> str"),
         ("te|xt = waiting", "text: str"),
     ],
 )
