@@ -839,7 +839,7 @@ def _wall() -> Iterator[Guard]:
     yield Guard(
         "wall.until it is confirmed",
         "a connection standing for another org than it believes after a cancellation",
-        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "connection.stand(None)", "pass"),),
+        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "connection.standing = None", "pass"),),
         (f"{TENANT}test_cancelled_anywhere_the_next_one_sees_its_own_rows",),
     )
     yield Guard(

@@ -87,7 +87,8 @@ class PostgresTenant(PostgresSession):
             yield connection
 
     async def _stand(self, connection: Any) -> None:
-        connection.stand(None)  # until the server has confirmed it: what is cancelled may yet have been done
+        # Until the server has confirmed it: what is cancelled may yet have been done.
+        connection.standing = None
         org, limit = self._standing
         [[*_, user]] = await self._asked(connection.fetch, _STAND, org, str(limit))
         if user != self._role:
@@ -95,7 +96,7 @@ class PostgresTenant(PostgresSession):
                 f"{self._connections.place} did not take the role {self._role!r}, so the orgs would not be "
                 f"kept apart; with a transaction pooler in between, say pooler=True"
             )
-        connection.stand(self._standing)
+        connection.standing = self._standing
 
 
 class PooledTenant(PostgresTenant):
