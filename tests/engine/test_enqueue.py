@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 from tests.engine.workbench import app_at, bench, check_ended, new_app, seamed, sql, working
 
+from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.enqueue import PIECE
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError, PayloadError
+from redrive.parts import rewire
+from redrive.store.postgres import PostgresDatabase
 from redrive.testing import EPOCH
 
 
@@ -210,3 +214,36 @@ async def test_more_than_a_piece_is_started_as_a_whole_or_not_at_all() -> None:
         assert len(await test.started()) == 3 * PIECE + 1
         await test.drain()
         assert [await run.result() for run in runs] == list(range(3 * PIECE + 1))
+
+
+async def test_starts_that_come_during_a_write_share_the_next_one() -> None:
+    app = new_app()
+
+    @app.task
+    async def work(value: int) -> int:
+        return value
+
+    async with bench(app) as test:
+        runs = await asyncio.gather(*(app.start(work, number) for number in range(20)))
+        await test.drain()
+        assert [await run.result() for run in runs] == list(range(20))
+
+
+async def test_a_start_that_is_cancelled_keeps_no_other_from_being_stored(
+    postgres_database: PostgresDatabase,
+) -> None:
+    app = new_app()
+    rewire(app, postgres_database, SYSTEM_CLOCK, SystemRandom())
+
+    @app.task
+    async def work(value: int) -> int:
+        return value
+
+    async with app:
+        first, second, third = (asyncio.create_task(app.start(work, number)) for number in range(3))
+        await asyncio.sleep(0)
+        first.cancel()
+        second.cancel()
+        stored = {(await third).id, (await app.start(work, 3)).id}
+        assert (first.cancelled(), second.cancelled()) == (True, True)
+        assert stored <= {run.id for run in (await app.runs().list()).runs}

@@ -129,6 +129,7 @@ class Enqueuer:
         self._retrier = retrier
         self._limits = limits
         self._waiting: list[_Waiting] = []
+        self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
@@ -197,10 +198,21 @@ class Enqueuer:
 
     async def start(self, prepared: Prepared) -> str:
         """Store a run; its id, or that of the run that has its idempotency key."""
+        if self._is_writing:
+            return await self._share(prepared)
+        self._is_writing = True
+        try:
+            [run_id] = await self._store_runs([prepared])
+            return run_id
+        finally:
+            self._is_writing = False
+            if self._waiting:
+                self._writer = asyncio.create_task(self._write_shared())
+
+    async def _share(self, prepared: Prepared) -> str:
+        """Wait for the write after the one in progress, which stores all runs that came meanwhile."""
         run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(prepared, run_id))
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write())
         return await asyncio.shield(run_id)
 
     async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
@@ -230,20 +242,19 @@ class Enqueuer:
         await session.hint(sorted({run.queue for run in new}))
         return ids
 
-    async def _write(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            await self._write_batch(batch)
+    async def _write_shared(self) -> None:
+        self._is_writing = True
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._write_batch(batch)
+        finally:
+            self._is_writing = False
 
     async def _write_batch(self, batch: Sequence[_Waiting]) -> None:
         """Store the runs of several callers at once; after an error one by one, as it may be due to one."""
-        prepared = [waiting.prepared for waiting in batch]
-        runs, definitions = _new(prepared), _definitions(prepared)
-        # The ids are ours, so trying again cannot store anything twice.
-        write = partial(self._store.runs.enqueue, runs, definitions)
         try:
-            ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-            await self._hint(runs, ids)
+            ids = await self._store_runs([waiting.prepared for waiting in batch])
         except Exception as error:  # noqa: BLE001 — it is the callers' to see
             if len(batch) > 1:
                 for waiting in batch:
@@ -254,6 +265,14 @@ class Enqueuer:
         for waiting, run_id in zip(batch, ids, strict=True):
             if not waiting.run_id.done():
                 waiting.run_id.set_result(run_id)
+
+    async def _store_runs(self, prepared: Sequence[Prepared]) -> list[str]:
+        runs, definitions = _new(prepared), _definitions(prepared)
+        # The ids are ours, so trying again cannot store anything twice.
+        write = partial(self._store.runs.enqueue, runs, definitions)
+        ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
+        await self._hint(runs, ids)
+        return ids
 
     async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
         """Wake workers for the runs that are due, and emit those that are new: `ids` are what was stored."""
