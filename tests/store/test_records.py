@@ -435,6 +435,17 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
     assert places(await store.records.record([Record(completed(following))])) == {claim.id: "ended"}
 
 
+async def test_advancing_in_place_leaves_a_lease_alone_that_is_half_full(
+    store: Store, database: Database
+) -> None:
+    claim = await used_up(store)
+    expires = await column(database, claim.id, "lease_expires_at")
+
+    await store.records.record([Record(advanced_in_place(claim, ttl=1.0), step=step_row(claim))])
+
+    assert await column(database, claim.id, "lease_expires_at") == expires
+
+
 async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
     """Nobody may execute another step of it; whoever recorded is told, and no longer has the lease."""
     claim = await used_up(store)

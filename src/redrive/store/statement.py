@@ -27,8 +27,8 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{(_\w+)\}")
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 _ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
-_POSTGRES_NOW = "CAST(extract(epoch FROM now()) AS double precision)"
-_POSTGRES_CLOCK = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+_POSTGRES_NOW = "date_part('epoch', now())"
+_POSTGRES_CLOCK = "date_part('epoch', clock_timestamp())"
 
 MAX_COMPOSED = 512
 """How many statements that were written at run time are remembered."""

@@ -37,6 +37,10 @@ CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         WHERE letter.run_id = run.id AND letter.step_index = run.step_index + 1
             AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
 
+-- name: _prolonged
+-- A lease with more than half of its time left stays as it is: on PostgreSQL, no index has to change then.
+CASE WHEN run.lease_expires_at > :now + batch.ttl / 2 THEN run.lease_expires_at ELSE :now + batch.ttl END
+
 -- name: advance
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1,
@@ -46,7 +50,7 @@ SET step_index = step_index + 1,
     attempt = CASE WHEN {_goes_on} THEN 1 ELSE {_used_before} END,
     epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
     attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
-    lease_expires_at = CASE WHEN {_goes_on} THEN :now + batch.ttl END,
+    lease_expires_at = CASE WHEN {_goes_on} THEN {_prolonged} END,
     policy_override = NULL, redrives = {_redriven_before}, {_clean}
 FROM {batch:Advanced}
 WHERE {_fence}
