@@ -49,7 +49,7 @@ def _fences() -> Iterator[Guard]:
             yield Guard(name, AGAINST[part].format(does), (Sql(statement, pattern),), tests)
 
 
-EXPIRY = r"lease_expires_at < (?:\?1|CAST\(extract\(epoch FROM now\(\)\) AS double precision\))"
+EXPIRY = r"lease_expires_at < (?:\?1|date_part\('epoch', now\(\)\))"
 LIMIT = r"LIMIT ([?$]\d+|1)"
 MORE = r"LIMIT \1 + 1"
 PAUSED = "paused_at IS NOT NULL"
@@ -208,7 +208,7 @@ GUARDS = (
         (
             Sql(
                 "leases.promote",
-                r"due_at <= (?:\?1|CAST\(extract\(epoch FROM now\(\)\) AS double precision\))",
+                r"due_at <= (?:\?1|date_part\('epoch', now\(\)\))",
             ),
         ),
         (f"{LEASES}test_only_what_is_due_is_promoted",),

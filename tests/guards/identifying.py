@@ -20,7 +20,7 @@ LISTING = "tests/store/test_run_listing.py::"
 TENANT = "tests/store/test_tenant.py::"
 WALL = "tests/store/test_wall.py::"
 
-CLOCK = r"(?:\?1|CAST\(extract\(epoch FROM (?:now|clock_timestamp)\(\)\) AS double precision\))"
+CLOCK = r"(?:\?1|date_part\('epoch', (?:now|clock_timestamp)\(\)\))"
 TOKEN = r"(?<![\w.])token = [?$]\d+"
 PROCESSING = r"(?<![\w.])status = 'processing'"
 NEVER = r"(\g<0> AND 1 = 0)"

@@ -38,7 +38,7 @@ LETTER_STEP = r"letter\.step_index = (?:redrive\.)?runs?\.step_index"
 LETTER_RUN = r"letter\.run_id = (?:redrive\.)?runs?\.id"
 LETTER_OPEN = r"(?:letter\.)?state IN \('OPEN', 'EXHAUSTED'\)"
 FREE = r"NOT EXISTS \(\s*SELECT 1 FROM (?:redrive\.)?dead_letter_dependencies[^()]*\)"
-DUE = r"letter\.next_redrive_at <= (?:\?1|CAST\(extract\(epoch FROM now\(\)\) AS double precision\))"
+DUE = r"letter\.next_redrive_at <= (?:\?1|date_part\('epoch', now\(\)\))"
 
 BEGINNING = (
     Guard(
