@@ -23,13 +23,16 @@ def main(arguments: Sequence[str]) -> bool:
     plan = planned(options.only, quick=options.quick, repetitions=options.repetitions)
     chosen = entries(options.peers, options.database)
     results, stopwatch = Results(), Stopwatch()
-    with places({each.database for each in chosen}) as there:
+    with places({entry.database for entry in chosen}) as there:
+        server = there.describe()
+        if server:
+            print("PostgreSQL:", ", ".join(f"{name} {value}" for name, value in server.items()), flush=True)
         running.compare(plan, chosen, there, results)
         if "growth" in plan.groups:
             growth.measure(plan, chosen, there, results)
     targets = Targets(results)
     print_tables(results)
-    print_end(results, targets.verdicts, stopwatch.circumstances())
+    print_end(results, targets.verdicts, stopwatch.circumstances() | server)
     return bool(targets.missed)
 
 

@@ -1,4 +1,8 @@
-"""The servers, out of wheels, on loopback, with the durability that they have by default, or better."""
+"""The servers, out of wheels, on loopback, with the durability that they have by default, or better.
+
+REDRIVE_TEST_POSTGRES_URL names a PostgreSQL to use instead, for a superuser: the benchmark creates and drops
+databases there.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 30.0
+GIVEN_POSTGRES = "REDRIVE_TEST_POSTGRES_URL"
+"""The tests read it too."""
+
 POSTGRES_SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "max_connections=200")
+SHOWN_SETTINGS = ("server_version", "synchronous_commit", "fsync", "full_page_writes", "shared_buffers")
 REDIS_SETTINGS = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
 
 
@@ -31,6 +40,15 @@ class Places:
         self.postgresql = postgresql
         self.redis = redis
         self.folder = folder
+
+    def describe(self) -> dict[str, str]:
+        """The version of PostgreSQL and its settings for durability; nothing where it takes no part."""
+        if not self.postgresql:
+            return {}
+        with psycopg.connect(self.postgresql) as connection:
+            found = connection.execute("SELECT name, current_setting(name) FROM pg_settings").fetchall()
+        settings: dict[str, str] = dict(found)
+        return {name: settings[name] for name in SHOWN_SETTINGS}
 
     def fresh(self, database: str, name: str = "bench") -> str:
         if database == "postgresql":
@@ -79,7 +97,7 @@ class Places:
         return self._address(name)
 
     def _address(self, name: str) -> str:
-        return self.postgresql.rpartition("/")[0] + f"/{name}"
+        return urlunsplit(urlsplit(self.postgresql)._replace(path=f"/{name}"))
 
     def _file(self, name: str) -> str:
         return f"sqlite:///{self.folder / name}/work.db"
@@ -94,7 +112,7 @@ class Places:
 
 @contextmanager
 def places(databases: set[str], keep: Path | None = None) -> Iterator[Places]:
-    """Starts those servers that are needed. What they hold is gone afterwards, unless it is kept."""
+    """Start the servers that are needed. Their data is gone afterwards, unless it is kept."""
     with _folder(keep) as folder:
         folder.chmod(0o755)
         with (
@@ -125,6 +143,10 @@ def _optional(needed: bool, server: Callable[[Path], Any], folder: Path) -> Iter
 
 @contextmanager
 def _postgresql(folder: Path) -> Iterator[str]:
+    given = os.environ.get(GIVEN_POSTGRES)
+    if given:
+        yield given
+        return
     home = folder / "postgresql"
     home.mkdir(exist_ok=True)
     owner = _unprivileged(home)
