@@ -67,6 +67,8 @@ _EFFORT = {Kind.FAIL_ONCE: 0.2, Kind.FAIL: 0.3, Kind.WORKFLOW: 0.3}
 
 OURS = "redrive"
 RAW = "raw"
+MINIMAL = "minimal"
+YARDSTICKS = (RAW, MINIMAL)
 _JOBS = frozenset({Kind.NOTHING, Kind.PICK_UP, Kind.FAIL_ONCE, Kind.FAIL})
 _WORKFLOWS = _JOBS | {Kind.WORKFLOW}
 _LIMIT = frozenset({Kind.NOTHING, Kind.PICK_UP})
@@ -74,6 +76,7 @@ _LIMIT = frozenset({Kind.NOTHING, Kind.PICK_UP})
 ENTRIES = (
     Entry("redrive", "postgresql", "of_redrive", 12_000, _WORKFLOWS | {Kind.SLEEP}),
     Entry("raw", "postgresql", "raw_postgresql", 20_000, _LIMIT),
+    Entry("minimal", "postgresql", "minimal_engine", 30_000, _WORKFLOWS),
     Entry("pgqueuer", "postgresql", "of_pgqueuer", 10_000, _JOBS | {Kind.SLEEP}),
     Entry("chancy", "postgresql", "of_chancy", 3_000, _WORKFLOWS, workflows=35),
     Entry("procrastinate", "postgresql", "of_procrastinate", 400, _JOBS),
@@ -92,11 +95,11 @@ ENTRIES = (
 
 
 def entries(names: Iterable[str] | None, databases: Iterable[str]) -> list[Entry]:
-    """Ours and the raw one always, of the peers those that are named."""
-    wanted = None if names is None else {OURS, RAW, *names}
-    chosen = [each for each in ENTRIES if wanted is None or each.name in wanted]
-    return [each for each in chosen if each.database in set(databases)]
+    """Redrive and the yardsticks always, of the peers those that are named."""
+    wanted = None if names is None else {OURS, *YARDSTICKS, *names}
+    chosen = [entry for entry in ENTRIES if wanted is None or entry.name in wanted]
+    return [entry for entry in chosen if entry.database in set(databases)]
 
 
 def entry(label: str) -> Entry:
-    return next(each for each in ENTRIES if each.label == label)
+    return next(entry for entry in ENTRIES if entry.label == label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.work.contender import ENTRIES, OURS, RAW
+from bench.work.contender import ENTRIES, OURS, RAW, YARDSTICKS
 from bench.work.growing import LONG_TRANSACTION
 from bench.work.growth import EMPTY
 from bench.work.running import Results
@@ -15,7 +15,7 @@ OURS_ON_SQLITE = f"{OURS} (sqlite)"
 RAW_ON_POSTGRESQL = f"{RAW} (postgresql)"
 RAW_ON_SQLITE = f"{RAW} (sqlite)"
 PGQUEUER = "pgqueuer (postgresql)"
-PEERS = tuple(each.label for each in ENTRIES if each.name not in (OURS, RAW))
+PEERS = tuple(entry.label for entry in ENTRIES if entry.name not in (OURS, *YARDSTICKS))
 PEERS_ON_A_SERVER = tuple(label for label in PEERS if not label.endswith("(sqlite)"))
 
 
