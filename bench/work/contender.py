@@ -78,6 +78,7 @@ ENTRIES = (
     Entry("raw", "postgresql", "raw_postgresql", 20_000, _LIMIT),
     Entry("minimal", "postgresql", "minimal_engine", 30_000, _WORKFLOWS),
     Entry("pgqueuer", "postgresql", "of_pgqueuer", 10_000, _JOBS | {Kind.SLEEP}),
+    Entry("awa", "postgresql", "of_awa", 1_500, _JOBS),
     Entry("chancy", "postgresql", "of_chancy", 3_000, _WORKFLOWS, workflows=35),
     Entry("procrastinate", "postgresql", "of_procrastinate", 400, _JOBS),
     Entry("saq", "postgresql", "of_saq", 400, _JOBS, bulk=False),
