@@ -17,13 +17,18 @@ AsyncWork = Callable[[], Awaitable[Any]]
 
 @dataclass
 class Figure:
-    """The overhead of one contender over the bare call, in microseconds, one value a repetition."""
+    """What one contender has reached in one measurement, one value for each repetition."""
 
     values: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
         return median(self.values)
+
+    @property
+    def relative_spread(self) -> float:
+        """(most - least) / median."""
+        return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
 
     @property
     def spread(self) -> str:

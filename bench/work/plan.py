@@ -50,7 +50,7 @@ class Plan:
 def planned(groups: Sequence[str], *, quick: bool, repetitions: int | None) -> Plan:
     if quick:
         return Plan(groups, 0.5, repetitions or 1, (100_000,))
-    return Plan(groups, 1.0, repetitions or 3, (100_000, 1_000_000))
+    return Plan(groups, 1.0, repetitions or 5, (100_000, 1_000_000))
 
 
 def takes_part(entry: Entry, what: str) -> bool:
