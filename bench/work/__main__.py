@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from bench.work import growth, running
 from bench.work.contender import entries
 from bench.work.machine import Stopwatch
-from bench.work.plan import DATABASES, GROUPS, planned
+from bench.work.plan import DATABASES, GROUPS, ON_REQUEST, planned
 from bench.work.running import Results
 from bench.work.servers import places
 from bench.work.tables import print_end, print_tables
@@ -20,7 +20,14 @@ from bench.work.targets import Targets
 def main(arguments: Sequence[str]) -> bool:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers must not outlive it
     options = _options(arguments)
-    plan = planned(options.only, quick=options.quick, repetitions=options.repetitions)
+    plan = planned(
+        options.only,
+        quick=options.quick,
+        repetitions=options.repetitions,
+        jobs=options.jobs,
+        backlog=options.backlog,
+        hold=options.hold,
+    )
     chosen = entries(options.peers, options.database)
     results, stopwatch = Results(), Stopwatch()
     with places({entry.database for entry in chosen}) as there:
@@ -38,14 +45,20 @@ def main(arguments: Sequence[str]) -> bool:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.work", description=__doc__)
-    parser.add_argument("--only", type=_words_of(GROUPS), default=list(GROUPS), help=", ".join(GROUPS))
+    usual = [group for group in GROUPS if group not in ON_REQUEST]
+    parser.add_argument(
+        "--only", type=_words_of(GROUPS), default=usual, help=f"{', '.join(GROUPS)}; all but {ON_REQUEST}"
+    )
     parser.add_argument(
         "--peers", type=_words_of(None), default=None, help="names of peers; all unless given"
     )
     parser.add_argument(
         "--database", type=_words_of(DATABASES), default=list(DATABASES), help=", ".join(DATABASES)
     )
-    parser.add_argument("--repetitions", type=int, default=None)
+    parser.add_argument("--repetitions", type=int, help="of every measurement; 5 unless given")
+    parser.add_argument("--jobs", type=int, help="in a short backlog, and in a round under a snapshot")
+    parser.add_argument("--backlog", type=int, help="jobs in a long backlog")
+    parser.add_argument("--hold", type=float, help="seconds for which a snapshot is held")
     parser.add_argument("--quick", action="store_true", help="once, and with few jobs")
     return parser.parse_args(arguments)
 

@@ -23,9 +23,24 @@ async def rate(entry: Entry, url: str, kind: Kind, processes: int, seconds: floa
     count = max(FEWEST, int(entry.pace_of(kind) * seconds * (1 + processes) / 2))
     contender = entry.at(url)
     await contender.prepare()
+    return await round_rate(entry, contender, url, kind, count, processes)
+
+
+async def round_rate(
+    entry: Entry, contender: Contender, url: str, kind: Kind, count: int, processes: int = 1
+) -> float:
+    """Enqueue so many jobs, then start the workers that drain them."""
     await enqueue(entry, contender, kind, count)
     with workers(entry, url, kind, processes) as crew:
         return await measured(contender, crew, kind, count)
+
+
+async def backlog_rates(entry: Entry, url: str, short: int, long: int) -> tuple[float, float]:
+    """Drain a short backlog and then a long one, in the same database."""
+    contender = entry.at(url)
+    await contender.prepare()
+    rate_of_short = await round_rate(entry, contender, url, Kind.NOTHING, short)
+    return rate_of_short, await round_rate(entry, contender, url, Kind.NOTHING, long)
 
 
 async def enqueue(entry: Entry, contender: Contender, kind: Kind, count: int) -> None:
@@ -34,8 +49,8 @@ async def enqueue(entry: Entry, contender: Contender, kind: Kind, count: int) ->
         if entry.bulk:
             await contender.enqueue_many(kind, batch)
         else:
-            for each in batch:
-                await contender.enqueue_one(kind, each)
+            for one in batch:
+                await contender.enqueue_one(kind, one)
 
 
 async def measured(contender: Contender, crew: Workers, kind: Kind, count: int) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bench.work.contender import OURS, Entry
 from bench.work.filling import BURDENS
-from bench.work.growing import LONG_TRANSACTION
 from bench.work.measurement import Order
 from bench.work.plan import Plan
 from bench.work.running import Results, run
@@ -27,9 +26,6 @@ def _measure(plan: Plan, entry: Entry, there: Places, results: Results) -> None:
         for order in filled:
             there.settle(entry.database)
             _take(order, results)
-        if entry.database == "postgresql":
-            url = there.fresh(entry.database)
-            _take(Order("grown", entry.label, url, plan.seconds, LONG_TRANSACTION), results)
     for order in filled:
         there.drop(entry.database, _name(order.burden, order.rows))
 
@@ -37,7 +33,7 @@ def _measure(plan: Plan, entry: Entry, there: Places, results: Results) -> None:
 def _filled(plan: Plan, entry: Entry, there: Places, results: Results) -> list[Order]:
     """The orders for those databases that could be filled."""
     orders = []
-    for rows in plan.sizes:
+    for rows in plan.rows:
         for burden in BURDENS if entry.database == "postgresql" or rows <= MAX_ON_SQLITE else ():
             url = there.fresh(entry.database, _name(burden, rows))
             if run(Order("fill", entry.label, url, plan.seconds, burden, rows), results):

@@ -10,9 +10,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.work import draining, enqueueing, filling, growing, picking_up, remembering
+from bench.work import disk, draining, enqueueing, filling, growing, picking_up, remembering, snapshot
 from bench.work.contender import Entry, entry
 from bench.work.jobs import Kind
+
+LEAST_RATE = 1_000
+"""Jobs per second. A long backlog that is drained more slowly is given up."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Order:
     seconds  how long it should take, about
     burden   with what the database is to be filled
     rows     with how many of it
+    jobs     how many jobs are in a backlog that is not long
+    backlog  how many jobs are in a long one
+    hold     how many seconds a snapshot is held
     """
 
     what: str
@@ -32,6 +38,9 @@ class Order:
     seconds: float
     burden: str = ""
     rows: int = 0
+    jobs: int = 0
+    backlog: int = 0
+    hold: float = 0.0
 
     @property
     def line(self) -> str:
@@ -39,7 +48,15 @@ class Order:
 
     @property
     def case(self) -> str:
+        if self.backlog:
+            return f"{self.jobs:,} and {self.backlog:,}"
+        if self.hold:
+            return f"{self.hold:g} s of {self.jobs:,}"
         return f"{self.rows:,} {self.burden}" if self.rows else self.burden
+
+    @property
+    def timeout(self) -> float:
+        return 240.0 + 2 * self.hold + self.backlog / LEAST_RATE
 
 
 Figures = dict[str, float]
@@ -78,8 +95,22 @@ async def _fill(entry: Entry, order: Order) -> Figures:
 
 
 async def _grown(entry: Entry, order: Order) -> Figures:
-    enqueued, drained = await growing.rates(entry, order.url, order.burden, order.seconds)
+    enqueued, drained = await growing.rates(entry, order.url, order.seconds)
     return {"enqueue bulk": enqueued, "drain, 1 process": drained}
+
+
+async def _disk(entry: Entry, order: Order) -> Figures:
+    return {order.what: await disk.bytes_per_run(entry, order.url)}
+
+
+async def _backlog(entry: Entry, order: Order) -> Figures:
+    short, long = await draining.backlog_rates(entry, order.url, order.jobs, order.backlog)
+    return {"drain, short backlog": short, "drain, long backlog": long}
+
+
+async def _snapshot(entry: Entry, order: Order) -> Figures:
+    without, held = await snapshot.rates(entry, order.url, order.jobs, order.hold)
+    return {"drain, no snapshot": without, "drain, snapshot held": held}
 
 
 MEASURES: dict[str, Measure] = {
@@ -93,6 +124,9 @@ MEASURES: dict[str, Measure] = {
     "workflow": _drain(Kind.WORKFLOW),
     "pick-up": _pick_up,
     "memory": _memory,
+    "disk": _disk,
+    "backlog": _backlog,
+    "snapshot": _snapshot,
     "fill": _fill,
     "grown": _grown,
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from bench.work.contender import OURS, RAW, Entry
 from bench.work.jobs import Kind
+from bench.work.measurement import Order
 
 GROUPS = {
     "enqueue": ("enqueue one", "enqueue one, 8 callers", "enqueue bulk"),
@@ -16,8 +18,14 @@ GROUPS = {
     "workflow": ("workflow",),
     "pick-up": ("pick-up",),
     "memory": ("memory",),
+    "disk": ("disk",),
     "growth": (),
+    "backlog": ("backlog",),
+    "snapshot": ("snapshot",),
 }
+ON_REQUEST = ("backlog", "snapshot")
+"""Groups that take so long that they are only run when they are named."""
+
 DATABASES = ("postgresql", "sqlite", "redis")
 
 _KINDS = {
@@ -34,23 +42,39 @@ class Plan:
     """
     seconds      how long a measurement should take, about
     repetitions  how often each is made
-    sizes        how many rows of another kind the database holds while growth is measured
+    rows         how many rows of another kind the database holds while growth is measured
+    jobs         how many jobs are in a backlog that is not long
+    backlog      how many jobs are in a long one
+    hold         how many seconds a snapshot is held
     """
 
     groups: Sequence[str]
     seconds: float
     repetitions: int
-    sizes: tuple[int, ...]
+    rows: tuple[int, ...]
+    jobs: int
+    backlog: int
+    hold: float
 
     @property
     def measurements(self) -> list[str]:
         return [what for group in self.groups for what in GROUPS[group]]
 
+    def order(self, what: str, label: str, url: str) -> Order:
+        order = Order(what, label, url, self.seconds)
+        if what == "backlog":
+            return replace(order, jobs=self.jobs, backlog=self.backlog)
+        return replace(order, jobs=self.jobs, hold=self.hold) if what == "snapshot" else order
 
-def planned(groups: Sequence[str], *, quick: bool, repetitions: int | None) -> Plan:
-    if quick:
-        return Plan(groups, 0.5, repetitions or 1, (100_000,))
-    return Plan(groups, 1.0, repetitions or 5, (100_000, 1_000_000))
+
+_FULL = Plan((), 1.0, 5, (100_000, 1_000_000), 60_000, 1_000_000, 600.0)
+_QUICK = Plan((), 0.5, 1, (100_000,), 10_000, 100_000, 10.0)
+
+
+def planned(groups: Sequence[str], *, quick: bool, **given: Any) -> Plan:
+    """A quick plan or a full one; what is given and not None replaces its part of it."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    return replace(_QUICK if quick else _FULL, groups=groups, **changes)
 
 
 def takes_part(entry: Entry, what: str) -> bool:
@@ -60,4 +84,8 @@ def takes_part(entry: Entry, what: str) -> bool:
         return entry.name in (OURS, RAW) and entry.database == "postgresql"
     if what == "drain, 2 processes" and entry.name == RAW:
         return False
+    if what in ("disk", "backlog"):
+        return entry.name == OURS
+    if what == "snapshot":
+        return entry.name == OURS and entry.database == "postgresql"
     return _KINDS.get(what, Kind.NOTHING) in entry.kinds

@@ -13,8 +13,6 @@ from bench.work.measurement import Order
 from bench.work.plan import Plan, takes_part
 from bench.work.servers import Places
 
-TIMEOUT = 240.0
-
 
 @dataclass
 class Results:
@@ -35,19 +33,19 @@ def compare(plan: Plan, contenders: list[Entry], there: Places, results: Results
     """All contenders take turns, and all measurements do."""
     for _ in range(plan.repetitions):
         for what in plan.measurements:
-            for each in contenders:
-                if takes_part(each, what) and f"{each.label}, {what}" not in results.left_out:
-                    order = Order(what, each.label, there.fresh(each.database), plan.seconds)
+            for entry in contenders:
+                if takes_part(entry, what) and f"{entry.label}, {what}" not in results.left_out:
+                    order = plan.order(what, entry.label, there.fresh(entry.database))
                     for name, figure in run(order, results).items():
-                        results.add(name, each.label, figure)
+                        results.add(name, entry.label, figure)
 
 
 def run(order: Order, results: Results) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.work.measurement", order.line]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=order.timeout, check=True)
     except subprocess.TimeoutExpired:
-        return _left_out(order, f"not done in {TIMEOUT:g} s", results)
+        return _left_out(order, f"not done in {order.timeout:g} s", results)
     except subprocess.CalledProcessError as error:
         return _left_out(order, error.stderr.strip().splitlines()[-1][:300], results)
     figures: dict[str, float] = json.loads(done.stdout)

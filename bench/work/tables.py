@@ -9,7 +9,7 @@ from bench.measure import Figure
 from bench.work.running import Results
 from bench.work.targets import Verdict
 
-_UNITS = {"pick-up, p50": "ms", "pick-up, p99": "ms", "memory": "MB"}
+_UNITS = {"pick-up, p50": "ms", "pick-up, p99": "ms", "memory": "MB", "disk": "bytes per ended run"}
 _SMALL_IS_GOOD = frozenset(_UNITS)
 
 

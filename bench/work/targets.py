@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.work.contender import ENTRIES, OURS, RAW, YARDSTICKS
-from bench.work.growing import LONG_TRANSACTION
 from bench.work.growth import EMPTY
 from bench.work.running import Results
 
@@ -80,8 +79,7 @@ class Targets:
             for what in ("enqueue bulk, growth", "drain, 1 process, growth"):
                 for case in self._results.figures.get(what, {}):
                     if case.startswith(ours) and not case.endswith(EMPTY):
-                        limit = 3.0 if case.endswith(LONG_TRANSACTION) else 1.3
-                        yield from self._ratio(what, f"{ours}, {EMPTY}", case, limit, at_most=True)
+                        yield from self._ratio(what, f"{ours}, {EMPTY}", case, 1.3, at_most=True)
 
     def _ratio(
         self, what: str, who: str, other: str, limit: float, *, other_what: str = "", at_most: bool = False

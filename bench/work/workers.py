@@ -16,6 +16,7 @@ from bench.work.contender import Entry
 from bench.work.jobs import Kind
 
 PATIENCE = 60.0
+"""Seconds without a job that begins or ends."""
 
 
 class Workers:
@@ -37,8 +38,10 @@ class Workers:
         await self.until(lambda: self.board.begun > 0, 0.001)
 
     async def until(self, condition: Callable[[], bool], interval: float) -> None:
-        deadline = monotonic() + PATIENCE
+        progress, deadline = -1, 0.0
         while not condition():
+            if progress != (progress := self.board.begun + self.board.done):
+                deadline = monotonic() + PATIENCE
             self.check(deadline)
             await asyncio.sleep(interval)
 
