@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.work.contender import ENTRIES, OURS, RAW, YARDSTICKS
+from bench.work.contender import ENTRIES, MINIMAL, OURS, RAW, YARDSTICKS
 from bench.work.growth import EMPTY
 from bench.work.running import Results
 
@@ -13,9 +13,14 @@ OURS_ON_POSTGRESQL = f"{OURS} (postgresql)"
 OURS_ON_SQLITE = f"{OURS} (sqlite)"
 RAW_ON_POSTGRESQL = f"{RAW} (postgresql)"
 RAW_ON_SQLITE = f"{RAW} (sqlite)"
+MINIMAL_ON_POSTGRESQL = f"{MINIMAL} (postgresql)"
 PGQUEUER = "pgqueuer (postgresql)"
-PEERS = tuple(entry.label for entry in ENTRIES if entry.name not in (OURS, *YARDSTICKS))
-PEERS_ON_A_SERVER = tuple(label for label in PEERS if not label.endswith("(sqlite)"))
+DBOS = "dbos (postgresql)"
+HUEY_ON_SQLITE = "huey (sqlite)"
+PEERS = tuple(
+    entry.label for entry in ENTRIES if entry.name not in (OURS, *YARDSTICKS) and entry.database != "sqlite"
+)
+"""On a server. The ones on SQLite are compared with Redrive on SQLite."""
 
 
 @dataclass(frozen=True)
@@ -46,40 +51,47 @@ class Targets:
     def _judged(self) -> Iterator[Verdict]:
         yield from self._on_postgresql()
         yield from self._on_sqlite()
-        yield from self._growth()
+        yield from self._on_both()
 
     def _on_postgresql(self) -> Iterator[Verdict]:
         ours, drain = OURS_ON_POSTGRESQL, "drain, 1 process"
-        yield from self._ratio(drain, ours, PGQUEUER, 1.2)
-        for peer in PEERS_ON_A_SERVER:
-            if peer != PGQUEUER:
-                yield from self._ratio(drain, ours, peer, 3.0)
-        yield from self._ratio(drain, ours, RAW_ON_POSTGRESQL, 0.5)
-        yield from self._ratio("drain, 2 processes", ours, ours, 1.3, other_what=drain)
-        yield from self._ratio("enqueue bulk", ours, PGQUEUER, 1.2)
-        yield from self._ratio("enqueue bulk", ours, RAW_ON_POSTGRESQL, 0.6)
-        yield from self._ratio("enqueue one", ours, RAW_ON_POSTGRESQL, 0.9)
+        yield from self._ratio(drain, ours, PGQUEUER, 1.6)
+        yield from self._ratio(drain, ours, MINIMAL_ON_POSTGRESQL, 0.65)
+        yield from self._best(drain, ours, _without(PGQUEUER), 5.0)
+        yield from self._ratio("drain, 2 processes", ours, PGQUEUER, 1.5)
+        yield from self._ratio("enqueue bulk", ours, PGQUEUER, 1.35)
+        yield from self._ratio("enqueue bulk", ours, MINIMAL_ON_POSTGRESQL, 0.55)
+        yield from self._ratio("enqueue one", ours, PGQUEUER, 1.05)
         yield from self._ratio("enqueue one, 8 callers", ours, ours, 3.0, other_what="enqueue one")
-        for peer in PEERS_ON_A_SERVER:
-            yield from self._ratio("fail once", ours, peer, 1.5)
-            yield from self._ratio("fail for good", ours, peer, 1.2)
-            yield from self._ratio("workflow", ours, peer, 40.0 if peer.startswith("dbos") else 5.0)
-        yield from self._ratio("pick-up, p50", ours, RAW_ON_POSTGRESQL, 1.5, at_most=True)
+        yield from self._best("fail once", ours, PEERS, 2.0)
+        yield from self._best("fail for good", ours, PEERS, 1.3)
+        yield from self._ratio("workflow", ours, DBOS, 100.0)
+        yield from self._best("workflow", ours, _without(DBOS), 10.0)
+        yield from self._ratio("pick-up, p50", ours, RAW_ON_POSTGRESQL, 1.4, at_most=True)
         yield from self._figure("pick-up, p99", ours, 10.0)
-        yield from self._figure("memory", ours, 150.0)
+        yield from self._ratio("drain, snapshot held", ours, ours, 0.5, other_what="drain, no snapshot")
 
     def _on_sqlite(self) -> Iterator[Verdict]:
-        for what in ("drain, 1 process", "workflow"):
-            yield from self._ratio(what, OURS_ON_SQLITE, "huey (sqlite)", 3.0)
-        yield from self._ratio("enqueue bulk", OURS_ON_SQLITE, RAW_ON_SQLITE, 0.4)
-        yield from self._figure("memory", OURS_ON_SQLITE, 150.0)
+        ours = OURS_ON_SQLITE
+        yield from self._ratio("drain, 1 process", ours, HUEY_ON_SQLITE, 6.0)
+        yield from self._ratio("fail for good", ours, HUEY_ON_SQLITE, 3.0)
+        yield from self._ratio("enqueue one", ours, RAW_ON_SQLITE, 0.5)
+        yield from self._figure("pick-up, p50", ours, 8.0)
 
-    def _growth(self) -> Iterator[Verdict]:
+    def _on_both(self) -> Iterator[Verdict]:
         for ours in (OURS_ON_POSTGRESQL, OURS_ON_SQLITE):
+            yield from self._figure("memory", ours, 150.0)
+            yield from self._figure("disk", ours, 700.0)
+            yield from self._ratio("drain, long backlog", ours, ours, 0.9, other_what="drain, short backlog")
             for what in ("enqueue bulk, growth", "drain, 1 process, growth"):
                 for case in self._results.figures.get(what, {}):
                     if case.startswith(ours) and not case.endswith(EMPTY):
-                        yield from self._ratio(what, f"{ours}, {EMPTY}", case, 1.3, at_most=True)
+                        yield from self._ratio(what, f"{ours}, {EMPTY}", case, 1.2, at_most=True)
+
+    def _best(self, what: str, who: str, peers: Sequence[str], limit: float) -> Iterator[Verdict]:
+        """Against the peer that was the fastest."""
+        medians = {peer: self._results.median(what, peer) or 0.0 for peer in peers}
+        yield from self._ratio(what, who, max(medians, key=medians.__getitem__), limit)
 
     def _ratio(
         self, what: str, who: str, other: str, limit: float, *, other_what: str = "", at_most: bool = False
@@ -94,3 +106,7 @@ class Targets:
         value = self._results.median(what, who)
         if value is not None:
             yield Verdict(f"{what}: {who}", value, limit, at_most=True)
+
+
+def _without(label: str) -> list[str]:
+    return [peer for peer in PEERS if peer != label]
