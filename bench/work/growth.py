@@ -10,7 +10,6 @@ from bench.work.running import Results, run
 from bench.work.servers import Places
 
 EMPTY = "empty"
-MAX_ON_SQLITE = 100_000
 
 
 def measure(plan: Plan, contenders: list[Entry], there: Places, results: Results) -> None:
@@ -34,7 +33,7 @@ def _filled(plan: Plan, entry: Entry, there: Places, results: Results) -> list[O
     """The orders for those databases that could be filled."""
     orders = []
     for rows in plan.rows:
-        for burden in BURDENS if entry.database == "postgresql" or rows <= MAX_ON_SQLITE else ():
+        for burden in BURDENS:
             url = there.fresh(entry.database, _name(burden, rows))
             if run(Order("fill", entry.label, url, plan.seconds, burden, rows), results):
                 orders.append(Order("grown", entry.label, url, plan.seconds, burden, rows))

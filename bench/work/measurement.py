@@ -15,7 +15,7 @@ from bench.work.contender import Entry, entry
 from bench.work.jobs import Kind
 
 LEAST_RATE = 1_000
-"""Jobs per second. A long backlog that is drained more slowly is given up."""
+"""Jobs or rows per second: a longer time for a long backlog, or for many rows, is a failure."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Order:
 
     @property
     def timeout(self) -> float:
-        return 240.0 + 2 * self.hold + self.backlog / LEAST_RATE
+        return 240.0 + 2 * self.hold + (self.backlog + self.rows) / LEAST_RATE
 
 
 Figures = dict[str, float]
