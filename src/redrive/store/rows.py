@@ -29,13 +29,16 @@ def read_row(row_class: type[R], values: Sequence[Any]) -> R:
 
 
 def read_rows(row_class: type[R], rows: Iterable[Sequence[Any]]) -> list[R]:
-    convert_at, build = _construction(row_class)
+    convert_at, names = _construction(row_class)
     nouns = []
     for values in rows:
         fields = list(values)
         for index, convert in convert_at:
             fields[index] = convert(fields[index])
-        nouns.append(build(fields))
+        if names is None:
+            nouns.append(row_class(*fields))
+        else:
+            nouns.append(row_class(**dict(zip(names, fields, strict=True))))
     return nouns
 
 
@@ -45,16 +48,21 @@ def columns_of(row: Row) -> list[Any]:
 
 
 @cache
-def _construction(row_class: type[R]) -> tuple[tuple[tuple[int, Convert], ...], Callable[[list[Any]], R]]:
-    """The columns to convert, and what makes a row of all of them."""
+def _construction(row_class: type[Row]) -> tuple[tuple[tuple[int, Convert], ...], tuple[str, ...] | None]:
+    """The columns to convert, and the names of all of them where the class takes no positions."""
     names = row_class.__struct_fields__
     hints = get_type_hints(row_class, include_extras=True)
     found = [(index, _conversion(hints[name])) for index, name in enumerate(names)]
     convert_at = tuple((index, convert) for index, convert in found if convert is not None)
     kinds = {parameter.kind for parameter in signature(row_class).parameters.values()}
-    if Parameter.KEYWORD_ONLY in kinds:
-        return convert_at, lambda fields: row_class(**dict(zip(names, fields, strict=True)))
-    return convert_at, lambda fields: row_class(*fields)
+    return convert_at, names if Parameter.KEYWORD_ONLY in kinds else None
+
+
+class _Members(dict[Any, Any]):
+    """The members of an enum by their values. Another value stays as it is."""
+
+    def __missing__(self, value: Any) -> Any:
+        return value
 
 
 def _conversion(annotation: Any) -> Convert | None:
@@ -68,8 +76,7 @@ def _conversion(annotation: Any) -> Convert | None:
     if annotation is bool:
         return bool
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        members = annotation._value2member_map_
-        return lambda value: members.get(value, value)
+        return _Members(annotation._value2member_map_).__getitem__
     return None
 
 
