@@ -98,7 +98,7 @@ GUARDS = (
         "a start whose answer was lost being stored twice",
         (
             Code(
-                "redrive.engine.enqueue:Enqueuer._write_batch",
+                "redrive.engine.enqueue:Enqueuer._store_runs",
                 "partial(self._store.runs.enqueue, runs, definitions)",
                 "lambda: self._store.runs.enqueue("
                 "[run.replace(id=self._ids.new()) for run in runs], definitions)",
