@@ -213,7 +213,7 @@ class Enqueuer:
         """Wait for the write after the one in progress, which stores all runs that came meanwhile."""
         run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(prepared, run_id))
-        return await asyncio.shield(run_id)
+        return await run_id  # cancelled with its caller; the run is stored all the same
 
     async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
         """Store runs of one workflow, all or none of them."""
