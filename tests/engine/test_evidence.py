@@ -18,6 +18,7 @@ from redrive.engine.evidence import (
     evidence_without_error,
 )
 from redrive.policy import Classifier, ErrorClass
+from redrive.policy.fingerprint import fingerprint_of
 from redrive.policy.redact import DEFAULT_REDACTOR
 
 SLACK = 100
@@ -169,6 +170,31 @@ def test_the_same_way_is_told_the_same_again_with_what_is_said_now() -> None:
     first, second = (made_of(charge_in("shop.py", "shop")) for _ in range(2))
     assert first.stack == second.stack
     assert first.fingerprint == second.fingerprint
+
+
+def called_last(error: BaseException) -> None:
+    raise error
+
+
+def recursion_that_ends_with(error: BaseException, number: int = 9) -> BaseException:
+    def descend(number: int) -> None:
+        if number == 0:
+            called_last(error)
+        descend(number - 1)
+
+    try:
+        descend(number)
+    except type(error) as caught:
+        return caught
+    raise AssertionError
+
+
+def test_a_runaway_recursion_is_told_apart_from_another_error_on_the_same_way() -> None:
+    other = recursion_that_ends_with(ValueError("x"))
+    recursion = recursion_that_ends_with(RecursionError("x"))
+    for error in (other, recursion):
+        assert made_of(error).fingerprint.value == fingerprint_of(error, step="pay").value
+    assert made_of(recursion).where != made_of(other).where
 
 
 class Hostile:

@@ -349,11 +349,23 @@ GUARDS = (
         ("tests/engine/test_evidence.py::test_secrets_are_redacted_also_where_the_text_is_cut",),
     ),
     Guard(
+        "evidence.causes redacted",
+        "secrets in the messages of causes",
+        (
+            Code(
+                "redrive.engine.evidence:_chain",
+                "all(redactor.text(part) == part for part in parts)",
+                "True",
+            ),
+        ),
+        ("tests/engine/test_error_chains.py::test_a_chain_is_printed_as_python_prints_it",),
+    ),
+    Guard(
         "evidence.storable",
         "a failure that cannot be stored and strands its work",
         (
             Code(
-                "redrive.engine.evidence:clean",
+                "redrive.engine.evidence:_storable_text",
                 r'if redacted.isascii() and "\x00" not in redacted:',
                 "if True:",
             ),

@@ -19,8 +19,11 @@ MAX_MESSAGE_LENGTH = 4_000
 MAX_STACK_LENGTH, MAX_EXCEPTION_LENGTH = 32_000, 8_000
 MAX_TO_REDACT_LENGTH = 200_000
 MAX_FRAMES = 60
+MAX_LINKS = 8
 MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 20_000
 
+_CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+_CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _CodePath = tuple[tuple[str, str, CodeType, int], ...]
 
 
@@ -99,7 +102,7 @@ def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redacto
 def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
     try:
         if not _is_single(error):
-            return clean(_full_traceback(error), MAX_STACK_LENGTH, redactor)
+            return _chain(error, summary, redactor)
         # Redacted apart: the traceback is the same again and again, the message need not be.
         printed = clean(summary.printed, MAX_STACK_LENGTH - MAX_EXCEPTION_LENGTH, redactor)
         return printed + clean(_exception_lines(error), MAX_STACK_LENGTH - len(printed), redactor)
@@ -107,9 +110,24 @@ def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) 
         return "<the exception could not be printed>"
 
 
+def _chain(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
+    """Print the error with its causes. Most parts are the same again and again, as in `_stack`."""
+    links = _links(error)
+    if not links:
+        return clean(_full_traceback(error), MAX_STACK_LENGTH, redactor)
+    parts = _printed_links(links, summary)
+    text = "".join(parts)
+    if len(text) <= MAX_TO_REDACT_LENGTH and all(redactor.text(part) == part for part in parts):
+        return _storable_text(_cut(text, MAX_STACK_LENGTH))
+    return clean(text, MAX_STACK_LENGTH, redactor)
+
+
 def clean(text: str, longest: int, redactor: Redactor) -> str:
     """Redact before the last cut: half a secret is not recognised any more."""
-    redacted = _cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), longest)
+    return _storable_text(_cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), longest))
+
+
+def _storable_text(redacted: str) -> str:
     if redacted.isascii() and "\x00" not in redacted:
         return redacted
     return str(storable(redacted)).replace("\x00", "␀").encode(errors="replace").decode()
@@ -136,23 +154,28 @@ class TracebackSummary(NamedTuple):
     where: str
 
 
-_remembered: dict[_CodePath, TracebackSummary] = {}
+_remembered: dict[tuple[_CodePath, bool, bool], TracebackSummary] = {}
 
 
-def _summary_of(error: BaseException) -> TracebackSummary:
+def _summary_of(error: BaseException, *, is_cause: bool = False) -> TracebackSummary:
+    """Summarize the traceback of an error; that of a cause is printed with the frames of Redrive."""
     path = _code_path(traceback_of(error))
-    summary = None if path is None else _remembered.get(path)
+    if path is None:
+        return _summarize(error, is_cause)
+    key = (path, is_cause, issubclass(type(error), RecursionError))  # of which fewer frames count
+    summary = _remembered.get(key)
     if summary is None:
-        summary = _summarize(error)
-        if path is not None:
-            _remember(path, summary)
+        summary = _summarize(error, is_cause)
+        if len(summary.printed) <= MAX_REMEMBERED_LENGTH:
+            if len(_remembered) >= MAX_REMEMBERED:
+                _remembered.clear()
+            _remembered[key] = summary
     return summary
 
 
 def _exception_lines(error: BaseException) -> str:
     """The lines below the traceback: the type, the message and the notes."""
-    formatted = traceback.TracebackException(type(error), error, traceback_of(error), limit=0, compact=True)
-    return "".join(formatted.format_exception_only())
+    return "".join(_formatted(error, limit=0).format_exception_only())
 
 
 def _is_single(error: BaseException) -> bool:
@@ -161,20 +184,51 @@ def _is_single(error: BaseException) -> bool:
     return error.__cause__ is None and hidden and not exception.members(error)
 
 
+def _links(error: BaseException) -> list[BaseException]:
+    """Return the error and its causes, or nothing if they are many, repeat, or include a group."""
+    links: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None:
+        if len(links) == MAX_LINKS or issubclass(type(link), BaseExceptionGroup):
+            return []
+        links.append(link)
+        link = link.__context__ if link.__cause__ is None else link.__cause__
+    return links
+
+
+def _printed_links(links: list[BaseException], summary: TracebackSummary) -> list[str]:
+    """Return the text of `_full_traceback` in parts; `summary` is that of the first link."""
+    parts: list[str] = []
+    formatted = _formatted(links[0], limit=0)
+    for link in links:
+        printed = summary.printed if link is links[0] else _summary_of(link, is_cause=True).printed
+        parts += ["".join(formatted.format_exception_only()), printed]
+        following = formatted.__cause__ or formatted.__context__
+        if following is None:  # the context may be suppressed
+            break
+        parts.append(_CONTEXT if formatted.__cause__ is None else _CAUSE)
+        formatted = following
+    return parts[::-1]
+
+
 def _full_traceback(error: BaseException) -> str:
+    return "".join(_formatted(error, limit=-MAX_FRAMES).format())
+
+
+def _formatted(error: BaseException, *, limit: int) -> traceback.TracebackException:
     trace = _from_the_task_on(traceback_of(error))
-    formatted = traceback.TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
-    return "".join(formatted.format())
+    return traceback.TracebackException(type(error), error, trace, limit=limit, compact=True)
 
 
-def _summarize(error: BaseException) -> TracebackSummary:
-    frames = frames_of(error)
-    return TracebackSummary(_printed(traceback_of(error)), frames, _where(frames))
+def _summarize(error: BaseException, is_cause: bool) -> TracebackSummary:
+    frames, trace = frames_of(error), traceback_of(error)
+    printed = _printed(trace if is_cause else _from_the_task_on(trace))
+    return TracebackSummary(printed, frames, _where(frames))
 
 
 def _printed(trace: TracebackType | None) -> str:
     try:
-        lines = traceback.extract_tb(_from_the_task_on(trace), limit=-MAX_FRAMES).format()
+        lines = traceback.extract_tb(trace, limit=-MAX_FRAMES).format()
     except Exception:  # noqa: BLE001 — it reads the source, by loaders that are anybody's code
         return ""
     return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
@@ -200,14 +254,6 @@ def _code_path(trace: TracebackType | None) -> _CodePath | None:
         steps.append((_module(trace), code.co_filename, code, trace.tb_lasti))
         trace = trace.tb_next
     return tuple(steps)
-
-
-def _remember(path: _CodePath, summary: TracebackSummary) -> None:
-    if len(summary.printed) > MAX_REMEMBERED_LENGTH:
-        return
-    if len(_remembered) >= MAX_REMEMBERED:
-        _remembered.clear()
-    _remembered[path] = summary
 
 
 def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
