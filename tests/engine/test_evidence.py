@@ -166,6 +166,12 @@ def test_equal_code_in_two_modules_is_told_apart() -> None:
     assert "paypal.py" not in stripe.stack
 
 
+def test_equal_code_in_one_file_is_told_apart_by_its_module() -> None:
+    paypal, stripe = (made_of(charge_in("charges.py", name)) for name in ("paypal", "stripe"))
+    assert paypal.stack == stripe.stack
+    assert paypal.fingerprint.value != stripe.fingerprint.value
+
+
 def test_the_same_way_is_told_the_same_again_with_what_is_said_now() -> None:
     first, second = (made_of(charge_in("shop.py", "shop")) for _ in range(2))
     assert first.stack == second.stack

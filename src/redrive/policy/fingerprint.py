@@ -25,6 +25,8 @@ from redrive.policy import exception
 VERSION = "v1"
 MAX_FRAMES = 8
 MAX_TITLE_LENGTH = 400
+MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 1_000
+"""Work fails alike again and again: the latest fingerprints of messages up to this length are remembered."""
 
 _Situation = tuple[str | None, str | None, str | None]
 _Places = tuple[tuple[str, str], ...]
@@ -61,18 +63,26 @@ def fingerprint(
     message: str | None = None,
 ) -> Fingerprint:
     """Compute the fingerprint of a failure; `frames` has the deepest first, like `frames_of`."""
-    text = normalize(message or "")
-    title = _with_status(text, message or "", status) or _abbreviate(error_type or key or step or "failure")
+    text = message or ""
+    compute = _computed if len(text) > MAX_REMEMBERED_LENGTH or key else _remembered
+    return compute(key, (error_type, step, None if status is None else str(status)), _places(frames), text)
+
+
+def _computed(key: str | None, situation: _Situation, places: _Places, message: str) -> Fingerprint:
+    error_type, step, status = situation
+    text = normalize(message)
+    title = _with_status(text, message, status) or _abbreviate(error_type or key or step or "failure")
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
         title = ": ".join(filter(None, (_abbreviate(error_type), text)))
-    places = _places(frames)
-    situation = (error_type, step, None if status is None else str(status))
     if key:
         return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", title)
     if places:
         return Fingerprint(*_by_places(situation, places), title)
     reason = f"the same message, but for its numbers, ids and quoted values; {_describe(situation)}"
     return Fingerprint(_digest("message", *situation, text), reason, title)
+
+
+_remembered = lru_cache(MAX_REMEMBERED)(_computed)
 
 
 def fingerprint_of(
@@ -89,7 +99,7 @@ def fingerprint_of(
     )
 
 
-@lru_cache(maxsize=256)  # work fails in the same places again and again
+@lru_cache(MAX_REMEMBERED)
 def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
     way = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
     reason = f"the same way through the code: {way}; {_describe(situation)}"
@@ -118,12 +128,11 @@ def _describe(situation: Sequence[str | None]) -> str:
     return "type {}, step {}, status {}".format(*words)
 
 
-def _with_status(text: str, message: str, status: int | str | None) -> str:
+def _with_status(text: str, message: str, status: str | None) -> str:
     """All failures of a group have the same status: if it is the only number, the title shows it."""
-    only = (
-        status is not None and text.count("<n>") == 1 and re.search(rf"\b{re.escape(str(status))}\b", message)
-    )
-    return text.replace("<n>", str(status)) if only else text
+    if status is None or text.count("<n>") != 1 or not re.search(rf"\b{re.escape(status)}\b", message):
+        return text
+    return text.replace("<n>", status)
 
 
 def _abbreviate(text: str) -> str:
