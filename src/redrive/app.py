@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from random import Random, SystemRandom
+from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -18,6 +18,7 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import DEFAULT_ORG, Prepared, StartOptions
 from redrive.engine.event_bus import Listener
 from redrive.engine.handle import RunHandle
+from redrive.engine.ids import BlockRandom
 from redrive.engine.invoker import Threads
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.run_view import RedactedView
@@ -104,7 +105,7 @@ class Redrive(NamesRenamed):
         if log:
             declared.event_bus.listen(LogListener(clock))
         database = database_at(url or settings.database_url, settings, clock, pooler, durable)
-        self._parts = Parts(declared, database, clock, SystemRandom() if random is None else random)
+        self._parts = Parts(declared, database, clock, BlockRandom() if random is None else random)
         self._sync: Blocking | None = None
 
     _declare: Callable[..., Declarations] = Declarations
