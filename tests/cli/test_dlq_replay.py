@@ -155,5 +155,5 @@ def test_interrupted_while_it_waits(redrive: Command, shop: Shop, tmp_path: Path
         assert process.poll() is None
     os.kill(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, rest
     assert "Traceback" not in rest

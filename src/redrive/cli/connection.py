@@ -111,7 +111,7 @@ class LocalTransport:
         from redrive.server.problem import ProblemError
 
         try:
-            return self._runner.run(self._api.ask(*request))
+            return self._runner.run(interruptible(self._api.ask(*request)))
         except ProblemError as problem:
             body = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}
             raise ApiError(problem.status_code, body) from problem
@@ -119,6 +119,17 @@ class LocalTransport:
     def close(self) -> None:
         self._runner.run(self._app.close())
         self._runner.close()
+
+
+async def interruptible(action: Awaitable[T]) -> T:
+    """Let Ctrl-C end the action as such, even if it reports its cancellation as another error."""
+    task = asyncio.current_task()
+    try:
+        return await action
+    except Exception as error:
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError from error
+        raise
 
 
 def run_on_database(given: GlobalOptions, action: Callable[[Redrive], Awaitable[T]]) -> T:
