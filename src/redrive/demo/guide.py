@@ -88,7 +88,7 @@ async def _operation(failures: Failures, fingerprint: str) -> ReplayOperation | 
     operations = [
         operation
         for operation in (await failures.plans.list(size=20)).operations
-        if fingerprint in operation.selection and operation.state != OperationState.CANCELLED
+        if operation.selection.get("group") == fingerprint and operation.state != OperationState.CANCELLED
     ]
     started = (operation for operation in operations if operation.started_at is not None)
     return next(started, operations[0] if operations else None)
