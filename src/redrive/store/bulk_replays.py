@@ -201,7 +201,9 @@ class BulkReplayStore:
         return _moment(rows[0]) if rows else None
 
     async def save(self, session: Session, operation: ReplayOperation) -> None:
-        await session.fetch(_SQL["save"], {**operation.asdict(), "options": encode(dict(operation.options))})
+        """Options that could not be read stay as they are stored."""
+        options = encode(dict(operation.options)) if operation.options else None
+        await session.fetch(_SQL["save"], {**operation.asdict(), "options": options})
 
     # Looking
 

@@ -140,7 +140,7 @@ VALUES (:id, :org, 'PLANNED', :mode, :selection, :options, :policy_override, :re
 
 -- name: save
 UPDATE redrive.replay_operations
-SET state = :state, options = :options, started_by = :started_by, started_at = :started_at, released = :released,
+SET state = :state, options = COALESCE(:options, options), started_by = :started_by, started_at = :started_at, released = :released,
     released_at = :released_at, ramped_at = :ramped_at, ended_at = :ended_at, stopped_because = :stopped_because,
     updated_at = :now
 WHERE id = :id AND org = :org
