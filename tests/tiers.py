@@ -37,6 +37,10 @@ EVERYTHING_ONLY = (
     "tests/cli/test_dlq_access.py*",
     "tests/cli/test_serve.py*",
     "tests/cli/test_worker.py*",
+    # Type checkers and a language server on programs of users.
+    "tests/typing/*",
+    "tests/docs/test_comparison.py::*mypy*",
+    "tests/docs/test_comparison.py::*types*",
     # Hostile suites and generated requests.
     "tests/server/test_schemathesis.py*",
     "tests/server/test_hostile_network.py*",
