@@ -23,7 +23,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: $(READY)
-	@echo "checking and testing, about five minutes on two idle cores …"
+	@echo "checking and testing, about six minutes on two idle cores …"
 	@$(MAKE) --no-print-directory check >$(VENV)/check.txt 2>&1 & check=$$!; \
 		$(BIN)/pytest -n 3 --tier=test; tests=$$?; wait $$check; checks=$$?; cat $(VENV)/check.txt; exit $$((tests | checks))
 
