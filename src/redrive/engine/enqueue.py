@@ -246,6 +246,7 @@ class Enqueuer:
         self._is_writing = True
         try:
             while self._waiting:
+                await asyncio.sleep(0)  # callers that were just answered may start again, and share it
                 batch, self._waiting = self._waiting, []
                 await self._write_batch(batch)
         finally:
