@@ -198,7 +198,7 @@ class Enqueuer:
 
     async def start(self, prepared: Prepared) -> str:
         """Store a run; its id, or that of the run that has its idempotency key."""
-        if self._is_writing:
+        if self._is_writing or (self._writer is not None and not self._writer.done()):
             return await self._share(prepared)
         self._is_writing = True
         try:
@@ -243,14 +243,10 @@ class Enqueuer:
         return ids
 
     async def _write_shared(self) -> None:
-        self._is_writing = True
-        try:
-            while self._waiting:
-                await asyncio.sleep(0)  # callers that were just answered may start again, and share it
-                batch, self._waiting = self._waiting, []
-                await self._write_batch(batch)
-        finally:
-            self._is_writing = False
+        while self._waiting:
+            await asyncio.sleep(0)  # callers that were just answered may start again, and share it
+            batch, self._waiting = self._waiting, []
+            await self._write_batch(batch)
 
     async def _write_batch(self, batch: Sequence[_Waiting]) -> None:
         """Store the runs of several callers at once; after an error one by one, as it may be due to one."""
