@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections import OrderedDict, defaultdict
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError, NotStorableError
-from redrive.policy.codec import JsonLimits, canonical, decode, encode, storable
+from redrive.policy.codec import JsonLimits, canonical, decode, decode_stored, encode, storable
 
 NUL_SPELLED_OUT = "\\u0000"
 SMALL = JsonLimits(size=1_024, depth=4, items=20)
@@ -276,6 +277,31 @@ class TestRefusals:
             JsonLimits(**change)
 
 
+REFUSED_TEXTS = [
+    ("", "not JSON"),
+    ("{", "not JSON"),
+    ("[1] x", "not JSON"),
+    ("{'a': 1}", "not JSON"),
+    ('"\0"', "not JSON"),
+    ("NaN", "NaN"),
+    ("[-Infinity]", "-Infinity"),
+    ("1e999", "too large"),
+    ("[-1" + "0" * 400 + ".0]", "too large"),
+    ('{"a": 1, "b": 2, "a": 3}', "'a'"),
+    ('{"x": {"\\u0000": 1, "␛0000": 2}}', "twice"),
+    ("[" * 100_000, "deep"),
+    ('{"a":' * 100_000, "deep"),
+    ('{"␛0000":[' * 600 + "]}" * 600, "deep"),
+    ("9" * 4_001, "4,001 digits"),
+    ("[-" + "9" * 10_000_000 + "]", "digits"),
+    ("1." + "9" * 10_000_000 + "e400", "too large"),
+]
+
+
+LENIENT = ('{"a": 1, "b": 2, "a": 3}', "9" * 4_001)
+"""Texts among them that `decode_stored` reads."""
+
+
 class TestHostileText:
     """`decode` raises nothing but NotStorableError, and takes time in proportion to the text."""
 
@@ -288,28 +314,7 @@ class TestHostileText:
             return
         assert same(decode(encode(value)), value)
 
-    @loop_over(
-        ("text", "problem"),
-        [
-            ("", "not JSON"),
-            ("{", "not JSON"),
-            ("[1] x", "not JSON"),
-            ("{'a': 1}", "not JSON"),
-            ('"\0"', "not JSON"),
-            ("NaN", "NaN"),
-            ("[-Infinity]", "-Infinity"),
-            ("1e999", "too large"),
-            ("[-1" + "0" * 400 + ".0]", "too large"),
-            ('{"a": 1, "b": 2, "a": 3}', "'a'"),
-            ('{"x": {"\\u0000": 1, "␛0000": 2}}', "twice"),
-            ("[" * 100_000, "deep"),
-            ('{"a":' * 100_000, "deep"),
-            ('{"␛0000":[' * 600 + "]}" * 600, "deep"),
-            ("9" * 4_001, "4,001 digits"),
-            ("[-" + "9" * 10_000_000 + "]", "digits"),
-            ("1." + "9" * 10_000_000 + "e400", "too large"),
-        ],
-    )
+    @loop_over(("text", "problem"), REFUSED_TEXTS)
     def test_what_is_refused(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem) as caught:
             decode(text)
@@ -342,6 +347,51 @@ class TestHostileText:
     def test_what_only_resembles_an_escape_is_left_alone(self, text: str) -> None:
         assert decode(f'"{text}"') == text
         assert decode(encode(text)) == text
+
+
+class TestStoredText:
+    """`decode_stored` gives what `decode` gives, and is as safe; it only fails to notice a repeated key."""
+
+    @few
+    @given(values)
+    def test_every_json_value_comes_back_equal_and_of_the_same_type(self, value: object) -> None:
+        assert same(decode_stored(encode(value)), value)
+        assert same(decode_stored(canonical(value)), value)
+        assert same(decode_stored(json.dumps(json.loads(encode(value)), indent=1)), value)
+
+    @unhurried
+    @given(st.one_of(st.text(), st.text('[]{}",:␛\\u0241b5eE+-.NaInfity \n'), st.binary().map(repr)))
+    def test_any_text_is_read_or_refused_like_by_decode(self, text: str) -> None:
+        try:
+            value = decode(text)
+        except NotStorableError as refusal:
+            if "twice" not in str(refusal):
+                with pytest.raises(NotStorableError, match=re.escape(str(refusal))):
+                    decode_stored(text)
+        else:
+            assert same(decode_stored(text), value)
+
+    @loop_over(("text", "problem"), [case for case in REFUSED_TEXTS if case[0] not in LENIENT])
+    def test_what_is_refused(self, text: str, problem: str) -> None:
+        with pytest.raises(NotStorableError, match=problem):
+            decode_stored(text)
+
+    @pytest.mark.parametrize("text", [None, 5, b"{}", ["{}"]])
+    def test_what_is_not_text_is_refused(self, text: Any) -> None:
+        with pytest.raises(NotStorableError):
+            decode_stored(text)
+
+    def test_of_a_repeated_key_the_last_value_counts(self) -> None:
+        assert decode_stored('{"a": 1, "b": 2, "a": 3}') == {"a": 3, "b": 2}
+
+    def test_a_number_of_ten_megabytes_does_not_hang_when_the_interpreter_sets_no_limit(self) -> None:
+        before = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(0)
+        try:
+            with pytest.raises(NotStorableError, match="digits"):
+                decode_stored('{"a": ' + "7" * 10_000_000 + "}")
+        finally:
+            sys.set_int_max_str_digits(before)
 
 
 # Failures

@@ -17,6 +17,7 @@ is written, with its place, the problem and the fix. One exception: the tuple.
 
 `decode` reads that text and any other JSON, except repeated keys, NaN, numbers that overflow and numbers of
 more than 4,000 digits. It ignores `JsonLimits`: lowering them must not make stored work unreadable.
+`decode_stored` is the fast one for text that `encode` has written; text from outside goes through `decode`.
 
 A text or json column returns the text unchanged; PostgreSQL's jsonb does not: there 1e16 becomes an integer.
 
@@ -25,7 +26,7 @@ A text or json column returns the text unchanged; PostgreSQL's jsonb does not: t
 
 from redrive.policy.codec.limits import DEFAULT_LIMITS, JsonLimits, JsonValue
 from redrive.policy.codec.salvaging import storable
-from redrive.policy.codec.text import canonical, decode, encode, plain_text
+from redrive.policy.codec.text import canonical, decode, decode_stored, encode, plain_text
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -33,6 +34,7 @@ __all__ = [
     "JsonValue",
     "canonical",
     "decode",
+    "decode_stored",
     "encode",
     "plain_text",
     "storable",

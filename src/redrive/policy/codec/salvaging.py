@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from redrive.errors import NotStorableError
 from redrive.policy.codec.limits import DEFAULT_LIMITS, MAX_BITS, JsonLimits, JsonValue, truncate, type_name
-from redrive.policy.codec.text import decode, encode
+from redrive.policy.codec.text import decode_stored, encode
 
 _LOST = "<not storable>"
 _SQUEEZES = 12
@@ -33,7 +33,7 @@ def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
     for squeeze in range(-1, _SQUEEZES):
         try:
             kept = value if squeeze < 0 else _Salvage(limits, squeeze).value(value, 0)
-            return decode(encode(kept, limits=limits))
+            return decode_stored(encode(kept, limits=limits))
         except (_Overflow, NotStorableError):
             continue
     return f"<{type_name(type(value))}: too large to keep any of it>"
