@@ -46,7 +46,7 @@ from redrive.observe.log import LogListener
 from redrive.policy.access import Principal, program
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
-from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, decode_stored
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.policy.redact import DEFAULT_REDACTOR, Redactor
 from redrive.policy.template import Template
@@ -277,7 +277,7 @@ class Redrive(NamesRenamed):
 
     def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: AnyTask | None = None) -> RunHandle[Any]:
         """A handle on a run that was started before. Its result is JSON, or what `task` returns."""
-        read = None if task is None else task.signature.result
+        read = decode_stored if task is None else task.signature.result
         return RunHandle(run_id, self._parts.tenant(org).runs, read)
 
     # Reading and acting

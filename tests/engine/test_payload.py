@@ -4,7 +4,7 @@ import datetime as dt
 import enum
 import uuid
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,11 +16,11 @@ import attrs
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_validator
 from tests.cases import loop_over
 
-from redrive.engine.payload import from_json, reader, to_json
+from redrive.engine.payload import from_json, plain_types, reader, to_json
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.model.failure import Category, ErrorClass
 from redrive.policy.classify import classify
@@ -446,6 +446,7 @@ MISFITS = [
     ({"models": [{}] * 9}, Outer, "; and 4 more"),
     ({"when": "2024-01-01T00:00:00Z", "ids": ["1"]}, StrictModel, "StrictModel.ids"),
     ([1], list[Hostile], "there is no way to make Hostile from JSON - at `$[0]`"),
+    ("\ud800", uuid.UUID, "payload: 'utf-8' codec can't encode character '\\ud800'"),
 ]
 
 
@@ -605,6 +606,106 @@ def test_anything_is_stored_or_refused(value: object) -> None:
         return
     assert decode(encode(written)) == written
     assert to_json(written) == written
+
+
+# Stored text is read in one pass where possible: with the same result as its value.
+
+PLAIN_TYPES = [dict, list, str, int, float, bool, type(None)]
+OTHER_TYPES: list[Any] = [
+    *(dict[str, Any], dict[str, object], list[Any], dict[Any, Any], Any | None, Annotated[int, "a remark"]),
+    *(int | None, float | None, int | float, str | float | bool, dict[str, Any] | list[Any] | None),
+    *(dict[str, float], dict[int, int], dict[float, Any], dict[bool, int], dict[bytes, int], dict[None, int]),
+    *(dict[tuple[int, int], int], list[str], list[float | None], tuple[float, ...], set[float], bytearray),
+    *(Decimal, list[Decimal], dict[Decimal, int], Decimal | float, dt.datetime | int, Literal[1, "a", None]),
+    *(
+        Amount | None,
+        list[Amount],
+        dict[str, Tree],
+        dict[dt.date, float],
+        Annotated[float, msgspec.Meta(gt=1)],
+    ),
+]
+ANNOTATIONS: list[Any] = [*PLAIN_TYPES, *OTHER_TYPES, *(annotation for _, annotation in TYPED)]
+READERS = [(annotation, reader(annotation)) for annotation in ANNOTATIONS]
+
+WORDS = ["", "1", "1.5", "true", "red", "AAE=", "2024-02-29", "2024-02-29T12:00:00Z", "PT90S", str(SOME_ID)]
+NAMES = ["cents", "x", "y", "type", "halfWidth", "fullWidth", "street", "model", "weight", "name", "children"]
+LIKELY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([1.0, -0.0, 1e16, *WORDS, "circle", "Square", "row", "NaN", "␛", "\0", "\ud800"])
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(NAMES + WORDS) | st.text(max_size=2), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def outcome(function: Callable[..., Any], *args: object) -> object:
+    """What a function returns, or what it says is wrong."""
+    try:
+        value = function(*args)
+    except (PayloadError, TypeError) as error:
+        return f"{type(error)} {error}"
+    return type(value), repr(value)
+
+
+@settings(deadline=None)
+@given(LIKELY | st.sampled_from([stored(value) for value, _ in TYPED]))
+def test_text_is_read_like_its_value(value: JsonValue) -> None:
+    text = encode(value)
+    for annotation, read in READERS:
+        assert outcome(read, text) == outcome(from_json, decode(text), annotation), annotation
+
+
+@given(LIKELY)
+def test_values_of_plain_types_fit_as_they_are(value: JsonValue) -> None:
+    for annotation in ANNOTATIONS:
+        if type(value) in plain_types(annotation):
+            assert from_json(value, annotation) == value
+            assert type(from_json(value, annotation)) is type(value)
+
+
+@loop_over(
+    ("annotation", "expected"),
+    [
+        *((kind, {kind}) for kind in PLAIN_TYPES),
+        (dict[str, Any], {dict}),
+        (list[Any], {list}),
+        (list[object], set()),
+        (float | None, {float, type(None)}),
+        (dict[str, Any] | list[Any] | str, {dict, list, str}),
+        (Any, set(PLAIN_TYPES)),
+        ("Unknown", set(PLAIN_TYPES)),
+        (dict[str, int], set()),
+        (dict[int, Any], set()),
+        (list[str], set()),
+        (list[int] | None, set()),
+        (Annotated[int, msgspec.Meta(gt=3)], set()),
+        (Literal[1], set()),
+        (Amount, set()),
+        (Level, set()),
+        (tuple, set()),
+    ],
+)
+def test_types_of_which_every_value_fits(annotation: object, expected: set[type]) -> None:
+    assert plain_types(annotation) == expected
+
+
+def test_text_with_a_large_integer_or_a_surrogate_is_read_in_its_type() -> None:
+    value = {"street": "\ud800\0", "number": 2**80}
+    assert reader(dict[str, str | int])(encode(value)) == value
+
+
+def test_text_that_is_not_json_is_not_storable() -> None:
+    for annotation in (dict, Amount, Model, None):
+        with pytest.raises(NotStorableError, match="not JSON"):
+            reader(annotation)("{")
 
 
 @given(

@@ -4,7 +4,9 @@ import functools
 import inspect
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Optional, TypeVar
 
 import hypothesis.strategies as st
@@ -15,7 +17,7 @@ from tests.cases import loop_over
 
 from redrive.engine.signature import Signature
 from redrive.errors import InvalidValueError, PayloadError
-from redrive.policy.codec import JsonValue
+from redrive.policy.codec import JsonValue, encode
 
 if TYPE_CHECKING:
     from elsewhere import Known  # type: ignore[import-not-found]
@@ -40,6 +42,10 @@ class Settings(BaseModel):
 CONTEXT: Context[None] = Context()
 CONFIG: JsonValue = {"limit": 3}
 ORDER: JsonValue = {"cents": 5}
+
+
+def arguments(signature: Signature, payload: JsonValue, config: JsonValue = None) -> Any:
+    return signature.arguments(encode(payload), CONTEXT, encode(config))
 
 
 def nothing() -> None: ...
@@ -103,7 +109,7 @@ SINGLE: list[tuple[Callable[..., Any], JsonValue, Any]] = [
 @loop_over(("function", "payload", "expected"), SINGLE)
 def test_what_a_function_is_given(function: Callable[..., Any], payload: JsonValue, expected: Any) -> None:
     signature = Signature.of(function, Context)
-    args, kwargs = signature.arguments(payload, CONTEXT, CONFIG)
+    args, kwargs = arguments(signature, payload, CONFIG)
     assert (args, kwargs) == ((), expected)
     signature.check(payload)
     inspect.signature(function).bind(*args, **kwargs)
@@ -112,6 +118,7 @@ def test_what_a_function_is_given(function: Callable[..., Any], payload: JsonVal
 def two(order: Order, count: int) -> None: ...
 def two_untyped(a, b=2): ...  # type: ignore[no-untyped-def]
 def half_typed(a, b: int = 2, c: Settings | None = None): ...  # type: ignore[no-untyped-def]
+def odd_names(__a: int, __init__: int = 2) -> None: ...
 def all_defaults(a: int = 1, b: int = 2) -> None: ...
 def mixed(settings: Settings, context: Any, count: int, *, config: Any, label: str = "x") -> None: ...
 
@@ -122,6 +129,8 @@ SEVERAL: list[tuple[Callable[..., Any], JsonValue, Any]] = [
     (two_untyped, {"a": 1, "b": None}, {"a": 1, "b": None}),
     (half_typed, {"a": ORDER}, {"a": ORDER}),
     (half_typed, {"a": 1, "b": 1, "c": CONFIG}, {"a": 1, "b": 1, "c": Settings(limit=3)}),
+    (odd_names, {"__a": 1, "__init__": 2}, {"__a": 1, "__init__": 2}),
+    (odd_names, {"__a": 1}, {"__a": 1}),
     (all_defaults, {}, {}),
     (all_defaults, None, {}),
     (all_defaults, {"b": 1}, {"b": 1}),
@@ -138,15 +147,39 @@ def test_several_parameters_are_given_by_name(
     function: Callable[..., Any], payload: JsonValue, expected: Any
 ) -> None:
     signature = Signature.of(function, Context)
-    assert signature.arguments(payload, CONTEXT, CONFIG) == ((), expected)
+    assert arguments(signature, payload, CONFIG) == ((), expected)
     signature.check(payload)
 
 
-def test_the_payload_itself_is_not_changed() -> None:
-    payload: dict[str, JsonValue] = {"a": 1}
-    _, kwargs = Signature.of(two_untyped, Context).arguments(payload, CONTEXT, None)
-    kwargs["more"] = 1
-    assert payload == {"a": 1}
+def plain(payload: dict, config: dict) -> None: ...  # type: ignore[type-arg]
+def plain_entries(a: list[Any], b: dict[str, Any], config: dict[str, Any]) -> None: ...
+
+
+@loop_over(
+    ("function", "payload"),
+    [
+        (untyped_config, ORDER),
+        (plain, {"a": [1]}),
+        (plain_entries, {"a": [1], "b": {"c": [2]}}),
+        (two_untyped, {"a": [1], "b": {}}),
+    ],
+)
+def test_every_reading_gives_new_objects(function: Callable[..., Any], payload: JsonValue) -> None:
+    signature, config = Signature.of(function, Context), {"limits": [3]}
+    stored, stored_config = encode(payload), encode(config)
+    _, first = signature.arguments(stored, CONTEXT, stored_config)
+    expected = deepcopy(first)
+    empty(first)
+    assert first != expected
+    assert signature.arguments(stored, CONTEXT, stored_config) == ((), expected)
+
+
+def empty(value: Any) -> None:
+    """Change every object in a value that can be changed."""
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            empty(inner)
+    value.clear()
 
 
 REFUSED: list[tuple[Callable[..., Any], JsonValue, str]] = [
@@ -173,7 +206,7 @@ REFUSED: list[tuple[Callable[..., Any], JsonValue, str]] = [
 @loop_over(("function", "payload", "message"), REFUSED)
 def test_a_payload_that_does_not_fit(function: Callable[..., Any], payload: JsonValue, message: str) -> None:
     signature = Signature.of(function, Context)
-    for attempt in (signature.check, lambda payload: signature.arguments(payload, CONTEXT, CONFIG)):
+    for attempt in (signature.check, partial(arguments, signature, config=CONFIG)):
         with pytest.raises(PayloadError) as caught:
             attempt(payload)
         assert message in str(caught.value)
@@ -184,11 +217,11 @@ def test_a_config_that_does_not_fit() -> None:
     signature = Signature.of(configured, Context, "shop.charge")
     signature.check(ORDER)
     with pytest.raises(PayloadError, match=r"^config of 'shop.charge': Settings.limit: Field required$"):
-        signature.arguments(ORDER, CONTEXT, {})
+        arguments(signature, ORDER, {})
 
 
 def test_a_missing_config_leaves_the_default() -> None:
-    assert Signature.of(default_config, Context).arguments(None, CONTEXT, None) == ((), {})
+    assert arguments(Signature.of(default_config, Context), None) == ((), {})
 
 
 def positional(a: int, b: str = "b", c: str = "c", /, d: int = 4) -> None: ...
@@ -206,7 +239,7 @@ def positional_context(context: Any, order: Order, /) -> None: ...
     ],
 )
 def test_positional_only_parameters(function: Callable[..., Any], payload: JsonValue, expected: Any) -> None:
-    assert Signature.of(function, Context).arguments(payload, CONTEXT, None) == expected
+    assert arguments(Signature.of(function, Context), payload) == expected
 
 
 class Service:
@@ -264,12 +297,12 @@ def test_everything_that_can_be_called(function: Callable[..., Any], name: str, 
     signature = Signature.of(function, Context)
     assert (signature.name, signature.is_async, signature.unresolved) == (name, is_async, ())
     expected = ORDER if name == "<lambda>" else Order(5)
-    assert signature.arguments(ORDER, CONTEXT, None) == ((), {"order": expected, "context": CONTEXT})
+    assert arguments(signature, ORDER) == ((), {"order": expected, "context": CONTEXT})
 
 
 def test_what_a_partial_has_bound_by_position_is_not_asked_for() -> None:
     signature = Signature.of(functools.partial(three, Order(1), CONTEXT), Context)
-    assert signature.arguments(4, None, None) == ((), {"count": 4})
+    assert arguments(signature, 4) == ((), {"count": 4})
 
 
 @pytest.mark.parametrize(
@@ -281,7 +314,7 @@ def test_a_context_that_only_the_type_checker_imports(annotation: str) -> None:
     exec(compile(f"from __future__ import annotations\n{source}", "user_code", "exec"), module.__dict__)
     signature = Signature.of(module.task, Context)
     assert signature.unresolved == ("order",)
-    _, kwargs = signature.arguments({"order": ORDER, "count": 1}, CONTEXT, None)
+    _, kwargs = arguments(signature, {"order": ORDER, "count": 1})
     assert kwargs == {"ctx": CONTEXT, "order": ORDER, "count": 1}
 
 
@@ -292,7 +325,7 @@ def test_one_unknown_name_does_not_spoil_the_others() -> None:
 
     signature = Signature.of(task, Context)
     assert signature.unresolved == ("unknown", "local")
-    _, kwargs = signature.arguments({"known": ORDER, "unknown": ORDER, "local": 1}, CONTEXT, None)
+    _, kwargs = arguments(signature, {"known": ORDER, "unknown": ORDER, "local": 1})
     assert kwargs == {"known": Order(5), "unknown": ORDER, "local": 1}
 
 
@@ -332,8 +365,10 @@ def test_what_cannot_be_a_task(function: Any, message: str) -> None:
     assert not isinstance(caught.value, PayloadError)
 
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SMALL_INTEGERS = st.integers(-(2**100), 2**100)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none() | st.booleans() | SMALL_INTEGERS | FINITE | st.text(),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["a", "b", "order", "count"]), inner, max_size=3)
@@ -343,7 +378,7 @@ JSON = st.recursive(
 )
 SIGNATURES = [
     Signature.of(each, Context)
-    for each in (typed, two, two_untyped, half_typed, all_defaults, positional, model)
+    for each in (typed, two, two_untyped, half_typed, all_defaults, positional, model, plain, plain_entries)
 ]
 
 
@@ -353,6 +388,6 @@ def test_what_is_checked_can_be_called_and_nothing_else(payload: JsonValue, sign
         signature.check(payload)
     except PayloadError:
         with pytest.raises(PayloadError):
-            signature.arguments(payload, CONTEXT, None)
+            arguments(signature, payload, CONFIG)
     else:
-        signature.arguments(payload, CONTEXT, None)
+        arguments(signature, payload, CONFIG)

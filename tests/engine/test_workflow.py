@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -255,6 +256,40 @@ async def test_a_result_that_does_not_fit_the_next_step_is_its_failure_and_is_ke
     assert letter is not None
     assert (letter.step, letter.attempts, letter.category) == ("second", 1, "validation")
     assert "PayloadError" in letter.error_type
+
+
+@pytest.mark.parametrize("kind", [Any, dict, dict[str, Any], dict[str, list[str]]])
+async def test_a_task_may_change_what_it_is_given_and_nothing_stored_changes(kind: Any) -> None:
+    app = new_app()
+    seen: list[Any] = []
+
+    @app.task
+    async def order(payload: Any) -> Any:
+        return payload
+
+    def key_of(payload: Any) -> str:
+        payload["tea"].append("the key")
+        return "a key"
+
+    async def pack(payload: Any, config: Any, context: Context) -> None:
+        given: list[Any] = [payload, config, context.config, context.run_input]
+        seen.append(deepcopy(given))
+        for value in given:
+            value["tea"].append("changed")
+            value.update(more=[])
+        raise ConnectionError
+
+    pack.__annotations__.update(payload=kind, config=kind)
+    task = app.task(retry=QUICK, concurrency=9, concurrency_key=key_of)(pack)
+    app.workflow("flow", [order, task.step(config={"tea": ["hot"]})])
+    async with bench(app) as test:
+        runs = [await app.start("flow", {"tea": ["green"]}) for _ in range(2)]
+        await test.advance(60)
+        letters = [await run.dead_letter() for run in runs]
+    assert seen == 4 * [[{"tea": ["green"]}, {"tea": ["hot"]}, {"tea": ["hot"]}, {"tea": ["green"]}]]
+    for letter in letters:
+        assert letter is not None
+        assert (letter.payload, letter.config) == ('{"tea":["green"]}', '{"tea":["hot"]}')
 
 
 # What a run keeps

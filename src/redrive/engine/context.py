@@ -16,7 +16,7 @@ from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError
 from redrive.model.claim import Claim
 from redrive.model.step import step_key as key_of_step
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_seconds
-from redrive.policy.codec import JsonValue, decode
+from redrive.policy.codec import JsonValue, decode_stored
 
 
 class Context:
@@ -107,22 +107,22 @@ class Context:
     def correlation_id(self) -> str:
         return self._claim.correlation_id
 
-    @property
+    @cached_property
     def config(self) -> JsonValue:
-        return self._step.config
+        return decode_stored(self._step.config_text)
 
     @cached_property
     def run_input(self) -> JsonValue:
-        return decode(self._claim.input)
+        return decode_stored(self._claim.input)
 
     @cached_property
     def tags(self) -> list[str]:
-        tags: Any = [] if self._claim.tags is None else decode(self._claim.tags)
+        tags: Any = [] if self._claim.tags is None else decode_stored(self._claim.tags)
         return list(tags)
 
     @cached_property
     def metadata(self) -> Any:
-        return {} if self._claim.metadata is None else decode(self._claim.metadata)
+        return {} if self._claim.metadata is None else decode_stored(self._claim.metadata)
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

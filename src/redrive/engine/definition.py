@@ -38,6 +38,11 @@ class StepDefinition:
         """The retry policy as it is kept in a dead letter."""
         return encode(policy_to_json(self.retry))
 
+    @cached_property
+    def config_text(self) -> str:
+        """The config as text: every attempt reads a value of its own from it, which a task may change."""
+        return encode(self.config)
+
     def to_json(self) -> dict[str, JsonValue]:
         return {
             "name": self.name,

@@ -29,7 +29,7 @@ from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
-from redrive.policy.codec import JsonLimits, JsonValue, decode
+from redrive.policy.codec import JsonLimits, JsonValue, decode_stored
 from redrive.store.database import Database
 from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.record import Record
@@ -157,7 +157,7 @@ class Executor:
             self.in_flight.remove(work)
             await self.store.hint([queue])
             return None
-        following.results = {**(work.results or {}), work.step.name: decode(attempt.result)}
+        following.results = {**(work.results or {}), work.step.name: decode_stored(attempt.result)}
         following.interruption = work.interruption
         self.in_flight.follow(work, following)
         return following
@@ -230,7 +230,7 @@ class Executor:
             read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
             rows = await self.retrier.run("results", read)
             work.results = {
-                row.name: None if row.output is None else decode(self.encryption.decrypt(row.output))
+                row.name: None if row.output is None else decode_stored(self.encryption.decrypt(row.output))
                 for row in rows
             }
         return work.results

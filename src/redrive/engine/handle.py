@@ -24,7 +24,7 @@ from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import ReplayEnded, RunFinished
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, Run, RunState
-from redrive.policy.codec import decode
+from redrive.policy.codec import decode_stored
 from redrive.renamed import NamesRenamed
 from redrive.store.store import Store
 from redrive.words.number import plural
@@ -80,7 +80,7 @@ class RunHandle(NamesRenamed, Generic[R_co]):
     __slots__ = ("_parts", "_read", "existed", "id")
 
     def __init__(
-        self, run_id: str, parts: RunParts, read: Read | None = None, *, existed: bool = False
+        self, run_id: str, parts: RunParts, read: Read = decode_stored, *, existed: bool = False
     ) -> None:
         self.id = run_id
         self.existed = existed
@@ -118,8 +118,8 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         """What the last step returned, in the type that its task is annotated with."""
         state, result = await self._ended(timeout)
         if state is RunState.SUCCESS:
-            value = None if result is None else decode(self._parts.encryption.decrypt(result))
-            return cast("R_co", value if self._read is None else self._read(value))
+            text = "null" if result is None else self._parts.encryption.decrypt(result)
+            return cast("R_co", self._read(text))
         error = RunFailedError(await self._story(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
         if letter is not None and letter.stack:

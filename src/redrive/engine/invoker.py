@@ -106,7 +106,7 @@ class Invoker:
         if task.isolation is TaskIsolation.PROCESS:
             work.begun = True
             return await run_in_process(task, work, context)
-        args, kwargs = task.signature.arguments(work.payload, context, work.step.config)
+        args, kwargs = task.signature.arguments(work.payload_text, context, work.step.config_text)
         if task.signature.is_async:
             work.begun = True
             return await bounded(task.function(*args, **kwargs), context)

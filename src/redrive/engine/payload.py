@@ -2,6 +2,7 @@
 
 `to_json` writes what `from_json` reads back when it is told the type: dataclasses, TypedDicts, msgspec
 structs, attrs and pydantic classes, in them or alone dates, UUIDs, decimals, enums, sets, bytes as base64.
+A `reader` does the same with stored text, in one pass.
 Plain JSON passes as it is. The codec has the last word on everything: what has no JSON form is left in its
 place, and the codec refuses it, saying where it is and what to do.
 
@@ -15,18 +16,23 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from inspect import Parameter
 from json import dumps
-from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, Union, get_args, get_origin
 
-from msgspec import UNSET, Struct, ValidationError, convert, to_builtins
+from msgspec import UNSET, Struct, ValidationError, convert, defstruct, to_builtins
+from msgspec.json import Decoder
 
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.policy import exception
-from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, encode, plain_text
+from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, decode_stored, encode, plain_text
 from redrive.policy.codec.limits import FLATTEN, KEEP_ELSEWHERE, Path, refuse, type_name
+from redrive.policy.codec.text import UNREADABLE, has_escapes
 
-Read: TypeAlias = Callable[[JsonValue], Any]
+Read: TypeAlias = Callable[[str], Any]
+Convert: TypeAlias = Callable[[JsonValue], Any]
 
 _LEAVES = frozenset({str, bool, type(None)})
+_JSON_TYPES: frozenset[type] = frozenset({dict, list, str, int, float, bool, type(None)})
 _UNTYPED = (None, Any, object, Parameter.empty)
 _MAX_SHOWN = 5
 
@@ -38,6 +44,8 @@ def to_json(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> JsonValue:
 
 def json_and_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> tuple[JsonValue, str]:
     """The value as JSON, and its text."""
+    if value is None:
+        return None, "null"
     text = plain_text(value, limits=limits)
     if text is not None:
         return value, text  # type: ignore[return-value]
@@ -47,32 +55,90 @@ def json_and_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> tupl
 
 def from_json(value: JsonValue, annotation: object, *, name: str = "payload") -> Any:
     """The value in the annotated type, or PayloadError. `name` says in the message what it was."""
-    read = reader(annotation, name=name)
-    return value if read is None else read(value)
+    return converter(annotation, name=name)(value)
 
 
-def reader(annotation: object, *, name: str = "payload") -> Read | None:
-    """What reads values of that type; None if they are to be left as they are."""
+def converter(annotation: object, *, name: str = "payload") -> Convert:
+    """Return a function that converts JSON values to that type; those that fit as they are stay unchanged."""
     if is_untyped(annotation):
-        return None
+        return lambda value: value
     _require_readable(annotation, name)
-    converted = _conversion(annotation)
+    types, convert_to_type = plain_types(annotation), _conversion(annotation)
 
-    def read(value: JsonValue) -> Any:
+    def converted(value: JsonValue) -> Any:
+        if type(value) in types:
+            return value
         try:
-            return converted(value)
-        except (ValidationError, _Misfit) as error:
+            return convert_to_type(value)
+        except (ValidationError, _Misfit, UnicodeEncodeError) as error:  # the last one: a lone surrogate
             raise PayloadError(f"{name}: {error}") from None
         except RecursionError:
             raise PayloadError(f"{name}: nested too deep to be read") from None
 
+    return converted
+
+
+def _conversion(annotation: Any) -> Convert:
+    if isinstance(annotation, type) and _is_model(annotation):
+        return partial(_read_model, annotation)  # without msgspec, four times as fast
+    # msgspec looks at a type anew each time, unless it is that of a field.
+    holder = defstruct("Holder", [("value", annotation)], array_like=True)
+    to_holder = partial(convert, type=holder, dec_hook=_read_model, str_keys=True)
+    to_type = partial(convert, type=annotation, dec_hook=_read_model, str_keys=True)
+
+    def converted(value: JsonValue) -> Any:
+        try:
+            return to_holder([value]).value
+        except ValidationError:
+            return to_type(value)  # its message has the path within the value
+
+    return converted
+
+
+def reader(annotation: object, *, name: str = "payload") -> Read:
+    """Return a function that reads stored text in that type. Every value that it returns is a new one."""
+    convert_value = converter(annotation, name=name)
+    if is_untyped(annotation):
+        return decode_stored
+    if isinstance(annotation, type) and _is_model(annotation):
+        return lambda text: convert_value(decode_stored(text))
+    return read_at_once(typed_decoder(annotation), convert_value)
+
+
+def typed_decoder(annotation: Any) -> Read:
+    """Return a function that decodes text without escapes straight into the type, or raises UNREADABLE."""
+    return Decoder(annotation, dec_hook=_read_model).decode
+
+
+def read_at_once(decode_typed: Read, convert_value: Convert) -> Read:
+    """Read text by `decode_typed` where that is possible, otherwise by `decode` and `convert_value`.
+
+    They must agree on every value; `convert_value` alone tells what is wrong with one.
+    """
+
+    def read(text: str) -> Any:
+        if not has_escapes(text):
+            try:
+                return decode_typed(text)
+            except UNREADABLE:
+                pass
+        return convert_value(decode_stored(text))
+
     return read
 
 
-def _conversion(annotation: Any) -> Read:
-    if isinstance(annotation, type) and _is_model(annotation):
-        return partial(_read_model, annotation)  # without msgspec, four times as fast
-    return partial(convert, type=annotation, dec_hook=_read_model, str_keys=True)
+def plain_types(annotation: object) -> frozenset[type]:
+    """Return those types of JSON of which every value fits the annotation as it is; none if that depends."""
+    if is_untyped(annotation):
+        return _JSON_TYPES
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        members = [plain_types(member) for member in arguments]
+        return frozenset().union(*members) if all(members) else frozenset()
+    *keys, items = arguments or (Any,)
+    takes_anything = items is Any and all(key is str for key in keys)
+    kind = annotation if origin is None else origin
+    return frozenset(plain for plain in _JSON_TYPES if plain is kind and takes_anything)
 
 
 def is_untyped(annotation: object) -> bool:

@@ -312,7 +312,7 @@ def _executed(task: AnyTask, line: _Line) -> Any:
     claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, results=results, report=line.report)
-    args, kwargs = task.signature.arguments(decode(claim.payload), context, step.config)
+    args, kwargs = task.signature.arguments(claim.payload, context, step.config_text)
     result = task.function(*args, **kwargs)
     return asyncio.run(_awaited(result)) if isinstance(result, Awaitable) else result
 

@@ -8,6 +8,7 @@ from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.payload import Read
 from redrive.engine.task import DEFAULT_QUEUE, AnyTask, Task, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
+from redrive.policy.codec import decode_stored
 from redrive.words.suggestion import suggest
 
 
@@ -38,10 +39,10 @@ class Registry:
             raise NotFoundError(f"there is no workflow or task {name!r}; {suggest(name, self.workflows)}")
         return self.workflows[name]
 
-    def result_reader(self, workflow: str) -> Read | None:
-        """What reads a result in the type that the last task returns; None if nothing is known of it."""
+    def result_reader(self, workflow: str) -> Read:
+        """Return what reads a result in the type that the last task returns; as JSON if that is unknown."""
         last = self.tasks.get(self.workflow(workflow).steps[-1].task)
-        return None if last is None else last.signature.result
+        return decode_stored if last is None else last.signature.result
 
     def queue(self, name: str) -> str:
         checked_name("queue", name)

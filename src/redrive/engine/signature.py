@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
@@ -24,25 +24,34 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
-    NotRequired,
     TypeAlias,
-    TypedDict,
     Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 
+from msgspec import NODEFAULT, UNSET, Struct, defstruct
+from msgspec.structs import astuple
+
 from redrive.callables import innermost
-from redrive.engine.payload import Read, is_resolved, is_untyped, reader
+from redrive.engine.payload import (
+    Read,
+    converter,
+    is_resolved,
+    is_untyped,
+    plain_types,
+    read_at_once,
+    reader,
+    typed_decoder,
+)
 from redrive.errors import InvalidValueError, PayloadError
-from redrive.policy.codec import JsonValue
+from redrive.policy.codec import JsonValue, decode_stored
 from redrive.words.suggestion import suggest
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 _Source: TypeAlias = Literal["payload", "config", "context"]
-_Plan: TypeAlias = Callable[[JsonValue, object, JsonValue], Arguments]
-_Named: TypeAlias = Callable[[JsonValue], dict[str, Any]]
+_Plan: TypeAlias = Callable[[str, object, str], Arguments]
 
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _ALTERNATIVES = (Union, UnionType, Annotated)
@@ -50,30 +59,36 @@ _ALTERNATIVES = (Union, UnionType, Annotated)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`arguments(payload, context, config)` gives what to call the function with; `check(payload)` refuses
-    with PayloadError, before anything is stored, a payload that the function could never be called with."""
+    """How a function is called.
+
+    arguments  returns what to call the function with. It reads payload and config from text, so that the
+               function may change what it is given
+    check      raises PayloadError, before anything is stored, for a payload that the function could never be
+               called with
+    """
 
     name: str
     is_async: bool
     unresolved: tuple[str, ...]
     arguments: _Plan
-    check: Callable[[JsonValue], None]
+    check: Callable[[JsonValue], object]
     called_with: inspect.Signature
-    result: Read | None
+    result: Read
 
     @classmethod
     def of(cls, function: Callable[..., Any], context_type: type, name: str | None = None) -> Signature:
         task = name or _name_of(function)
         _require_function(function, task)
         parameters = _parameters(function, context_type, task)
-        named = _payload_reader(f"payload of {task!r}", _from("payload", parameters))
+        given = _from("payload", parameters)
+        reading = _reading(f"payload of {task!r}", given)
         return cls(
             task,
             _is_async(function),
             _unresolved(parameters),
-            _positioned(_plan(named, parameters, task), parameters),
-            _checker(named),
-            inspect.Signature([each.parameter for each in _from("payload", parameters)]),
+            _positioned(_plan(reading.read, parameters, task), parameters),
+            reading.convert,
+            inspect.Signature([parameter.parameter for parameter in given]),
             _result_reader(function, task),
         )
 
@@ -97,6 +112,13 @@ class _Parameter(NamedTuple):
     @property
     def is_required(self) -> bool:
         return self.parameter.default is Parameter.empty
+
+
+class _Reading(NamedTuple):
+    """Two ways to the arguments that a payload stands for: from its text, and from its value."""
+
+    read: Callable[[str], dict[str, Any]]
+    convert: Callable[[JsonValue], dict[str, Any]]
 
 
 def _from(source: _Source, parameters: list[_Parameter]) -> list[_Parameter]:
@@ -199,59 +221,73 @@ def _is_context(annotation: Any, context_type: type) -> bool:
     return annotation is context_type or origin is context_type
 
 
-def _payload_reader(owner: str, parameters: list[_Parameter]) -> _Named:
+def _reading(owner: str, parameters: list[_Parameter]) -> _Reading:
     if not parameters:
-        return lambda payload: {}
+        return _Reading(lambda text: {}, lambda value: {})
     if len(parameters) == 1:
         return _whole(owner, parameters[0])
     return _by_name(owner, parameters)
 
 
-def _result_reader(function: Any, task: str) -> Read | None:
-    """What reads a stored result in the type that the function is annotated to return; None: as JSON."""
+def _result_reader(function: Any, task: str) -> Read:
+    """Return what reads a stored result in the type that the function is annotated to return, or as JSON."""
     annotation = _resolved(_inspected(function, task).return_annotation, _globals_of(function))
     try:
         return reader(annotation, name=f"result of {task!r}")
     except InvalidValueError:
-        return None
+        return decode_stored
 
 
-def _whole(owner: str, parameter: _Parameter) -> _Named:
-    name, read = parameter.name, reader(parameter.annotation, name=owner)
-    if not parameter.is_required:
-        return lambda value: {} if value is None else {name: read(value) if read else value}
-    if read is None:
-        return lambda value: {name: value}
-    return lambda value: {name: read(value)}
+def _whole(owner: str, parameter: _Parameter) -> _Reading:
+    name, annotation = parameter.name, parameter.annotation
+    convert, read = converter(annotation, name=owner), reader(annotation, name=owner)
+    if parameter.is_required:
+        return _Reading(lambda text: {name: read(text)}, lambda value: {name: convert(value)})
+    return _Reading(
+        lambda text: {} if text == "null" else {name: read(text)},
+        lambda value: {} if value is None else {name: convert(value)},
+    )
 
 
-def _by_name(owner: str, parameters: list[_Parameter]) -> _Named:
-    names = frozenset(each.name for each in parameters)
-    required = frozenset(each.name for each in parameters if each.is_required)
-    read = _entries_reader(owner, parameters)
+def _by_name(owner: str, parameters: list[_Parameter]) -> _Reading:
+    """Read all entries at once, as a struct: the path in a message then begins with the name."""
+    types = {parameter.name: plain_types(parameter.annotation) for parameter in parameters}
+    required = frozenset(parameter.name for parameter in parameters if parameter.is_required)
+    names, all_plain, struct = tuple(types), all(types.values()), _struct(owner, parameters)
+    convert, decode_typed = converter(struct, name=owner), typed_decoder(struct)
 
-    def named(payload: JsonValue) -> dict[str, Any]:
+    def convert_entries(payload: JsonValue) -> dict[str, Any]:
         entries = {} if payload is None and not required else payload
-        if not isinstance(entries, dict) or not required <= entries.keys() <= names:
-            raise PayloadError(f"{owner}: {_misfit(entries, names, required)}")
-        return read(entries)
+        if not isinstance(entries, dict) or not required <= entries.keys() <= types.keys():
+            raise PayloadError(f"{owner}: {_misfit(entries, frozenset(types), required)}")
+        if all_plain and all(type(entry) in types[name] for name, entry in entries.items()):
+            return entries
+        return _entries(names, convert(entries))
 
-    return named
+    def decode_entries(text: str) -> dict[str, Any]:
+        return _entries(names, decode_typed(text))
 
-
-def _entries_reader(owner: str, parameters: list[_Parameter]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """All entries are read at once, as a TypedDict: the path in a message then begins with the name."""
-    if all(is_untyped(each.annotation) for each in parameters):
-        return dict
-    for each in parameters:
-        reader(each.annotation, name=f"{each.name!r} in the {owner}")
-    types = {each.name: _entry_type(each) for each in parameters}
-    return reader(TypedDict("Payload", types), name=owner) or dict  # type: ignore[operator]
+    return _Reading(read_at_once(decode_entries, convert_entries), convert_entries)
 
 
-def _entry_type(parameter: _Parameter) -> Any:
-    kind = Any if is_untyped(parameter.annotation) else parameter.annotation
-    return kind if parameter.is_required else NotRequired[kind]
+def _struct(owner: str, parameters: list[_Parameter]) -> type[Struct]:
+    """Make a struct with a field for each parameter; one that the payload does not have is UNSET."""
+    for parameter in parameters:  # rejects a type that no JSON can become, with the name of the parameter
+        converter(parameter.annotation, name=f"{parameter.name!r} in the {owner}")
+    fields = [
+        (
+            f"field_{number}",  # a struct cannot have every name that a parameter can have
+            Any if is_untyped(parameter.annotation) else parameter.annotation,
+            NODEFAULT if parameter.is_required else UNSET,
+        )
+        for number, parameter in enumerate(parameters)
+    ]
+    names = {field[0]: parameter.name for field, parameter in zip(fields, parameters, strict=True)}
+    return defstruct("Payload", fields, rename=names, kw_only=True, forbid_unknown_fields=True)
+
+
+def _entries(names: Sequence[str], struct: Struct) -> dict[str, Any]:
+    return {name: value for name, value in zip(names, astuple(struct), strict=True) if value is not UNSET}
 
 
 def _misfit(payload: Any, names: frozenset[str], required: frozenset[str]) -> str:
@@ -277,15 +313,15 @@ def _json_name(value: object) -> str:
     return "null" if value is None else f"`{type(value).__name__}`"
 
 
-def _plan(named: _Named, parameters: list[_Parameter], task: str) -> _Plan:
+def _plan(read: Callable[[str], dict[str, Any]], parameters: list[_Parameter], task: str) -> _Plan:
     contexts = [each.name for each in _from("context", parameters)]
     configs = _from("config", parameters)
     if not contexts and not configs:
-        return lambda payload, context, config: ((), named(payload))
-    configured = _payload_reader(f"config of {task!r}", configs)
+        return lambda payload, context, config: ((), read(payload))
+    read_config = _reading(f"config of {task!r}", configs).read
 
-    def arguments(payload: JsonValue, context: object, config: JsonValue) -> Arguments:
-        return (), {**named(payload), **configured(config), **dict.fromkeys(contexts, context)}
+    def arguments(payload: str, context: object, config: str) -> Arguments:
+        return (), {**read(payload), **read_config(config), **dict.fromkeys(contexts, context)}
 
     return arguments
 
@@ -300,15 +336,8 @@ def _positioned(plan: _Plan, parameters: list[_Parameter]) -> _Plan:
     if not positions:
         return plan
 
-    def arguments(payload: JsonValue, context: object, config: JsonValue) -> Arguments:
+    def arguments(payload: str, context: object, config: str) -> Arguments:
         _, named = plan(payload, context, config)
         return tuple(named.pop(name, default) for name, default in positions), named
 
     return arguments
-
-
-def _checker(named: _Named) -> Callable[[JsonValue], None]:
-    def check(payload: JsonValue) -> None:
-        named(payload)
-
-    return check

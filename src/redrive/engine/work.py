@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from enum import StrEnum
 from functools import partial
-from types import EllipsisType
 from typing import NamedTuple
 
 from redrive.engine.context import Context
@@ -17,7 +16,7 @@ from redrive.engine.task import AnyTask
 from redrive.model.breaker import Permit
 from redrive.model.claim import Claim, Isolation
 from redrive.model.event import StepRef
-from redrive.policy.codec import JsonValue, decode, encode, storable
+from redrive.policy.codec import JsonValue, decode, decode_stored, encode, storable
 from redrive.policy.policy_json import policy_from_json
 from redrive.policy.redact import Redactor
 from redrive.store.record import Progress, Record, Recorded
@@ -52,7 +51,6 @@ class Work:
     """
 
     __slots__ = (
-        "_payload",
         "begun",
         "carrier",
         "claim",
@@ -85,7 +83,6 @@ class Work:
         self.step: StepDefinition = definition.steps[claim.step_index]
         override = claim.policy_override
         self.policy = self.step.retry if override is None else policy_from_json(decode(override))
-        self._payload: JsonValue | EllipsisType = ...
         self.task = task
         self.limits: dict[str, int] = {}
         self.permit: Permit | None = None
@@ -133,11 +130,14 @@ class Work:
         return not self.is_last_step and self.claim.step_only == 0
 
     @property
+    def payload_text(self) -> str:
+        """The payload as readable text. One that cannot be decrypted is a failure of the attempt."""
+        return self.encryption.decrypt(self.claim.payload)
+
+    @property
     def payload(self) -> JsonValue:
-        """Read when it is asked for: one that cannot be read is a failure of the attempt."""
-        if self._payload is ...:
-            self._payload = decode(self.encryption.decrypt(self.claim.payload))
-        return self._payload
+        """The payload as a new value each time: users' functions may change the one that they are given."""
+        return decode_stored(self.payload_text)
 
     @property
     def opened(self) -> Claim:

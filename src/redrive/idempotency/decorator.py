@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, get_type_hints
 
 from redrive.duration import Seconds
 from redrive.engine.enqueue import DEFAULT_ORG
-from redrive.engine.payload import reader
+from redrive.engine.payload import converter
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.idempotency.hold import Hold
@@ -81,7 +81,7 @@ class Idempotent:
 
     def _decorated(self, function: F, key: Callable[..., str], org: str, options: KeyOptions) -> F:
         """Make a sync function of a sync one. A stored result is read in the annotated type."""
-        read = reader(_returned(function), name=f"what {function.__name__} returns")
+        convert = converter(_returned(function), name=f"what {function.__name__} returns")
         options = {"domain": function.__name__, **options}
         arguments = signature(function)
 
@@ -90,7 +90,7 @@ class Idempotent:
             bound.apply_defaults()
             name, work = key(*args, **kwargs), partial(function, *args, **kwargs)
             value = await self._service_of(org).run(name, bound.arguments, work, **options)
-            return value if read is None else read(value)
+            return convert(value)
 
         if not iscoroutinefunction(function):
             return cast(F, wraps(function)(lambda *args, **kwargs: self._wait(run(args, kwargs))))
