@@ -289,7 +289,7 @@ async def test_a_task_may_change_what_it_is_given_and_nothing_stored_changes(kin
     assert seen == 4 * [[{"tea": ["green"]}, {"tea": ["hot"]}, {"tea": ["hot"]}, {"tea": ["green"]}]]
     for letter in letters:
         assert letter is not None
-        assert (letter.payload, letter.config) == ('{"tea":["green"]}', '{"tea":["hot"]}')
+        assert (letter.payload, letter.config) == ({"tea": ["green"]}, {"tea": ["hot"]})
 
 
 # What a run keeps

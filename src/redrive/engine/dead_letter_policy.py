@@ -13,11 +13,14 @@ from redrive.errors import NotStorableError
 from redrive.model.decision import Explanation
 from redrive.model.failure import Failure
 from redrive.policy.automatic_redrive import Function, RedriveChoice, Redriving, redriving
-from redrive.policy.codec import JsonValue, decode, encode, storable
-from redrive.policy.redact import Redactor
+from redrive.policy.codec import JsonLimits, JsonValue, decode, encode, plain_text, storable
+from redrive.policy.redact import MAX_DEPTH, Redactor
 from redrive.policy.template import Circumstances, Template, template_for
 from redrive.policy.triage import Strategy, enters
 from redrive.store.record import NewDeadLetter
+
+_SHALLOW = JsonLimits(depth=MAX_DEPTH - 1)
+"""The redactor cuts values that are nested deeper."""
 
 
 class Handling(NamedTuple):
@@ -167,6 +170,9 @@ def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:
     """The value as it may be kept in a dead letter: without its secrets."""
+    text = plain_text(value, limits=_SHALLOW)
+    if text is not None and redactor.is_clean_json(text):
+        return text
     redacted = redactor.value(value)
     try:
         return encode(redacted)

@@ -132,13 +132,25 @@ _NOT_AFTER = _listed(
 # What may follow a word of `_LAST` without changing what it means.
 _STILL_LAST = _listed("code data hash header key number raw string text token value")
 # Regular expressions for lower-case text: where none of them matches, no name of this module occurs.
+# A quote after the text changes no match, so that JSON text has every hint that one of its strings has.
 _HINTS = _listed(
     r"""
-    \?code &code auth(?!or(?!i)) backup.?code bearer card.?num cc.?num connection.?string contraseñ
-    cookie cred csrf cvc cvv dsn iban identified jwt kennwort key(?!board|word|error) mnemonic
-    one.?time.?code otp pass(?!ed|enger|es|ing|ive) phrase pin(?![egikn]) pwd recovery.?code saml
-    secret(?!ar) security senha sess(?!ment) sid(?!e) sig(?!n[^ai]) ssn token(?!i) verif xsrf
+    \?code &code auth(?!or(?!i)) backup[^a-z]*+code bearer card[^a-z]*+num cc[^a-z]*+num
+    connection[^a-z]*+string contraseñ cookie cred csrf cvc cvv dsn iban identified jwt kennwort
+    key(?!board|word|errors?(?![a-z])) mnemonic one[^a-z]*+time[^a-z]*+code otp
+    pass(?!ed|enger|es|ing|ive) phrase pin(?![egikn]) pwd recovery[^a-z]*+code saml secret(?!ar) security
+    senha sess(?!ment) sid(?!e) sig(?!n(?![ai])) ssn token(?!i) verif xsrf
     """
+)
+# In lower-case `tokenInfo` looks as harmless as `tokenize`: with these capitals another word begins.
+_NEXT_WORDS = {"key": "BW", "pass": "EI", "pin": "EGIKN", "secret": "A", "sig": "N", "token": "I"}
+_CAMEL_CASE_HINT = re.compile(
+    "[ABEGIKNW](?:"
+    + "|".join(
+        f"(?<=[{word[0]}{word[0].upper()}]{word[1:]}[{capitals}])|(?<={word.upper()}[{capitals}])(?=[a-z])"
+        for word, capitals in _NEXT_WORDS.items()
+    )
+    + ")"
 )
 
 
@@ -166,7 +178,14 @@ class SecretNames:
         self._extra = tuple(words for words in map(words_of, extra) if words)
         self._allowed = frozenset(map(words_of, allowed))
         self._cached = lru_cache(maxsize=4096)(self._look_up)
-        self.hint = _any_of({*_HINTS, *(re.escape(max(words, key=len)) for words in self._extra)})
+        self._hint = _any_of({*_HINTS, *(re.escape(max(words, key=len)) for words in self._extra)})
+
+    def may_occur(self, text: str) -> bool:
+        """Tell whether a text can hold a secret name: False is certain."""
+        lowered = text.lower()
+        if self._hint.search(lowered):
+            return True
+        return lowered != text and _CAMEL_CASE_HINT.search(text) is not None
 
     def find(self, name: str) -> SecretName | None:
         return self._cached(name) if len(name) <= _MAX_CACHED_LENGTH else self._look_up(name)

@@ -17,7 +17,7 @@ from redrive.policy.redact.assignments import mark_assignments, mark_mentions
 from redrive.policy.redact.marker import MARKER, REST, TOO_DEEP, UNSTABLE, Marker
 from redrive.policy.redact.names import SecretNames
 from redrive.policy.redact.patterns import has_context, has_token_shape, mark_contexts, mark_patterns
-from redrive.policy.redact.walk import MAX_DEPTH, Walk
+from redrive.policy.redact.walk import MAX_DEPTH, Key, Walk
 
 MAX_TEXT_LENGTH: Final = 262_144
 MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 4_096, 512
@@ -60,7 +60,8 @@ class Redactor:
         self._names = SecretNames(more, less)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
         self.rules = RedactionRules(more, less, tuple(pattern.pattern for pattern in self._extra_patterns))
-        self._clean: dict[str, None] = {}
+        self._clean: dict[str, bool] = {}  # whether a text without secrets is clean at any depth
+        self._keys: dict[str, Key] = {}
 
     def text(self, text: str) -> str:
         """Redact a text: a log line, an exception message, a URL, a JSON document."""
@@ -72,24 +73,45 @@ class Redactor:
     def value(self, value: Any) -> Any:
         """Redact a copy of the value; an object unlike JSON becomes its redacted repr."""
         try:
-            return Walk(self._names, self._mark, self._text).value(value, depth=0)
+            return self._walk().value(value, depth=0)
         except RecursionError:
             return TOO_DEEP
 
+    def is_clean_json(self, text: str) -> bool:
+        """Tell whether `value` changes nothing in what this JSON text says; False if that is not certain.
+
+        Every key and string stands in the text as it is, unless one is escaped, and whatever gives away a
+        secret in one of them is found in the whole text. It is for text from `codec.plain_text`, not nested
+        deeper than `MAX_DEPTH - 1`.
+        """
+        if len(text) > MAX_TEXT_LENGTH or "\\" in text or "[redacted:" in text:
+            return False
+        return not self._is_suspicious(text)
+
+    def _walk(self) -> Walk:
+        return Walk(self._names, self._mark, self._text, self._keys)
+
     def _text(self, text: str, depth: int) -> str:
-        if text in self._clean:
+        clean_at_any_depth = self._clean.get(text)
+        if clean_at_any_depth or (clean_at_any_depth is False and depth == 0):
             return text
-        redacted = self._redacted(text, depth)
-        if redacted == text and len(text) <= MAX_REMEMBERED_LENGTH and depth == 0:
-            if len(self._clean) >= MAX_REMEMBERED:
-                self._clean = {}
-            self._clean[text] = None
+        redacted = _shortened(text)
+        if self._is_suspicious(redacted):
+            redacted = self._redacted(redacted, depth)
+        elif depth:
+            return redacted
+        if redacted == text and len(text) <= MAX_REMEMBERED_LENGTH:
+            self._remember(text, depth)
         return redacted
 
+    def _remember(self, text: str, depth: int) -> None:
+        at_any_depth = _JSON_BEGINS.match(text) is None
+        if at_any_depth or depth == 0:
+            if len(self._clean) >= MAX_REMEMBERED:
+                self._clean = {}
+            self._clean[text] = at_any_depth
+
     def _redacted(self, text: str, depth: int) -> str:
-        text = _shortened(text)
-        if not self._is_suspicious(text):
-            return text
         # What one pass replaces may make something else stand out: done is when a pass changes nothing.
         for _ in range(_MAX_PASSES):
             redacted = _shortened(self._unveiled_pass(text, depth))
@@ -99,9 +121,9 @@ class Redactor:
         return UNSTABLE
 
     def _is_suspicious(self, text: str) -> bool:
-        lowered = text.lower()
-        if self._extra_patterns or self._names.hint.search(lowered):
+        if self._extra_patterns or self._names.may_occur(text):
             return True
+        lowered = text.lower()
         return has_token_shape(lowered) or has_context(lowered)
 
     def _unveiled_pass(self, text: str, depth: int) -> str:
@@ -118,7 +140,7 @@ class Redactor:
             return as_json
         text = mark_contexts(text, self._mark)
         text = mark_patterns(text, self._mark)
-        if self._names.hint.search(text.lower()):
+        if self._names.may_occur(text):
             text = mark_assignments(text, self._names, self._mark)
             text = mark_mentions(text, self._names, self._mark)
         return self._mark_extra(text) if self._extra_patterns else text
@@ -130,7 +152,7 @@ class Redactor:
             content = json.loads(text, object_pairs_hook=_unambiguous)
         except (ValueError, RecursionError):
             return None
-        walk = Walk(self._names, self._mark, self._text)
+        walk = self._walk()
         redacted = walk.value(content, depth + 1)
         return json.dumps(redacted, ensure_ascii=text.isascii()) if walk.changed else text
 

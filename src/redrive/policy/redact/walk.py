@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redrive.policy.redact.marker import CYCLE, MARKER, TOO_DEEP, UNPRINTABLE, Marker
 from redrive.policy.redact.names import SecretName, SecretNames
@@ -23,14 +23,28 @@ _LABELLED = frozenset({"value", "input", "input_value"})
 _SCALARS = frozenset({int, float, bool, type(None)})
 _PLAIN = _SCALARS | {str, bytes, dict, list, tuple}
 _FLAG = re.compile(r"--?[A-Za-z][\w.\-]*")
+_ORDINARY_KEY = re.compile(r"[\w.\- ]{1,64}")
+_MAX_KEYS = 1_024
 _CARDS = range(10**11, 10**19)
 
 
-class Walk:
-    """One walk; `changed` tells afterwards whether anything was replaced."""
+class Key(NamedTuple):
+    """A key as it is stored, the secret that it names, and whether it labels a value or is labelled."""
 
-    def __init__(self, names: SecretNames, mark: Marker, text: Callable[[str, int], str]) -> None:
+    stored: Any
+    name: SecretName | None
+    is_label: bool
+    is_labelled: bool
+
+
+class Walk:
+    """One walk; `changed` tells afterwards whether anything was replaced. `keys` are known from others."""
+
+    def __init__(
+        self, names: SecretNames, mark: Marker, text: Callable[[str, int], str], keys: dict[str, Key]
+    ) -> None:
         self.changed = False
+        self._keys = keys
         self._names = names
         self._mark = mark
         self._redacted_text = text
@@ -98,17 +112,38 @@ class Walk:
     def _mapping(self, items: list[tuple[Any, Any]], depth: int) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         taken: dict[Any, int] = {}
-        label = self._label(items)
-        for key, item in items:
-            name = self._name(key) or (label if type(key) is str and key.lower() in _LABELLED else None)
-            result[_unused(self._key(key, depth), result, taken)] = self.value(item, depth + 1, name)
+        keys = [self._key(key, depth) for key, _ in items]
+        label = self._label([item for key, (_, item) in zip(keys, items, strict=True) if key.is_label])
+        for key, (_, item) in zip(keys, items, strict=True):
+            name = key.name or (label if key.is_labelled else None)
+            result[_unused(key.stored, result, taken)] = self.value(item, depth + 1, name)
         return result
 
-    def _label(self, items: list[tuple[Any, Any]]) -> SecretName | None:
+    def _label(self, labels: list[Any]) -> SecretName | None:
         """{"name": "DB_PASSWORD", "value": …}: the name stands beside the value."""
-        labels = [item for key, item in items if type(key) is str and key.lower() in _LABELS]
         lasts = [item[-1] if type(item) in (list, tuple) and item else item for item in labels]
         return next(filter(None, map(self._name, lasts)), None)
+
+    def _key(self, key: Any, depth: int) -> Key:
+        known = self._keys.get(key) if type(key) is str else None
+        if known is None:
+            known = self._read_key(key, depth)
+            # An ordinary key is no JSON, so that the same is stored at any depth.
+            if type(key) is str and known.stored == key and _ORDINARY_KEY.fullmatch(key):
+                if len(self._keys) >= _MAX_KEYS:
+                    self._keys.clear()
+                self._keys[key] = known
+        return known
+
+    def _read_key(self, key: Any, depth: int) -> Key:
+        word = key.lower() if type(key) is str else ""
+        return Key(self._stored_key(key, depth), self._name(key), word in _LABELS, word in _LABELLED)
+
+    def _stored_key(self, key: Any, depth: int) -> Any:
+        plain = _plain(key)
+        if type(plain) is tuple and depth < MAX_DEPTH:
+            return tuple(self._stored_key(part, depth + 1) for part in plain)
+        return self._leaf(str(plain) if type(plain) in (dict, list, tuple) else plain, depth)
 
     def _name(self, key: Any) -> SecretName | None:
         if type(key) is bytes:
@@ -117,12 +152,6 @@ class Walk:
             return None
         # The name is judged as it will be stored, or redacting again would judge otherwise.
         return self._names.find(MARKER.sub(" ", self._redacted_text(key, MAX_DEPTH)))
-
-    def _key(self, key: Any, depth: int) -> Any:
-        plain = _plain(key)
-        if type(plain) is tuple and depth < MAX_DEPTH:
-            return tuple(self._key(part, depth + 1) for part in plain)
-        return self._leaf(str(plain) if type(plain) in (dict, list, tuple) else plain, depth)
 
 
 def _plain(value: Any) -> Any:
