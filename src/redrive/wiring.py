@@ -304,7 +304,7 @@ class Parts:
         reporter = EventReporter(
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
         )
-        recorder = Recorder(self.store, self.retrier)
+        recorder = Recorder(self.store, self.retrier, reporter)
         failure_handler = FailureHandler(
             self.clock, self.random, self.ids, recorder, reporter, self.declared.letter_policy(self.random)
         )

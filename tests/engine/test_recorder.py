@@ -22,8 +22,6 @@ from tests.engine.workbench import (
 from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
-from redrive.engine.recorder import Recorder
-from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.claim import Isolation
 from redrive.model.event import (
@@ -227,10 +225,7 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         )
         test.clock.advance(61)
         [new] = await parts_of(app).store.leases.reclaim(2, 60.0, 10)
-        recorder = Recorder(
-            parts_of(app).store,
-            StoreRetrier(parts_of(app).clock, parts_of(app).random, parts_of(app).event_bus),
-        )
+        recorder = parts_of(app).worker_in_test()._recorder
         won: list[tuple[str, Recorded | None]] = []
         late = Record(Completed(id=old.id, token=old.token, epoch=old.epoch, result="1"))
         judged = Record(
@@ -257,6 +252,28 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         await recorder.flush()
         assert won == [("late", None), ("judged", Recorded("waiting"))]
         assert (await run.view()).place == "waiting"
+
+
+async def test_two_completions_of_one_run_in_one_batch_are_told_apart() -> None:
+    """A worker has lost a lease, has claimed the run again and finishes both attempts."""
+    app = new_app()
+    ear = Ear(app)
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    async with bench(app) as test:
+        run = await app.start(work)
+        store, worker = parts_of(app).store, parts_of(app).worker_in_test()
+        [old] = await store.leases.claim("default", 1, Holder(token=1, worker="a", code_version="", ttl=60.0))
+        test.clock.advance(61)
+        [new] = await store.leases.reclaim(2, 60.0, 10)
+        for claim, result in ((old, "1"), (new, "2")):
+            worker._recorder.complete(await worker._executor.works.of(claim), result, 0.0)
+        await worker._recorder.flush()
+        assert await run.result() == 2
+    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
 
 
 # Claiming

@@ -254,12 +254,15 @@ GUARDS = (
         "two records of one run counting in one statement",
         (
             Code(
-                "redrive.engine.recorder:Recorder._next_batch",
+                "redrive.engine.recorder:_next_batch",
                 "batch[run_id] = entry",
                 "batch[f'{run_id} {len(batch)}'] = entry",
             ),
         ),
-        (f"{RECORDER}test_two_records_of_one_run_in_one_batch_are_told_apart",),
+        (
+            f"{RECORDER}test_two_records_of_one_run_in_one_batch_are_told_apart",
+            f"{RECORDER}test_two_completions_of_one_run_in_one_batch_are_told_apart",
+        ),
     ),
     Guard(
         "only the winner writes beside",

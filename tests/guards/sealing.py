@@ -21,8 +21,14 @@ _POINTS = {
         "json_and_text(dict(metadata), limits=self._limits)[1]",
         ON_DISK,
     ),
+    "output": (
+        "redrive.engine.executor:Executor._advance",
+        "self.encryption.encrypt(attempt.result)",
+        "attempt.result",
+        ON_DISK,
+    ),
     "result": (
-        "redrive.engine.executor:Executor._record_success",
+        "redrive.engine.executor:Executor._complete",
         "self.encryption.encrypt(attempt.result)",
         "attempt.result",
         ON_DISK,

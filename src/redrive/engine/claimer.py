@@ -212,7 +212,7 @@ class Claimer:
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
         """Make the work of a claim. A run whose row cannot be read is postponed, and stops no other."""
         try:
-            work = await self._works.of(claim)
+            work = self._works.known(claim) or await self._works.of(claim)
         except _UNREADABLE as error:
             record = unreadable_record(claim, UNREADABLE_DELAY, lost=since is None)
             self._recorder.put(record, self._recorded_unreadable)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from redrive.clock import Clock
@@ -17,11 +17,16 @@ from redrive.model import event
 from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
-from redrive.model.run import RunState
+from redrive.model.run import Place, RunState
 from redrive.store.dead_letter_writer import TOO_MANY
 from redrive.store.record import Recorded
 from redrive.store.replays import Resolved
 from redrive.store.tallies import Tallies
+
+Completion = tuple[Work, str, float]
+"""A success that changes its run alone: the work, the result and the seconds that the attempt took."""
+
+_PLAIN = Recorded(Place.ENDED)
 
 
 class EndedRunCounts:
@@ -80,6 +85,25 @@ class EventReporter:
         self.step_succeeded(work, seconds, recorded)
         if recorded is not None:
             self._run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL)
+
+    def runs_succeeded(self, completions: Iterable[Completion], recorded: Collection[str]) -> None:
+        """Report completions of runs of one step; those that are not `recorded` have lost their lease."""
+        if self.event_bus.is_subscribed(event.StepSucceeded) or self.event_bus.is_subscribed(
+            event.RunFinished
+        ):
+            for work, _, seconds in completions:
+                self.run_succeeded(work, seconds, _PLAIN if work.claim.id in recorded else None)
+            return
+        for work, _, seconds in completions:
+            claim = work.claim
+            if claim.id not in recorded:
+                self.lost(work)
+                continue
+            if claim.failures:
+                self.event_bus.emit(event.StepRecovered(work.ref, seconds, claim.failures))
+            self.in_flight.remove(work)
+            self.finished(claim.id, RunState.SUCCESS)
+            self.ended_runs.add(claim.org, RunState.SUCCESS)
 
     def run_cancelled(self, work: Work, recorded: Recorded | None) -> None:
         if recorded is None:

@@ -73,9 +73,9 @@ class Executor:
         """Execute each work in an asyncio task of its own."""
         loop = asyncio.get_running_loop()
         for work in works:
-            work.carrier = loop.create_task(self._execute(work))
-            if not work.carrier.done():  # an eager task may be
-                self.tasks.add(work.carrier)
+            carrier = work.carrier = loop.create_task(self._execute(work))
+            if not carrier.done():  # an eager task may be
+                self.tasks.add(carrier)
 
     async def abandon(self) -> None:
         """Interrupt every work, because the worker ends and nothing may go on without a lease. A drain leaves
@@ -86,12 +86,26 @@ class Executor:
             await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
 
     async def _execute(self, work: Work) -> None:
-        """Execute the step of a work, and those after it as long as the run goes on under the same lease."""
+        """Run, classify, decide and record the step of a work, and the next ones under the same lease.
+
+        One coroutine does it all: each one more would cost every job.
+        """
         following: Work | None = work
         try:
             while following is not None:
-                work = following
-                following = await self._execute_step(work)
+                work, following = following, None
+                if work.task is None:
+                    self.failure_handler.unknown(work)
+                    return
+                attempt = await self._run(work.task, work)
+                if work.completion is not None:
+                    await self._confirm(work, attempt, work.completion)
+                elif attempt.error is not None:
+                    self._record_failure(work, attempt.error, attempt.seconds)
+                elif work.goes_on:
+                    following = await self._advance(work, attempt)
+                else:
+                    self._complete(work, attempt)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
             # Its lease is not renewed any more: it will expire, and another worker takes over.
             self.in_flight.remove(work)
@@ -100,24 +114,13 @@ class Executor:
             self.tasks.discard(work.carrier)
             self.in_flight.room_made.set()
 
-    async def _execute_step(self, work: Work) -> Work | None:
-        """Run, classify, decide, record. What was recorded is reported once it is durable."""
-        if work.task is None:
-            self.failure_handler.unknown(work)
-            return None
-        attempt = await self._run(work.task, work)
-        if work.completion is not None:
-            await self._confirm(work, attempt, work.completion)
-            return None
-        if attempt.error is None:
-            return await self._record_success(work, attempt)
-        self._record_failure(work, attempt.error, attempt.seconds)
-        return None
-
     async def _run(self, task: AnyTask, work: Work) -> _Attempt:
         """Call the user's function: a result that can be stored, or an error."""
         try:
-            context = work.context = self._context(work, await self._results(work))
+            results = work.results
+            context = work.context = self._context(
+                work, await self._results(work) if results is None else results
+            )
         except NotStorableError as unreadable:  # the output of an earlier step, or its key is not here
             return _Attempt("", unreadable, 0.0)
         self.reporter.started(work)
@@ -128,7 +131,7 @@ class Executor:
         self.attempts += 1
         work.running = work.carrier
         try:
-            value = await self.invoker.invoke(task, work, context)
+            value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
         except BaseException as error:  # noqa: BLE001 — whatever a task raises is a failure of the step
             return _Attempt("", error, context.elapsed())
@@ -137,17 +140,20 @@ class Executor:
 
     # Success
 
-    async def _record_success(self, work: Work, attempt: _Attempt) -> Work | None:
+    def _complete(self, work: Work, attempt: _Attempt) -> None:
+        """The run ends. What is recorded is reported once it is durable."""
         self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
         result = self.encryption.encrypt(attempt.result)
-        if work.goes_on:
-            return await self._advance(work, attempt, result)
+        if work.has_nothing_beside:
+            self.recorder.complete(work, result, attempt.seconds)
+            return
         report = partial(self.reporter.run_succeeded, work, attempt.seconds)
         self.recorder.put(completion_record(work, result), report)
-        return None
 
-    async def _advance(self, work: Work, attempt: _Attempt, output: str) -> Work | None:
+    async def _advance(self, work: Work, attempt: _Attempt) -> Work | None:
         """On to the next step, under the same lease if no breaker, limit or other queue is in between."""
+        self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
+        output = self.encryption.encrypt(attempt.result)
         following = self.works.following(work, output, attempt.seconds)
         in_place, queue = self._continues_in_place(work, following), following.claim.queue
         record = advance_record(work, output, queue, ttl=self.lease_seconds, in_place=in_place)
@@ -225,14 +231,13 @@ class Executor:
     # The surroundings of an attempt: results, context, breakers
 
     async def _results(self, work: Work) -> dict[str, JsonValue]:
-        """The results of the earlier steps, by name."""
-        if work.results is None:
-            read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
-            rows = await self.retrier.run("results", read)
-            work.results = {
-                row.name: None if row.output is None else decode_stored(self.encryption.decrypt(row.output))
-                for row in rows
-            }
+        """Read the results of the earlier steps, by name."""
+        read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
+        rows = await self.retrier.run("results", read)
+        work.results = {
+            row.name: None if row.output is None else decode_stored(self.encryption.decrypt(row.output))
+            for row in rows
+        }
         return work.results
 
     def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:

@@ -102,15 +102,18 @@ class Invoker:
         if self._threads is not None:
             self._threads.close()
 
-    async def invoke(self, task: AnyTask, work: Work, context: Context) -> Any:
+    def call(self, task: AnyTask, work: Work, context: Context) -> Awaitable[Any]:
+        """Call the function of a task; await the answer for its result."""
         if task.isolation is TaskIsolation.PROCESS:
             work.begun = True
-            return await run_in_process(task, work, context)
+            return run_in_process(task, work, context)
         args, kwargs = task.signature.arguments(work.payload_text, context, work.step.config_text)
         if task.signature.is_async:
             work.begun = True
-            return await bounded(task.function(*args, **kwargs), context)
-        call = partial(task.function, *args, **kwargs)
+            return bounded(task.function(*args, **kwargs), context)
+        return self._call_sync(partial(task.function, *args, **kwargs), work, context)
+
+    async def _call_sync(self, call: Callable[[], Any], work: Work, context: Context) -> Any:
         work.begun = self._threads is None
         result = (
             call() if self._threads is None else await self._in_thread(self._threads, call, work, context)

@@ -61,6 +61,12 @@ def completion_record(work: Work, result: str) -> Record:
     return Record(partly, step=step, settlement=settlement, limited=limited)
 
 
+def plain_completion(work: Work, result: str) -> Record:
+    """The same for a work that has nothing beside."""
+    claim = work.claim
+    return Record(Completed(claim.id, claim.token, claim.epoch, result))
+
+
 def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place: bool) -> Record:
     """The step has succeeded; with `in_place`, the next one starts under the same lease."""
     claim = work.claim

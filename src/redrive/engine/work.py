@@ -130,6 +130,11 @@ class Work:
         return not self.is_last_step and self.claim.step_only == 0
 
     @property
+    def has_nothing_beside(self) -> bool:
+        """Is its success written into the run alone, without a finished step, a replay or slots to free?"""
+        return len(self.definition.steps) == 1 and self.slots is None and self.claim.replays == 0
+
+    @property
     def payload_text(self) -> str:
         """The payload as readable text. One that cannot be decrypted is a failure of the attempt."""
         return self.encryption.decrypt(self.claim.payload)
@@ -182,11 +187,13 @@ class WorkFactory:
         self._encryption = encryption
         self._org_concurrency = org_concurrency
 
-    async def of(self, claim: Claim) -> Work:
+    def known(self, claim: Claim) -> Work | None:
+        """The work of a claim whose definition was read before."""
         definition = self._definitions.known(claim.definition)
-        if definition is None:
-            read = partial(self._definitions.get, claim.definition)
-            definition = await self._retrier.run("read", read)
+        return None if definition is None else self.make(claim, definition)
+
+    async def of(self, claim: Claim) -> Work:
+        definition = await self._retrier.run("read", partial(self._definitions.get, claim.definition))
         return self.make(claim, definition)
 
     def following(self, work: Work, output: str, seconds: float) -> Work:
