@@ -7,8 +7,8 @@ one, and remember which. When the server went away or became read-only, all of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -53,16 +53,33 @@ class Connections:
         self._idle: list[_Idle] = []
         self._generation = 0
 
-    @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[Any]:
-        self._belong_to_this_loop()
-        async with self._turns:
+    def borrowed(self) -> Loan:
+        return Loan(self)
+
+    async def lend(self) -> Lent:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # connections of another loop cannot be used in this one, nor closed
+            self._loop, self._turns, self._idle = loop, asyncio.Semaphore(self._most), []
+        turns = self._turns
+        await turns.acquire()
+        try:
             connection = self._idle_one() or await self.asked(self.single)
-            generation = self._generation
-            try:
-                yield connection
-            finally:  # a cancelled statement may still be in progress: the next one on it waits for its end
-                self._take_back(connection, generation)
+        except BaseException:
+            turns.release()
+            raise
+        return Lent(connection, self._generation, turns)
+
+    def take_back(self, lent: Lent) -> None:
+        """A cancelled statement may still be in progress: the next one on it waits for its end."""
+        connection = lent.connection
+        if lent.generation != self._generation:
+            self.throw_away(connection)
+        elif not connection.is_closed():
+            now = asyncio.get_running_loop().time()
+            self._idle.append(_Idle(connection, now))
+            while now - self._idle[0].since > MAX_IDLE_SECONDS:
+                self.throw_away(self._idle.pop(0).connection)
+        lent.turns.release()
 
     async def single(self) -> Any:
         return await self.driver.connect(self._url, **self._options)
@@ -88,12 +105,6 @@ class Connections:
                 self._expire()
             raise failure from (None if is_indiscreet(error) else error)
 
-    def _belong_to_this_loop(self) -> None:
-        """Connections of another event loop cannot be used in this one, nor closed."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._turns, self._idle = loop, asyncio.Semaphore(self._most), []
-
     def _idle_one(self) -> Any:
         while self._idle:
             connection, _ = self._idle.pop()
@@ -101,21 +112,36 @@ class Connections:
                 return connection
         return None
 
-    def _take_back(self, connection: Any, generation: int) -> None:
-        if generation != self._generation:
-            self.throw_away(connection)
-        elif not connection.is_closed():
-            now = asyncio.get_running_loop().time()
-            self._idle.append(_Idle(connection, now))
-            while now - self._idle[0].since > MAX_IDLE_SECONDS:
-                self.throw_away(self._idle.pop(0).connection)
-
     def _expire(self) -> None:
         """Make all connections anew: those that are lent are thrown away when they come back."""
         self._generation += 1
         idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.throw_away(connection)
+
+
+class Lent(NamedTuple):
+    """A connection that a borrower has. One of an earlier generation is thrown away when it comes back."""
+
+    connection: Any
+    generation: int
+    turns: asyncio.Semaphore
+
+
+class Loan:
+    """`async with` one connection. A class, since a generator in its place would cost every statement."""
+
+    __slots__ = ("_connections", "_lent")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def __aenter__(self) -> Any:
+        self._lent = await self._connections.lend()
+        return self._lent.connection
+
+    async def __aexit__(self, *_: object) -> None:
+        self._connections.take_back(self._lent)
 
 
 class _Idle(NamedTuple):

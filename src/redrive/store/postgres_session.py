@@ -46,8 +46,8 @@ class PostgresSession:
     def _borrowed(self) -> AbstractAsyncContextManager[Any]:
         return self._connections.borrowed()
 
-    async def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
-        return await self._connections.asked(ask, *values)
+    def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> Awaitable[T]:
+        return self._connections.asked(ask, *values)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Any]:
