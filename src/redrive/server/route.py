@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from redrive.errors import InvalidValueError
 from redrive.server.access_control import AccessControl, AccessRule
@@ -99,13 +99,41 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         self.rule = rule
         self.app = AccessControl(rule, _parameters(self), self.app)
-        self._beginning = path.partition("{")[0]
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare the beginning of the path first: that is cheaper than the patterns of all routes."""
-        if not scope.get("root_path") and not scope["path"].startswith(self._beginning):
-            return Match.NONE, {}
-        return super().matches(scope)
+
+class Dispatcher:
+    """Asks only the routes that begin like the path of a request, instead of all of them in turn.
+
+    A path that no route takes as it is goes to the router, which answers with 404 or 405.
+    """
+
+    def __init__(self, router: APIRouter) -> None:
+        self._router = router
+        self._by_beginning = {
+            beginning: [route for route in router.routes if _may_begin(route, beginning)]
+            for beginning in {_beginning(route.path) for route in router.routes if isinstance(route, Route)}
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope.get("root_path"):
+            for route in self._by_beginning.get(_beginning(scope["path"]), ()):
+                match, child_scope = route.matches(scope)
+                if match is Match.FULL:
+                    scope["router"] = self._router
+                    scope.update(child_scope)
+                    await route.handle(scope, receive, send)
+                    return
+        await self._router.app(scope, receive, send)
+
+
+def _beginning(path: str) -> str:
+    """The first three parts of a path, as /api/v1/runs."""
+    return "/".join(path.split("/", 4)[:4])
+
+
+def _may_begin(route: BaseRoute, beginning: str) -> bool:
+    own = _beginning(route.path) if isinstance(route, Route) else "{"
+    return own == beginning or "{" in own
 
 
 def _parameters(route: APIRoute) -> frozenset[str]:
@@ -151,4 +179,5 @@ def build_api(
     for noun in nouns:
         api.router.routes.extend(noun.build())
     refuse_without_rule(api.router.routes)
+    api.router.middleware_stack = Dispatcher(api.router)
     return api

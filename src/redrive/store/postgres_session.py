@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from redrive.errors import StoreError
 from redrive.store.database import OpenTransaction, Row, Session
-from redrive.store.postgres_connections import RELEASE_TIMEOUT, Connections
+from redrive.store.postgres_connections import RELEASE_TIMEOUT, Connections, Loan
 from redrive.store.postgres_migration import quoted
 from redrive.store.statement import SqlQuery, Statement
 
@@ -43,7 +43,7 @@ class PostgresSession:
         async with self._transaction() as connection:
             yield _Transaction(self, connection)
 
-    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
+    def _borrowed(self) -> Loan:
         return self._connections.borrowed()
 
     def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> Awaitable[T]:

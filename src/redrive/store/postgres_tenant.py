@@ -12,14 +12,13 @@ Behind a transaction pooler nothing can be set for longer than a transaction, so
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.store.database import Row, out_of_time
-from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections
+from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections, Loan
 from redrive.store.postgres_failure import is_out_of_time
 from redrive.store.postgres_migration import quoted
 from redrive.store.postgres_session import BEGIN, PostgresSession
@@ -68,23 +67,15 @@ class PostgresTenant(PostgresSession):
                 raise out_of_time(self._seconds) from error.__cause__
             raise
 
-    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
-        return self._set_for_the_org()
-
-    @asynccontextmanager
-    async def _one_of_its_places(self) -> AsyncIterator[Any]:
+    def _borrowed(self) -> Loan:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._places = loop, asyncio.Semaphore(MAX_PER_CALLER)
-        async with self._places, self._connections.borrowed() as connection:
-            yield connection
+        return TenantLoan(self._connections, self._places, self._prepare)
 
-    @asynccontextmanager
-    async def _set_for_the_org(self) -> AsyncIterator[Any]:
-        async with self._one_of_its_places() as connection:
-            if connection.standing != self._standing:
-                await self._stand(connection)
-            yield connection
+    async def _prepare(self, connection: Any) -> None:
+        if connection.standing != self._standing:
+            await self._stand(connection)
 
     async def _stand(self, connection: Any) -> None:
         # Until the server has confirmed it: what is cancelled may yet have been done.
@@ -117,5 +108,36 @@ class PooledTenant(PostgresTenant):
         async with self.transaction() as session:
             return await session.fetch_many(statement, rows)
 
-    def _borrowed(self) -> AbstractAsyncContextManager[Any]:
-        return self._one_of_its_places()
+    async def _prepare(self, connection: Any) -> None:
+        """Every transaction is set for the organization by its first statement."""
+
+
+class TenantLoan(Loan):
+    """A connection that is prepared for one organization, which has so many `places` at a time."""
+
+    __slots__ = ("_places", "_prepare")
+
+    def __init__(
+        self, connections: Connections, places: asyncio.Semaphore, prepare: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        super().__init__(connections)
+        self._places = places
+        self._prepare = prepare
+
+    async def __aenter__(self) -> Any:
+        await self._places.acquire()
+        try:
+            connection = await super().__aenter__()
+        except BaseException:
+            self._places.release()
+            raise
+        try:
+            await self._prepare(connection)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return connection
+
+    async def __aexit__(self, *_: object) -> None:
+        await super().__aexit__()
+        self._places.release()

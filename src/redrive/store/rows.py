@@ -14,7 +14,7 @@ import msgspec
 from redrive.errors import NotStorableError
 from redrive.model.field import Meaning
 from redrive.model.row import Row
-from redrive.policy.codec import JsonValue, decode
+from redrive.policy.codec import JsonValue, decode_stored
 
 R = TypeVar("R", bound=Row)
 Convert = Callable[[Any], Any]
@@ -104,7 +104,7 @@ def _value(text: str | None) -> JsonValue:
     if text is None:
         return None
     try:
-        return decode(text)
+        return decode_stored(text)
     except NotStorableError:
         return dict(UNREADABLE)
 
