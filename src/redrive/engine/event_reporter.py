@@ -191,6 +191,8 @@ class EventReporter:
 
     def changed_besides(self, recorded: Recorded) -> None:
         """Emit what the record has changed besides its run: a replay, a dead letter, a failure group."""
+        if recorded.replays:
+            self.signals.replay_ended.set()
         for replay in recorded.replays:
             if isinstance(replay, Resolved):
                 change = ("REPLAYING", "RESOLVED", replay.by)

@@ -16,14 +16,16 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Signals:
     """What the parts of one worker tell each other.
 
-    ready     there may be runs to claim
-    due       runs may have become due, or need not be held any more
-    stopping  the worker starts nothing more
+    ready         there may be runs to claim
+    due           runs may have become due, or need not be held any more
+    replay_ended  a bulk replay may start its next items, or is over
+    stopping      the worker starts nothing more
     """
 
     def __init__(self, clock: Clock) -> None:
         self.ready = asyncio.Event()
         self.due = asyncio.Event()
+        self.replay_ended = asyncio.Event()
         self.stopping = asyncio.Event()
         self._clock = clock
         self._next_due: float | None = None

@@ -21,6 +21,8 @@ from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
 UNHEALTHY_AFTER = 30.0
+MIN_DRIVE_SECONDS = 0.02
+"""A bulk replay whose items end all the time is not looked at more often than this."""
 LOOPS_GRACE, STOP_GRACE = 2.0, 0.5
 """Seconds for the loops to end and the last records to be written, and for tasks to stop when told to."""
 
@@ -104,6 +106,7 @@ class Worker:
         for event in (
             self._signals.ready,
             self._signals.due,
+            self._signals.replay_ended,
             self.in_flight.room_made,
             self.in_flight.removed,
         ):
@@ -163,8 +166,10 @@ class Worker:
     async def _drive_loop(self) -> None:
         """Bring bulk replays forward."""
         while not self._stopping.is_set():
+            self._signals.replay_ended.clear()
             wait = await self._retrier.run("replay", self.driver.tick)
-            await wait_for(self._stopping, wait, self._clock)
+            if await wait_for(self._signals.replay_ended, wait, self._clock):
+                await wait_for(self._stopping, MIN_DRIVE_SECONDS, self._clock)
 
     async def _renew_loop(self) -> None:
         while True:
