@@ -588,3 +588,17 @@ async def test_the_tables_of_another_program_are_refused_and_left_as_they_are(pa
         found = connection.execute("SELECT name FROM sqlite_master").fetchall()
         assert found == [("runs",)]
         assert connection.execute("SELECT * FROM runs").fetchall() == [("marathon",)]
+
+
+async def test_a_listener_hears_every_burst_of_commits_of_another_connection(tmp_path: Path) -> None:
+    own, other = (SqliteDatabase(str(tmp_path / "work.db")) for _ in range(2))
+    await own.migrate()
+    heard = asyncio.Event()
+    async with own.listen(lambda queue: heard.set()):
+        for burst in range(5):
+            heard.clear()
+            for number in range(3):
+                await other.fetch(INSERT, {"name": f"{burst} {number}"})
+            await asyncio.wait_for(heard.wait(), 30)
+    for database in (own, other):
+        await database.close()
