@@ -9,12 +9,10 @@ from typing import NamedTuple
 from redrive.model.failure import Category
 from redrive.policy.fingerprint import VERSION
 
-STACK_LENGTH = 2_000
 FILLING_LENGTH = 900
 _CATEGORIES = tuple(Category)
 _ERRORS = ("ConnectTimeout", "ReadTimeout", "ConnectionResetError", "HTTPStatusError", "ValidationError")
 _STEPS = ("fetch", "charge", "notify")
-_LINE = '  File "/srv/shop/{module}.py", line {line}, in {function}\n    {code}\n'
 
 
 class KnownFailure(NamedTuple):
@@ -28,7 +26,6 @@ class KnownFailure(NamedTuple):
     category: str
     error_type: str
     message: str
-    stack: str
     title: str
     filling: str
 
@@ -49,18 +46,9 @@ def _failure(number: int, dice: Random) -> KnownFailure:
         category=dice.choice(_CATEGORIES),
         error_type=error,
         message=f"{error}: the service answered nothing for order {_text(dice, 40)}",
-        stack=_stack(dice),
         title=f"{error} in {workflow}",
         filling=_text(dice, FILLING_LENGTH),
     )
-
-
-def _stack(dice: Random) -> str:
-    lines = "Traceback (most recent call last):\n"
-    while len(lines) < STACK_LENGTH:
-        names = {"module": _text(dice, 8), "function": _text(dice, 10), "code": f"return {_text(dice, 24)}()"}
-        lines += _LINE.format(line=dice.randrange(1, 900), **names)
-    return lines
 
 
 def _text(dice: Random, length: int) -> str:

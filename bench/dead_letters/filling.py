@@ -57,7 +57,6 @@ _OF_FAILURE = (
     "category",
     "error_type",
     "message",
-    "stack",
     "title",
 )
 _PAYLOAD = "'{\"order\": ' || letter.number || ', \"note\": \"' || failure.filling || '\"}'"

@@ -167,7 +167,7 @@ _FURTHER = (
     "UPDATE runs SET place = 'held', held_by = 'breaker:' || queue WHERE place = 'waiting'",
     f"UPDATE steps SET worker = {_OF_RUN}, code_version = {_OF_RUN}",
     f"UPDATE attempts SET worker = {_OF_RUN}, code_version = {_OF_RUN}, public_message = {_OF_RUN}",
-    "UPDATE dead_letters SET code_version = queue, public_code = queue, public_message = queue, "
+    "UPDATE dead_letters SET code_version = queue, public_code = queue, "
     "resolution = queue, resolved_by = queue",
     "UPDATE failure_group_versions SET code_version = (SELECT task FROM failure_groups AS own WHERE "
     "own.org = failure_group_versions.org AND own.fingerprint = failure_group_versions.fingerprint)",

@@ -12,17 +12,19 @@ from tests.cli.conftest import Command
 from redrive.store.migration import migrations
 
 NEWEST = migrations()[-1]
-NEW_COLUMNS = {"isolated_crashes": "lonely_losses", "isolation": "alone"}
-"""What the newest migration renames."""
+MOVED_COLUMNS = ("stack", "public_message", "explanation", "config", "policy")
+"""What the newest migration stores elsewhere."""
 VERSIONS = "SELECT version FROM redrive.migrations ORDER BY version"
 
 
 @pytest.fixture
 def older(office: Command) -> Command:
-    """A database as the version before had it: with the names that the last migration changes."""
+    """A database as the version before had it: with the columns that the last migration moves."""
     assert office("migrate").code == 0
-    for new, old in NEW_COLUMNS.items():
-        by_hand(f"ALTER TABLE redrive.runs RENAME COLUMN {new} TO {old}")
+    by_hand("DROP TABLE redrive.dead_letter_settings")
+    by_hand("ALTER TABLE redrive.dead_letters DROP COLUMN settings")
+    for name in MOVED_COLUMNS:
+        by_hand(f"ALTER TABLE redrive.dead_letters ADD COLUMN {name} text NOT NULL DEFAULT ''")
     by_hand("DELETE FROM redrive.migrations WHERE version = :version", version=NEWEST.version)
     return office
 

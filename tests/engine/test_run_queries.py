@@ -200,7 +200,7 @@ async def test_a_run_that_has_failed_names_its_dead_letter(world: World) -> None
 
     run = await (await world.book()).view(run_id)
 
-    [letter] = await parts_of(world.app).store.runs.dead_letters(run_id, "default")
+    [letter] = await parts_of(world.app).store.dead_letters.of_run(run_id, "default")
     assert run.dead_letter == (letter.id, "OPEN")
     assert run.error is not None
     assert run.error.category == letter.category

@@ -60,7 +60,7 @@ async def letters_of(app: Redrive) -> list[DeadLetter]:
     return [
         letter
         for run in await parts_of(app).store.runs.all()
-        for letter in await parts_of(app).store.runs.dead_letters(run.id, run.org)
+        for letter in await parts_of(app).store.dead_letters.of_run(run.id, run.org)
     ]
 
 
@@ -341,9 +341,9 @@ class TestArchive:
             assert (entries, letters) == (3, 2)
 
 
-OTHERS = """org, step_index, step, task, workflow, queue, category, error_class, error_type, message, stack,
-    public_code, public_message, reason, explanation, fingerprint, fingerprint_reason, title, attempts,
-    failures, payload, config, policy, idempotency_key, correlation_id, created_at, updated_at,
+OTHERS = """org, step_index, step, task, workflow, queue, category, error_class, error_type, message,
+    public_code, reason, fingerprint, fingerprint_reason, title, attempts,
+    failures, payload, settings, idempotency_key, correlation_id, created_at, updated_at,
     replay_count"""
 
 

@@ -49,7 +49,7 @@ class World:
         """So many runs that have failed; the ids of their letters, the oldest first."""
         handles = await self.app.start_many("charge", range(number), org=org)
         await self.test.drain()
-        found = [await parts_of(self.app).store.runs.dead_letters(handle.id, org) for handle in handles]
+        found = [await parts_of(self.app).store.dead_letters.of_run(handle.id, org) for handle in handles]
         return [letter.id for [letter] in found]
 
     async def states(self) -> dict[str, str]:

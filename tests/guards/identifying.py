@@ -829,7 +829,7 @@ def _wall() -> Iterator[Guard]:
         "a connection standing for the org that has used it before",
         (
             Code(
-                "redrive.store.postgres_tenant:PostgresTenant._set_for_the_org",
+                "redrive.store.postgres_tenant:PostgresTenant._prepare",
                 "if connection.standing != self._standing:",
                 "if connection.standing is None:",
             ),

@@ -27,7 +27,6 @@ FILTERED = {
     "steps": ("the steps of a run", f"{PARTS_OF_A_RUN}[{{}}-steps]"),
     "attempts": ("the attempts of a run", f"{PARTS_OF_A_RUN}[{{}}-attempts]"),
     "events": ("the events of a run", f"{PARTS_OF_A_RUN}[{{}}-events]"),
-    "dead_letters": ("the dead letters of a run", f"{PARTS_OF_A_RUN}[{{}}-dead_letters]"),
     "count_by_state": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
     "count_by_place": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
 }

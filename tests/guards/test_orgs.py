@@ -15,7 +15,7 @@ def store(database: Database) -> Store:
     return Store(database)
 
 
-@pytest.mark.parametrize("name", ["steps", "attempts", "events", "dead_letters"])
+@pytest.mark.parametrize("name", ["steps", "attempts", "events"])
 async def test_nothing_of_a_foreign_run_is_told_i8(store: Store, name: str) -> None:
     claim = await claimed(store, org="a")
     assert await store.records.record([full(stopped(claim), claim)])

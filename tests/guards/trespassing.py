@@ -106,6 +106,7 @@ _SAVED = {
 }
 TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "dead_letters.get": {},
+    "dead_letters.of_run": {},
     "dead_letters.lines": {},
     "dead_letters.fingerprints": {},
     "dead_letters.lock_runs": {},

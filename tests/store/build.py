@@ -122,7 +122,7 @@ async def events_of(store: Store, run_id: str) -> list[RunEvent]:
 
 
 async def dead_letters_of(store: Store, run_id: str) -> list[DeadLetter]:
-    return await store.runs.dead_letters(run_id, ORG)
+    return await store.dead_letters.of_run(run_id, ORG)
 
 
 # Records
@@ -276,6 +276,7 @@ def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
         payload="{}",
         config="{}",
         policy="{}",
+        settings="digest",
         idempotency_key=f"{claim.id}:0",
         correlation_id=claim.correlation_id,
         tags=claim.tags,

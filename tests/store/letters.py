@@ -38,12 +38,9 @@ def letter(**changes: Any) -> dict[str, Any]:
         "error_class": "retryable",
         "error_type": "TimeoutError",
         "message": "no answer",
-        "stack": "Traceback",
         "http_status": None,
         "public_code": "TIMEOUT",
-        "public_message": "It took too long.",
         "reason": "exhausted",
-        "explanation": "4 of 4 attempts",
         "fingerprint": "v1:" + "0" * 40,
         "fingerprint_reason": "type and place",
         "title": "TimeoutError in greet",
@@ -52,8 +49,7 @@ def letter(**changes: Any) -> dict[str, Any]:
         "first_failed_at": 1.0,
         "last_failed_at": 2.0,
         "payload": '{"canary":"payload"}',
-        "config": "{}",
-        "policy": "{}",
+        "settings": "digest",
         "idempotency_key": "key",
         "correlation_id": "correlation",
         "tags": None,
@@ -101,6 +97,28 @@ async def put_failed(database: Database, **changes: Any) -> str:
     await ask(database, RUN, **run)
     [identifier] = await put(database, [made])
     return identifier
+
+
+_OF_ATTEMPT = ("stack", "public_message", "explanation")
+_OF_SETTINGS = ("config", "policy")
+
+
+async def alter(database: Database, letter_id: str, **fields: Any) -> None:
+    """Change what is stored of a letter, wherever it is stored."""
+    for name, value in fields.items():
+        await ask(database, _change_of(name), value=value, id=letter_id)
+
+
+def _change_of(name: str) -> str:
+    letter = "redrive.dead_letters AS letter WHERE letter.id = :id"
+    if name in _OF_ATTEMPT:
+        return f"""UPDATE redrive.attempts SET {name} = :value
+            WHERE number = (SELECT letter.attempts FROM {letter})
+                AND run_id = (SELECT letter.run_id FROM {letter})"""
+    if name in _OF_SETTINGS:
+        return f"""UPDATE redrive.dead_letter_settings SET {name} = :value
+            WHERE digest = (SELECT letter.settings FROM {letter})"""
+    return f"UPDATE redrive.dead_letters SET {name} = :value WHERE id = :id"
 
 
 async def column_of(database: Database, letter_id: str, *names: str) -> Any:

@@ -43,10 +43,27 @@ def closing(state: str = "RESOLVED", org: str = "default") -> LetterClosing:
 async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, database: Database) -> None:
     made = letter(assignee="ana", redrive="linear", next_redrive_at=5.0, tags='["a"]')
     await put(database, [made])
+    attempt = {"stack": "Traceback", "public_message": "It took too long.", "explanation": "4 of 4 attempts"}
+    await ask(
+        database,
+        "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, ended_at, reason, stack,"
+        " public_message, explanation)"
+        " VALUES (:run_id, 0, 4, 'failed', 1.0, '', :stack, :public_message, :explanation)",
+        run_id=made["run_id"],
+        **attempt,
+    )
+    settings = {"config": '{"a":1}', "policy": "{}"}
+    await ask(
+        database,
+        "INSERT INTO redrive.dead_letter_settings (org, digest, config, policy)"
+        " VALUES ('default', 'digest', :config, :policy)",
+        **settings,
+    )
 
     found = await letters.get(made["id"], "default")
 
-    assert found == read_row(DeadLetter, [made[name] for name in DeadLetter.__struct_fields__])
+    whole = made | attempt | settings
+    assert found == read_row(DeadLetter, [whole[name] for name in DeadLetter.__struct_fields__])
     [line] = await letters.lines_by_ids([made["id"]], "default")
     assert line == read_row(DeadLetterLine, [made[name] for name in DeadLetterLine.__struct_fields__])
 
@@ -56,7 +73,7 @@ async def test_what_a_worker_has_buried_is_found(database: Database, letters: De
     claim = await claimed(store)
     letter_id = await buried(store, claim)
 
-    [of_run] = await store.runs.dead_letters(claim.id, "default")
+    [of_run] = await store.dead_letters.of_run(claim.id, "default")
 
     assert await letters.get(letter_id, "default") == of_run
     assert (of_run.state, of_run.assignee, of_run.redrives) == ("OPEN", None, 0)

@@ -411,11 +411,15 @@ def attempt(run_id: str) -> AttemptRecord:
     )
 
 
-_GIVEN = statements("records")["insert_dead_letter"].postgres.names
+_GIVEN = {
+    name
+    for statement in ("insert_dead_letter", "insert_settings")
+    for name in statements("records")[statement].postgres.names
+}
 
 
 def dead_letter(run_id: str) -> record.NewDeadLetter:
-    texts = dict.fromkeys(_GIVEN, "100% of :it $1")
+    texts = dict.fromkeys([*_GIVEN, "stack", "public_message", "explanation"], "100% of :it $1")
     numbers = dict.fromkeys(("may_have_executed", "redrives", "max_redrives"), 1)
     own = {
         "id": uuid.uuid4().hex,
@@ -438,11 +442,12 @@ async def test_every_kind_of_record(
         won = await done(session, Store(postgres_database).records.record_within(session, changes))
     expected = ["ended", "ready", "leased", "waiting", "ended", "held"]
     assert [won[claim.id].place for claim in claims] == expected
-    runs = Store(postgres_database).runs
+    store = Store(postgres_database)
+    runs = store.runs
     assert [(await runs.get(claim.id, ORG)).place for claim in claims] == expected
     assert [each.name for each in await runs.steps(claims[1].id, claims[1].org)] == ["first"]
     assert [each.message for each in await runs.attempts(claims[3].id, claims[3].org)] == ["100% of :it $1"]
-    assert [each.message for each in await runs.dead_letters(claims[4].id, claims[4].org)] == [
+    assert [each.message for each in await store.dead_letters.of_run(claims[4].id, claims[4].org)] == [
         "100% of :it $1"
     ]
     assert [each.kind for each in await runs.events(claims[4].id, claims[4].org)] == ["buried"]

@@ -231,6 +231,7 @@ async def test_dead_letters_of_the_first_version_are_counted_and_grouped(
     )
     letter = await store.dead_letters.get("l0", "acme")
     assert (letter.redrive, letter.effect, letter.next_redrive_at) == ("never", "idempotent", None)
+    assert (letter.config, letter.policy) == ({"old": 1}, {"name": "old"})
 
 
 async def test_what_was_there_before_is_in_the_tallies(
@@ -340,5 +341,5 @@ OLD_LETTER = """INSERT INTO redrive.dead_letters (id, org, run_id, step_index, s
     correlation_id, created_at, updated_at, replay_count)
 VALUES (:id, 'acme', :id, 0, 'pay', 'pay', 'pay', 'default',
     :state, 'network', 'retryable', 'OSError', 'no', '', '', '', 'attempts_spent', '',
-    :fingerprint, '', 'no', 1, 1, '{}', '{}', '{}', 'k', 'c', 1, 2, 0)
+    :fingerprint, '', 'no', 1, 1, '{}', '{"old":1}', '{"name":"old"}', 'k', 'c', 1, 2, 0)
 """

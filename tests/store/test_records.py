@@ -700,9 +700,11 @@ async def test_a_dead_letter_is_written_with_the_end_of_its_run_w2(store: Store)
     assert (run.error_class, run.due_at, run.worker) == ("final", None, claim.worker)
     assert run.ended_at == run.first_failed_at == run.last_failed_at is not None
     [letter] = await dead_letters_of(store, claim.id)
-    given = set(statements("records")["insert_dead_letter"].postgres.names) - {"redrive_delay"}
+    given = set(statements("records")["insert_dead_letter"].postgres.names) - {"redrive_delay", "settings"}
     stored = read_row(DeadLetter, columns_of(row)[: len(DeadLetter.__struct_fields__)])
     assert [getattr(letter, name) for name in given] == [getattr(stored, name) for name in given]
+    assert (letter.stack, letter.explanation) == ("Traceback", attempt_row(claim).explanation)
+    assert (letter.config, letter.policy, letter.public_message) == ({}, {}, "It took too long.")
     assert letter.next_redrive_at is None
     assert (letter.org, letter.workflow, letter.queue, letter.step_index) == (ORG, "greet", "mail", 0)
     assert (letter.state, letter.attempts, letter.failures, letter.replay_count) == ("OPEN", 1, 1, 0)

@@ -137,7 +137,7 @@ class World:
         return [
             letter.id
             for run in runs
-            for letter in await parts_of(self.back).store.runs.dead_letters(run, org)
+            for letter in await parts_of(self.back).store.dead_letters.of_run(run, org)
         ]
 
     async def work(self, runs: list[str], org: str = MINE) -> None:

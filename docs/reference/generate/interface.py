@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -153,18 +154,22 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def _is_member(found: Any) -> bool:
-    return inspect.isfunction(found) or isinstance(found, property | classmethod | staticmethod)
+    return inspect.isfunction(found) or isinstance(
+        found, property | cached_property | classmethod | staticmethod
+    )
 
 
 def _function(found: Any) -> Any:
     if isinstance(found, property):
         return found.fget
+    if isinstance(found, cached_property):
+        return found.func
     return getattr(found, "__func__", found)
 
 
 def _block(name: str, thing: Any) -> str:
     function = _function(thing)
-    if isinstance(thing, property):
+    if isinstance(thing, property | cached_property):
         return f"```py\n{name}: {function.__annotations__.get('return', 'Any')}\n```"
     before = (
         "async def " if inspect.iscoroutinefunction(function) else "" if isinstance(thing, type) else "def "

@@ -13,6 +13,7 @@ MIGRATIONS = Path(redrive.store.__file__).parent / "migrations"
 _CREATED = re.compile(r"CREATE TABLE redrive\.(\w+) \((.*?)\n\)", re.DOTALL)
 _ADDED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+ADD COLUMN (\w+) ([a-z ]+)")
 _RENAMED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+RENAME COLUMN (\w+) TO (\w+)")
+_DROPPED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+DROP COLUMN (\w+)")
 _COLUMN = re.compile(r"^\s*(\w+) (text|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
 
 
@@ -29,6 +30,8 @@ def tables() -> dict[str, dict[str, str]]:
             found[name] = {
                 after if column == before else column: kind for column, kind in found[name].items()
             }
+        for name, column in _DROPPED.findall(text):
+            del found[name][column]
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple
 
 from redrive.engine.context import step_key
@@ -62,6 +64,7 @@ class DeadLetterPolicy:
         failure, mark, redactor = evidence.failure, evidence.fingerprint, self.redactor
         handling = self.handling(work, failure)
         redriving = handling.redriving
+        config, policy = snapshot(work.step.config, redactor), work.policy_text
         return NewDeadLetter(
             id=letter_id,
             org=work.claim.org,
@@ -83,8 +86,9 @@ class DeadLetterPolicy:
             fingerprint_reason=mark.reason,
             title=mark.title,
             payload=snapshot(_payload_of(work), redactor),
-            config=snapshot(work.step.config, redactor),
-            policy=work.policy_text,
+            config=config,
+            policy=policy,
+            settings=_digest_of(config, policy),
             idempotency_key=_redacted_name(step_key(work.claim), work.claim.id, redactor),
             correlation_id=_redacted_name(work.claim.correlation_id, work.claim.id, redactor),
             tags=_snapshot_of_text(with_tags(work.claim.tags, handling.tags), redactor),
@@ -128,6 +132,11 @@ class DeadLetterPolicy:
             functions=self.functions,
             draw=self.draw(),
         )
+
+
+@lru_cache(maxsize=1_024)
+def _digest_of(config: str, policy: str) -> str:
+    return sha256(f"{config}\n{policy}".encode()).hexdigest()[:32]
 
 
 def with_tags(tags: str | None, more: Sequence[str]) -> str | None:

@@ -103,7 +103,7 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         parts, run = self._parts, await self._row()
         definition = await parts.definitions.find(run.definition)
         attempts = await parts.store.runs.attempts(run.id, run.org)
-        letters = await parts.store.runs.dead_letters(run.id, run.org)
+        letters = await parts.store.dead_letters.of_run(run.id, run.org)
         return parts.redacted_view.run(run, definition, attempts, letters)
 
     async def state(self) -> RunState:
@@ -151,7 +151,7 @@ class RunHandle(NamesRenamed, Generic[R_co]):
 
     async def dead_letter(self) -> DeadLetter | None:
         """What was kept of its failure."""
-        letters = await self._parts.store.runs.dead_letters(self.id, self.org)
+        letters = await self._parts.store.dead_letters.of_run(self.id, self.org)
         return letters[-1] if letters else None
 
     async def _row(self) -> Run:

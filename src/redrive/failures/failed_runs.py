@@ -114,7 +114,7 @@ class FailedRuns:
             )
 
     async def _live_letters(self, run_id: str) -> list[str]:
-        letters = await self._store.runs.dead_letters(run_id, self._caller.org)
+        letters = await self._store.dead_letters.of_run(run_id, self._caller.org)
         return [letter.id for letter in letters if letter.state in LIVE]
 
     # Keeping them as dead letters

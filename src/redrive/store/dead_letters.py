@@ -104,6 +104,12 @@ class DeadLetterStore(DeadLetterListing):
             raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
         return read_row(DeadLetter, rows[0])
 
+    async def of_run(self, run_id: str, org: str) -> list[DeadLetter]:
+        """The dead letters of a run, oldest first."""
+        return read_rows(
+            DeadLetter, await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
+        )
+
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Those of these that there are, in the same order."""
         rows = await self._session.fetch_many(_SQL["lines"], _in_order(ids, org))

@@ -18,8 +18,11 @@ from redrive.store.replays import Resolved, Settled, Settlement
 class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
     """A dead letter to be stored: its JSON fields hold the texts that are stored.
 
+    settings       the digest of config and policy, which are stored once for all letters that share them
     redrive_delay  the time until it is redriven automatically
     """
+
+    settings: str
 
     tags: JsonList | None = None  # type: ignore[assignment]  # the column stays empty without tags
     redrive_delay: float | None = None

@@ -139,6 +139,8 @@ class Records:
         self, session: Session, letters: Sequence[NewDeadLetter]
     ) -> list[NewDeadLetter]:
         """The letters with their ids: a step that already has a live letter keeps that one's."""
+        settings = {(letter.org, letter.settings): letter for letter in letters}
+        await session.fetch_many(_SQL["insert_settings"], [settings[key] for key in sorted(settings)])
         ids = {row[0]: row[1] for row in await session.fetch_many(_SQL["insert_dead_letter"], letters)}
         return [letter.replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
 

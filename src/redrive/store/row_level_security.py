@@ -27,6 +27,7 @@ WALLED: Mapping[str, str] = {
     "attempts": _ADD,
     "run_events": _ADD,
     "dead_letters": _CHANGE,
+    "dead_letter_settings": _ADD,
     "dead_letter_notes": _ADD,
     "dead_letter_dependencies": _ALL,
     "dead_letter_counts": _ADD,

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
-from redrive.model.dead_letter import DeadLetter
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep
@@ -40,7 +39,7 @@ class RunKey(NamedTuple):
     id: str
 
 
-_SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, DeadLetter)
+_SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent)
 
 
 class RunStore:
@@ -121,10 +120,6 @@ class RunStore:
     async def events(self, run_id: str, org: str) -> list[RunEvent]:
         rows = await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
         return read_rows(RunEvent, rows)
-
-    async def dead_letters(self, run_id: str, org: str) -> list[DeadLetter]:
-        rows = await self._session.fetch(_SQL["dead_letters"], {"id": run_id, "org": org})
-        return read_rows(DeadLetter, rows)
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}

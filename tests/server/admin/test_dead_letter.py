@@ -11,6 +11,7 @@ import pytest
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 from tests.store.build import ask
+from tests.store.letters import alter
 
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.errors import RetryableError
@@ -69,9 +70,7 @@ async def letter_of(house: House, letter: str) -> DeadLetter:
 
 async def altered(house: House, letter: str, **fields: Any) -> None:
     """What could be stored, by whatever way."""
-    for name, value in fields.items():
-        change = f"UPDATE redrive.dead_letters SET {name} = :value WHERE id = :id"
-        await ask(parts_of(house.app).database, change, value=value, id=letter)
+    await alter(parts_of(house.app).database, letter, **fields)
 
 
 def verbs(page: Reading, letter: str) -> set[str]:

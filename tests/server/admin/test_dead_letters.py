@@ -24,7 +24,6 @@ DLQ = "/app/admin/dlq"
 LETTER_TEXTS = (
     "title",
     "message",
-    "stack",
     "error_type",
     "workflow",
     "step",

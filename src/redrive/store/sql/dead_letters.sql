@@ -1,8 +1,22 @@
 -- name: _line
 {columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300)
 
+-- name: _whole
+-- With the evidence of its attempt and the settings of its step.
+SELECT {columns:DeadLetter} FROM (
+    SELECT letter.*, COALESCE(past.stack, '') AS stack, COALESCE(past.public_message, '') AS public_message,
+        COALESCE(past.explanation, '') AS explanation, known.config, known.policy
+    FROM redrive.dead_letters AS letter
+    LEFT JOIN redrive.attempts AS past
+        ON past.run_id = letter.run_id AND past.step_index = letter.step_index AND past.number = letter.attempts
+    LEFT JOIN redrive.dead_letter_settings AS known ON known.org = letter.org AND known.digest = letter.settings
+) AS whole
+
 -- name: get
-SELECT {columns:DeadLetter} FROM redrive.dead_letters WHERE id = :id AND org = :org
+{_whole} WHERE id = :id AND org = :org
+
+-- name: of_run
+{_whole} WHERE run_id = :run_id AND org = :org ORDER BY created_at
 
 -- name: lines
 SELECT {_line} FROM redrive.dead_letters AS letter

@@ -137,19 +137,30 @@ org, workflow, step_index, queue, attempts, failures, first_failed_at, last_fail
 -- name: _set_by_people
 last_replayed_at, last_replayed_by, replay_override, resolved_by, resolved_at, resolution
 
+-- name: insert_settings
+INSERT INTO redrive.dead_letter_settings (org, digest, config, policy)
+SELECT batch.org, batch.settings, batch.config, batch.policy FROM {batch:NewDeadLetter only org, settings, config, policy}
+ON CONFLICT (org, digest) DO NOTHING
+
+-- name: _elsewhere
+-- The attempt and the settings of the step have these.
+stack, public_message, explanation, config, policy
+
 -- name: insert_dead_letter
 -- The live letter of the step, where there is one, gets the newer evidence and keeps what people did with it.
-INSERT INTO redrive.dead_letters ({columns:DeadLetter except {_set_by_database}, {_set_by_people}}, {_set_by_database})
-SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}},
+INSERT INTO redrive.dead_letters (
+    {columns:DeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}, settings, {_set_by_database})
+SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}, {_elsewhere}}, batch.settings,
     run.org, run.workflow, run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at,
     run.last_failed_at, :now, :now, 0, run.priority, :now + batch.redrive_delay,
     CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
-FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}}
+FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}
 JOIN redrive.runs AS run ON run.id = batch.run_id
 WHERE true
 ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
 SET {assign:DeadLetter except id, org, run_id, step_index, step, task, workflow, queue, idempotency_key, correlation_id,
-        tags, metadata, created_at, replay_count, priority, assignee, {_set_by_people}}
+        tags, metadata, created_at, replay_count, priority, assignee, {_set_by_people}, {_elsewhere}},
+    settings = excluded.settings
 RETURNING redrive.dead_letters.run_id, redrive.dead_letters.id
 
 -- name: free_slots

@@ -56,10 +56,6 @@ SELECT {columns:RunEvent} FROM redrive.run_events
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
 ORDER BY at, id
 
--- name: dead_letters
-SELECT {columns:DeadLetter}
-FROM redrive.dead_letters WHERE run_id = :id AND org = :org ORDER BY created_at
-
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
 

@@ -1,6 +1,11 @@
 -- name: letter
 SELECT {columns:FailedLetter except now}, :now
-FROM redrive.dead_letters WHERE id = :id AND org = :org
+FROM (
+    SELECT letter.*, COALESCE(past.explanation, '') AS explanation FROM redrive.dead_letters AS letter
+    LEFT JOIN redrive.attempts AS past
+        ON past.run_id = letter.run_id AND past.step_index = letter.step_index AND past.number = letter.attempts
+) AS explained
+WHERE id = :id AND org = :org
 
 -- name: _queue_names
 WITH RECURSIVE queue_names (queue) AS (
