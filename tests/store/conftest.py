@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import asyncpg
 import pytest
 from tests.servers import PostgresServer
-from tests.store.schemas import Schemas, drop
+from tests.store.schemas import Schemas
 
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
@@ -28,34 +28,30 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     else:
         server: PostgresServer = request.getfixturevalue("live_postgres")
         schemas: Schemas = request.getfixturevalue("schemas")
-        async with schemas.lent() as schema, _migrated(_postgres(server, schema)) as postgres:
+        async with _on_postgres(server, schemas) as postgres:
             yield postgres
 
 
 @pytest.fixture
-async def schema(live_postgres: PostgresServer) -> AsyncIterator[str]:
+async def schema(schemas: Schemas) -> AsyncIterator[str]:
     """The name of a schema that does not exist yet, and will not exist afterwards."""
-    async with _fresh_schema(live_postgres) as name:
-        yield name
+    name = f"test_{uuid.uuid4().hex}"
+    yield name
+    await asyncio.to_thread(schemas.drop, name)
 
 
 @pytest.fixture
-async def postgres_database(live_postgres: PostgresServer, schema: str) -> AsyncIterator[PostgresDatabase]:
-    async with _migrated(_postgres(live_postgres, schema)) as database:
+async def postgres_database(
+    live_postgres: PostgresServer, schemas: Schemas
+) -> AsyncIterator[PostgresDatabase]:
+    async with _on_postgres(live_postgres, schemas) as database:
         yield database
 
 
 @asynccontextmanager
-async def _fresh_schema(server: PostgresServer) -> AsyncIterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    yield name
-    connection = await asyncpg.connect(server.url)
-    await drop(connection, name)
-    await connection.close()
-
-
-def _postgres(server: PostgresServer, schema: str) -> PostgresDatabase:
-    return PostgresDatabase(server.url, schema=schema)
+async def _on_postgres(server: PostgresServer, schemas: Schemas) -> AsyncIterator[PostgresDatabase]:
+    async with schemas.lent() as schema, _migrated(PostgresDatabase(server.url, schema=schema)) as database:
+        yield database
 
 
 @asynccontextmanager

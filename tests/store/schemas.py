@@ -2,27 +2,30 @@
 
 To make one takes much longer than most tests do. Where more has changed than rows (a table, a right, what the
 planner knows), or somebody may still be at work when the test has ended, it is dropped instead.
+
+One connection does all of this, and knows the catalogs after the first few tests. A thread uses it, so that a
+transaction that a test has left open can end meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import psycopg
 
 from redrive.store.postgres import PostgresDatabase
 
 _STRUCTURE = """
-WITH place AS (SELECT oid, xmin FROM pg_namespace WHERE nspname = $1),
+WITH place AS (SELECT oid, xmin FROM pg_namespace WHERE nspname = %(name)s),
 relation AS (SELECT oid, xmin FROM pg_class WHERE relnamespace = (SELECT oid FROM place)),
 part (kind, id, version) AS (
     SELECT 'schema', oid, xmin FROM place
-    UNION ALL SELECT 'role', oid, xmin FROM pg_authid WHERE starts_with(rolname, $1)
+    UNION ALL SELECT 'role', oid, xmin FROM pg_authid WHERE starts_with(rolname, %(name)s)
     UNION ALL SELECT 'relation', oid, xmin FROM relation
     UNION ALL SELECT 'column', attrelid, pg_attribute.xmin FROM pg_attribute JOIN relation ON oid = attrelid
     UNION ALL SELECT 'index', indexrelid, pg_index.xmin FROM pg_index JOIN relation ON oid = indrelid
@@ -57,77 +60,68 @@ class Schemas:
     def __init__(self, url: str) -> None:
         self._url = url
         self._idle: list[_Schema] = []
+        self._connection = psycopg.connect(url, autocommit=True)
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[str]:
         """The name of one with empty tables."""
         schema = self._idle.pop() if self._idle else await self._made()
         yield schema.name
-        async with _connected(self._url) as connection:
-            if await _is_as_made(connection, schema):
-                await _empty(connection, schema)
-                self._idle.append(schema)
-            else:
-                await drop(connection, schema.name)
+        await asyncio.to_thread(self._take_back, schema)
 
     async def _made(self) -> _Schema:
         name = f"test_{uuid.uuid4().hex}"
         database = PostgresDatabase(self._url, schema=name)
         await database.migrate()
         await database.close()
-        async with _connected(self._url) as connection:
-            found = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", name)
-            tables = [row[0] for row in found]
-            seeds = {
-                table: await _rows(connection, name, table)
-                for table in await _filled(connection, name, tables)
-            }
-            others = [table for table in tables if table not in seeds]
-            return _Schema(name, await connection.fetchval(_STRUCTURE, name), others, seeds)
+        return await asyncio.to_thread(self._described, name)
+
+    def _described(self, name: str) -> _Schema:
+        tables = [
+            row[0]
+            for row in self._fetch("SELECT tablename FROM pg_tables WHERE schemaname = %(name)s", name=name)
+        ]
+        seeds = {table: self._rows(name, table) for table in self._filled(name, tables)}
+        return _Schema(name, self._structure(name), [table for table in tables if table not in seeds], seeds)
+
+    def _take_back(self, schema: _Schema) -> None:
+        if self._is_as_made(schema):
+            self._empty(schema)
+            self._idle.append(schema)
+        else:
+            self.drop(schema.name)
+
+    def _is_as_made(self, schema: _Schema) -> bool:
+        if self._fetch(_BUSY) != [(0,)] or self._structure(schema.name) != schema.structure:
+            return False
+        return all(self._rows(schema.name, table) == rows for table, rows in schema.seeds.items())
+
+    def _empty(self, schema: _Schema) -> None:
+        filled = self._filled(schema.name, schema.tables)
+        if filled:
+            tables = ", ".join(f"{schema.name}.{table}" for table in filled)
+            self._connection.execute(f"TRUNCATE {tables}".encode())
+            schema.structure = self._structure(schema.name)
+
+    def _structure(self, name: str) -> str:
+        return str(self._fetch(_STRUCTURE, name=name)[0][0])
+
+    def _filled(self, name: str, tables: list[str]) -> list[str]:
+        parts = [f"SELECT '{table}' WHERE EXISTS (SELECT FROM {name}.{table})" for table in tables]
+        return [row[0] for row in self._fetch(" UNION ALL ".join(parts))]
+
+    def _rows(self, name: str, table: str) -> str:
+        row = f"CAST({table} AS text)"
+        return str(self._fetch(f"SELECT string_agg({row}, ',' ORDER BY {row}) FROM {name}.{table}")[0][0])
+
+    def _fetch(self, query: str, **parameters: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query.encode(), parameters or None, prepare=True).fetchall()
+
+    def drop(self, name: str) -> None:
+        self._connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE".encode())
+        self._connection.execute(f"DROP ROLE IF EXISTS {name}_redrive_tenant".encode())
 
     def close(self) -> None:
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            for schema in self._idle:
-                connection.execute(f"DROP SCHEMA {schema.name} CASCADE")
-
-
-async def drop(connection: Any, name: str) -> None:
-    await connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-    await connection.execute(f"DROP ROLE IF EXISTS {name}_redrive_tenant")
-
-
-@asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Any]:
-    connection = await asyncpg.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-async def _is_as_made(connection: Any, schema: _Schema) -> bool:
-    if (
-        await connection.fetchval(_BUSY)
-        or await connection.fetchval(_STRUCTURE, schema.name) != schema.structure
-    ):
-        return False
-    return all([await _rows(connection, schema.name, each) == rows for each, rows in schema.seeds.items()])
-
-
-async def _empty(connection: Any, schema: _Schema) -> None:
-    filled = await _filled(connection, schema.name, schema.tables)
-    if filled:
-        await connection.execute("TRUNCATE " + ", ".join(f"{schema.name}.{table}" for table in filled))
-        schema.structure = await connection.fetchval(_STRUCTURE, schema.name)
-
-
-async def _filled(connection: Any, name: str, tables: list[str]) -> list[str]:
-    parts = [f"SELECT '{table}' WHERE EXISTS (SELECT FROM {name}.{table})" for table in tables]
-    return [row[0] for row in await connection.fetch(" UNION ALL ".join(parts))]
-
-
-async def _rows(connection: Any, name: str, table: str) -> str:
-    text = (
-        f"SELECT string_agg(CAST(each AS text), ',' ORDER BY CAST(each AS text)) FROM {name}.{table} AS each"
-    )
-    return str(await connection.fetchval(text))
+        for schema in self._idle:
+            self.drop(schema.name)
+        self._connection.close()

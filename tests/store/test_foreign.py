@@ -480,11 +480,11 @@ async def test_what_the_driver_raises_stays_as_it_is(
 
 
 async def test_workers_hear_of_it_at_the_commit(
-    opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase, schema: str
+    opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
     listener = await asyncpg.connect(live_postgres.url)
-    await listener.add_listener(channel_of(schema), lambda *told: heard.put_nowait(told[3]))
+    await listener.add_listener(channel_of(postgres_database.schema), lambda *told: heard.put_nowait(told[3]))
     with pytest.raises(Undone):
         async with opened(live_postgres.url) as connection:
             await hinted(connection, postgres_database, ["undone"])

@@ -738,7 +738,7 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
 
 
 async def test_the_hot_index_serves_prepared_statements_too(
-    live_postgres: PostgresServer, postgres_database: PostgresDatabase, schema: str
+    live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     """PostgreSQL plans a prepared statement anew without its values, once it has been used a few times."""
     await much_of_everything(Store(postgres_database), postgres_database)
@@ -747,7 +747,7 @@ async def test_the_hot_index_serves_prepared_statements_too(
         for index, (module, name) in HOT.items():
             query = statement(module, name).postgres
             text, values = (
-                query.text.replace("redrive.", f"{schema}."),
+                query.text.replace("redrive.", f"{postgres_database.schema}."),
                 ", ".join("NULL" for _ in query.names),
             )
             connection.execute(f"PREPARE {index} AS {text}".encode())

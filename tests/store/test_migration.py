@@ -192,7 +192,7 @@ def test_what_is_pending() -> None:
 
 
 async def test_both_databases_have_the_same_columns(
-    tmp_path: Path, postgres_database: PostgresDatabase, schema: str
+    tmp_path: Path, postgres_database: PostgresDatabase
 ) -> None:
     sqlite = SqliteDatabase(str(tmp_path / "redrive.db"))
     await sqlite.migrate()
@@ -201,7 +201,7 @@ async def test_both_databases_have_the_same_columns(
         on_sqlite = [(name, bool(required)) for name, required in await ask(sqlite, text)]
         text = """SELECT column_name, is_nullable = 'NO' FROM information_schema.columns
             WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position"""
-        on_postgres = await ask(postgres_database, text, schema=schema, name=table)
+        on_postgres = await ask(postgres_database, text, schema=postgres_database.schema, name=table)
 
         assert on_sqlite == on_postgres != [], table
     await sqlite.close()
