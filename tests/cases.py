@@ -4,15 +4,16 @@
     @loop_over("value", [True, None, "5"])
     def test_what_is_no_number(name: str, value: object) -> None: ...
 
-`loop_over` takes what `pytest.mark.parametrize` takes. All cases share the fixtures of the test, and a
-failure names every case that failed. It is for tables of values; `parametrize` is for cases that need
-fixtures of their own.
+`loop_over` takes what `pytest.mark.parametrize` takes, and the test may be async. All cases share the
+fixtures of the test, and a failure names every case that failed. It is for tables of values; `parametrize`
+is for cases that need fixtures of their own.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -21,7 +22,7 @@ from _pytest._io.saferepr import saferepr
 
 MAX_VALUE_LENGTH = 100
 
-_Test = Callable[..., None]
+_Test = Callable[..., Any]
 
 
 class FailedCases(AssertionError):
@@ -40,21 +41,43 @@ def loop_over(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[
     def decorate(test: _Test) -> _Test:
         @wraps(test)
         def run_all(*fixtures: Any, **others: Any) -> None:
-            failed: list[str] = []
+            failures = _Failures()
             for arguments in table:
-                try:
+                with failures.of(arguments):
                     test(*fixtures, **others, **arguments)
-                except FailedCases as inner:
-                    failed += [f"{_describe(arguments)}, {case}" for case in inner.cases]
-                except (Exception, pytest.fail.Exception) as error:
-                    failed.append(f"{_describe(arguments)}: {type(error).__name__}: {error}")
-            if failed:
-                raise FailedCases(failed)
+            failures.raise_all()
 
-        _set_signature(run_all, test, without=table[0])
-        return run_all
+        @wraps(test)
+        async def await_all(*fixtures: Any, **others: Any) -> None:
+            failures = _Failures()
+            for arguments in table:
+                with failures.of(arguments):
+                    await test(*fixtures, **others, **arguments)
+            failures.raise_all()
+
+        looped: _Test = await_all if inspect.iscoroutinefunction(test) else run_all
+        _set_signature(looped, test, without=table[0])
+        return looped
 
     return decorate
+
+
+class _Failures:
+    def __init__(self) -> None:
+        self._cases: list[str] = []
+
+    @contextmanager
+    def of(self, arguments: dict[str, Any]) -> Iterator[None]:
+        try:
+            yield
+        except FailedCases as inner:
+            self._cases += [f"{_describe(arguments)}, {case}" for case in inner.cases]
+        except (Exception, pytest.fail.Exception) as error:
+            self._cases.append(f"{_describe(arguments)}: {type(error).__name__}: {error}")
+
+    def raise_all(self) -> None:
+        if self._cases:
+            raise FailedCases(self._cases)
 
 
 def _arguments(names: tuple[str, ...], values: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -66,10 +89,10 @@ def _describe(arguments: dict[str, Any]) -> str:
     return ", ".join(f"{name}={saferepr(value, MAX_VALUE_LENGTH)}" for name, value in arguments.items())
 
 
-def _set_signature(run_all: _Test, test: _Test, without: Iterable[str]) -> None:
+def _set_signature(looped: _Test, test: _Test, without: Iterable[str]) -> None:
     """Show pytest the fixtures of the test only, as it asks for every parameter it sees."""
     signature = inspect.signature(test)
     parameters = dict(signature.parameters)
     for name in without:
         del parameters[name]
-    run_all.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
+    looped.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
 from tests.store.schemas import Schemas
-from tests.tiers import belongs_to_test
+from tests.tiers import belongs_to_test, is_left_out_of_test
 
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tier", choices=["all", "test", "rest"], default="all", help="which tests: see tests/tiers.py"
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    is_ignored = config.getoption("tier") == "test" and is_left_out_of_test(path)
+    return True if is_ignored else None  # False would overrule everybody else
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from pathlib import Path
 
@@ -25,6 +26,25 @@ def test_every_failing_case_is_named() -> None:
         *(f"letter='c', number={number}, even=True" for number in (1, 2, 3)),
     ]
     assert caught.value.cases[2] == "letter='c', number=1, even=True: Failed: no c"
+
+
+async def test_an_async_test_is_awaited_for_every_case() -> None:
+    seen = []
+
+    @loop_over("letter", "ab")
+    @loop_over("number", [1, 2])
+    async def check(letter: str, number: int) -> None:
+        await asyncio.sleep(0)
+        seen.append(f"{letter}{number}")
+        assert number == 1
+
+    with pytest.raises(FailedCases) as caught:
+        await check()
+    assert seen == ["a1", "a2", "b1", "b2"]
+    assert [case.partition(":")[0] for case in caught.value.cases] == [
+        "letter='a', number=2",
+        "letter='b', number=2",
+    ]
 
 
 def test_what_is_no_case_is_a_fixture() -> None:

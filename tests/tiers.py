@@ -24,7 +24,7 @@ SECOND = frozenset({"postgres", "postgres sealed", "postgresql", "pooled", "serv
 """Parameters of fixtures that stand for the same on another database or over another way."""
 
 EVERYTHING_ONLY = (
-    # Every page in every width and colour; make test keeps the journeys through the pages.
+    # Every page in every width and colour; make test keeps ten journeys through the pages.
     "tests/browser/*",
     # Campaigns beyond one per database.
     "tests/crash/test_crash.py::test_every_promise_is_kept*",
@@ -39,7 +39,7 @@ EVERYTHING_ONLY = (
     "tests/policy/test_breaker.py::TestBreakerModel*",
     "tests/engine/test_endings.py::test_whatever_happens_*",
     "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin?",
-    "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?stubborn?",
+    "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin_in_c?",
     "*::test_the_time_grows_*",
     "*::test_what_varies_does_not_split_a_group",
     "*::test_a_hundred_thousand_*",
@@ -64,7 +64,8 @@ EVERYTHING_ONLY = (
     "tests/typing/*",
     "tests/docs/test_comparison.py::*mypy*",
     "tests/docs/test_comparison.py::*types*",
-    # Hostile suites and generated requests.
+    # Hostile suites and generated requests; make test asks every route in the name of one organization.
+    "tests/server/test_matrix.py::test_every_route_for_everybody*-acme?",
     "tests/server/test_schemathesis.py*",
     "tests/server/test_hostile_network.py*",
     "tests/server/test_hostile_browser.py*",
@@ -72,12 +73,21 @@ EVERYTHING_ONLY = (
     "tests/test_hostile_queue.py*",
     # Proofs that have commands of their own: make simulate, make guards.
     "tests/simulation/test_agreement.py*",
-    "tests/simulation/test_simulation.py::*?1?",
+    "tests/simulation/test_simulation.py::*?[123]?",
     "tests/guards/test_switches.py::test_its_absence_is_noticed*",
 )
 
 ALSO_IN_TEST = (
-    "tests/browser/test_journeys.py*",
+    "tests/browser/test_journeys.py::test_find_out_whether_it_heals_itself",
+    "tests/browser/test_journeys.py::test_replay_one_by_four_keys",
+    "tests/browser/test_journeys.py::test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix",
+    "tests/browser/test_journeys.py::test_what_was_closed_is_undone_by_one_key?e-*",
+    "tests/browser/test_journeys.py::test_what_is_selected_is_what_is_done_and_the_number_is_told",
+    "tests/browser/test_journeys.py::test_who_may_only_look_*?viewer?",
+    "tests/browser/test_journeys.py::test_the_banner_of_a_breaker_appears_and_goes",
+    "tests/browser/test_journeys.py::test_news_arrives_without_moving_a_row",
+    "tests/browser/test_journeys.py::test_a_deep_link_leads_through_signing_in",
+    "tests/browser/test_journeys.py::test_a_failed_run_is_retried_from_its_page",
     "tests/browser/test_chromium.py*",
     "tests/crash/test_crash.py::test_every_promise_is_kept?sqlite-kill?",
     "tests/crash/test_crash.py::test_every_promise_is_kept?postgresql-kill?",
@@ -93,6 +103,13 @@ def belongs_to_test(item: pytest.Item) -> bool:
     if any(fnmatch(name, pattern) for pattern in EVERYTHING_ONLY):
         return False
     return not _repeats_on_another_database(item)
+
+
+def is_left_out_of_test(path: str) -> bool:
+    """Whether `make test` runs nothing of a file, so that it need not be imported."""
+    if any(pattern.startswith(path) for pattern in ALSO_IN_TEST):
+        return False
+    return any(fnmatch(path, pattern) for pattern in EVERYTHING_ONLY if "::" not in pattern)
 
 
 def _repeats_on_another_database(item: pytest.Item) -> bool:

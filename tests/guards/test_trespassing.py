@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from tests.guards.trespassing import (
     API_KEY,
     CLOSED,
@@ -29,12 +31,14 @@ from tests.guards.trespassing import (
 )
 from tests.store.build import ask, tables
 from tests.store.by_hand import replay
+from tests.store.conftest import migrated, on_postgres
 from tests.store.letters import letter, put, put_failed
 
 from redrive.model.audit import Action, NewEntry
 from redrive.model.failure_group import Occurrence
 from redrive.store.bulk_replays import NewOperation
 from redrive.store.database import Database, Row
+from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import statement, statements
 from redrive.store.store import Store
 
@@ -128,12 +132,20 @@ def _idempotent(key: str, status: str) -> str:
     )
 
 
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
 async def reached(database: Database, name: str, org: str) -> bool:
-    """Does it tell anything, or change anything?"""
-    before = await tables(database)
+    """Does it tell anything, or change anything? It is rolled back afterwards."""
     row = SimpleNamespace(**{**COMMON, **TRESPASSES[name], "org": org})
-    rows = await database.fetch_many(statement(*name.split(".")), [row])
-    return _tells(name, rows) or await tables(database) != before
+    with suppress(Undone):
+        async with database.transaction() as session:
+            before = await tables(session)
+            rows = await session.fetch_many(statement(*name.split(".")), [row])
+            answer = _tells(name, rows) or await tables(session) != before
+            raise Undone
+    return answer
 
 
 def _tells(name: str, rows: Sequence[Row]) -> bool:
@@ -141,12 +153,27 @@ def _tells(name: str, rows: Sequence[Row]) -> bool:
     return any(any(tuple(row)[1:] if name in ("groups.replays", "groups.records") else row) for row in rows)
 
 
-@pytest.mark.parametrize("name", TRESPASSES)
-async def test_what_belongs_to_another_org_is_not_there_w13(database: Database, name: str) -> None:
-    await settle_owner(database)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
+async def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> AsyncIterator[Database]:
+    """Made once on each database, as no test changes it."""
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("trespassing") / "redrive.db"
+        async with migrated(SqliteDatabase(str(path), durable=False)) as sqlite:
+            await settle_owner(sqlite)
+            yield sqlite
+    else:
+        async with on_postgres(
+            request.getfixturevalue("live_postgres"), request.getfixturevalue("schemas")
+        ) as postgres:
+            await settle_owner(postgres)
+            yield postgres
 
-    assert await reached(database, name, STRANGER) is (name == INVERSE)
-    assert await reached(database, name, OWNER) is (name != INVERSE)
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("name", TRESPASSES)
+async def test_what_belongs_to_another_org_is_not_there_w13(settled: Database, name: str) -> None:
+    assert await reached(settled, name, STRANGER) is (name == INVERSE)
+    assert await reached(settled, name, OWNER) is (name != INVERSE)
 
 
 def test_every_statement_is_tried_or_says_why_not() -> None:

@@ -46,14 +46,14 @@ def test_every_route_has_an_entry_and_every_entry_a_route() -> None:
     assert sorted(TABLE) == sorted(routes)
 
 
-async def test_every_route_for_everybody(house: House) -> None:
+@pytest.mark.parametrize("name", [HOME, OTHER])
+async def test_every_route_for_everybody(house: House, name: str) -> None:
     """I8, I14, W12, W13."""
     world = await two_orgs(house, LETTERS)
-    for name in (HOME, OTHER):
-        own, other = world.orgs[name], world.other(name)
-        async with listening(house, other.visitors[0].headers) as stream:
-            await _question_everybody(world, own, other)
-            await _check_what_was_overheard(stream, own, other)
+    own, other = world.orgs[name], world.other(name)
+    async with listening(house, other.visitors[0].headers) as stream:
+        await _question_everybody(world, own, other)
+        await _check_what_was_overheard(stream, own, other)
     for org in world.orgs.values():
         verdict = await (await org.failures()).audit.verify()
         assert verdict.sound, verdict.faults

@@ -23,12 +23,12 @@ DatabaseT = TypeVar("DatabaseT", bound=Database)
 @pytest.fixture(params=["sqlite", "postgres"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
     if request.param == "sqlite":
-        async with _migrated(SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)) as sqlite:
+        async with migrated(SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)) as sqlite:
             yield sqlite
     else:
         server: PostgresServer = request.getfixturevalue("live_postgres")
         schemas: Schemas = request.getfixturevalue("schemas")
-        async with _on_postgres(server, schemas) as postgres:
+        async with on_postgres(server, schemas) as postgres:
             yield postgres
 
 
@@ -44,18 +44,18 @@ async def schema(schemas: Schemas) -> AsyncIterator[str]:
 async def postgres_database(
     live_postgres: PostgresServer, schemas: Schemas
 ) -> AsyncIterator[PostgresDatabase]:
-    async with _on_postgres(live_postgres, schemas) as database:
+    async with on_postgres(live_postgres, schemas) as database:
         yield database
 
 
 @asynccontextmanager
-async def _on_postgres(server: PostgresServer, schemas: Schemas) -> AsyncIterator[PostgresDatabase]:
-    async with schemas.lent() as schema, _migrated(PostgresDatabase(server.url, schema=schema)) as database:
+async def on_postgres(server: PostgresServer, schemas: Schemas) -> AsyncIterator[PostgresDatabase]:
+    async with schemas.lent() as schema, migrated(PostgresDatabase(server.url, schema=schema)) as database:
         yield database
 
 
 @asynccontextmanager
-async def _migrated(database: DatabaseT) -> AsyncIterator[DatabaseT]:
+async def migrated(database: DatabaseT) -> AsyncIterator[DatabaseT]:
     await database.migrate()
     try:
         yield database

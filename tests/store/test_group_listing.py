@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.cases import loop_over
 from tests.store.build import ask
 from tests.store.by_hand import letters
 from tests.store.test_groups import occur, occurrence
@@ -65,7 +66,7 @@ async def three_groups(database: Database) -> None:
 # One key at a time
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("text", "column", "matching", "other"),
     [
         ("category:network", "category", "network", "timeout"),
@@ -99,6 +100,7 @@ async def three_groups(database: Database) -> None:
 async def test_a_term_finds_what_it_says(
     database: Database, groups: Groups, text: str, column: str, matching: object, other: object
 ) -> None:
+    await ask(database, "DELETE FROM redrive.failure_groups")
     await put(database, "mine", **{column: matching})
     await put(database, "not mine", **{column: other})
     await occur(database, occurrence(org="other", fingerprint="mine"))
@@ -181,8 +183,14 @@ async def in_every_state(database: Database) -> None:
     await put(database, "none")
 
 
-@pytest.mark.parametrize("sort", list(GroupSort))
-@pytest.mark.parametrize(
+@pytest.fixture
+async def groups_in_every_state(database: Database, groups: Groups) -> Groups:
+    await in_every_state(database)
+    return groups
+
+
+@loop_over("sort", list(GroupSort))
+@loop_over(
     ("text", "states"),
     [
         ("is:open", ("OPEN",)),
@@ -198,12 +206,11 @@ async def in_every_state(database: Database) -> None:
     ],
 )
 async def test_one_dead_letter_in_the_state_is_enough(
-    database: Database, groups: Groups, text: str, states: tuple[str, ...], sort: GroupSort
+    groups_in_every_state: Groups, text: str, states: tuple[str, ...], sort: GroupSort
 ) -> None:
-    await in_every_state(database)
     wanted = {state.lower() for state in states} | ({"all"} if states else set())
-    assert set(await listed(groups, text, sort)) == wanted
-    assert set(await listed(groups, f"{text} group:open charge", sort)) == wanted
+    assert set(await listed(groups_in_every_state, text, sort)) == wanted
+    assert set(await listed(groups_in_every_state, f"{text} group:open charge", sort)) == wanted
 
 
 async def test_letters_that_have_moved_on_count_no_more(database: Database, groups: Groups) -> None:

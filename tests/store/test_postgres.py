@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from tests.cases import loop_over
 from tests.servers import ASKED_FOR_PASSWORD, PostgresServer
 
 from redrive.errors import InvalidValueError, SchemaError, StoreError, StoreUnavailableError
@@ -93,7 +94,7 @@ async def eventually(holds: Callable[[], object]) -> None:
 # Statements
 
 
-@pytest.mark.parametrize("module", MODULES)
+@loop_over("module", MODULES)
 async def test_every_statement_is_valid(module: str, admin: Any, postgres_database: PostgresDatabase) -> None:
     for each in statements(module).values():
         prepared = await admin.prepare(postgres_database._qualified(each.postgres.text))
