@@ -17,7 +17,7 @@ from redrive.policy import Exponential
 from redrive.testing import EPOCH, Harness, in_memory
 
 HOURLY = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(3600.0, 2.0)))
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 def new_app() -> Redrive:

@@ -26,7 +26,7 @@ from redrive.parts import rewire
 from redrive.policy.codec import JsonLimits
 from redrive.store.database import Database
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 JSON = {"content-type": "application/json"}
 SECRET = "canary-of-a-request"
 

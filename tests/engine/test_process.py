@@ -68,7 +68,7 @@ async def death_of(task: AnyTask, payload: object = None) -> str:
 
 async def appears(path: Path) -> int:
     """The process id that a task has left there."""
-    for _ in range(2_000):
+    for _ in range(6_000):
         if path.exists():
             return int(path.read_text())
         await asyncio.sleep(0.01)
@@ -78,14 +78,14 @@ async def appears(path: Path) -> int:
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        # Whoever has inherited it may be slow to bury it.
+        return sys.platform != "linux" or ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    # Whoever has inherited it may be slow to bury it.
-    return sys.platform != "linux" or ") Z " not in Path(f"/proc/{pid}/stat").read_text()
 
 
 def dies(pid: int) -> bool:
-    for _ in range(500):
+    for _ in range(6_000):
         if not is_alive(pid):
             return True
         time.sleep(0.01)

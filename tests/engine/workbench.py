@@ -23,7 +23,7 @@ from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import Harness, in_memory
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Real seconds after which a test that hangs is failed."""
 
 TERMINAL = (RunState.SUCCESS, RunState.FAILED, RunState.DLQ_PENDING, RunState.CANCELLED)

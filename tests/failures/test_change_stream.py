@@ -290,7 +290,7 @@ async def test_closing_ends_all_listeners(world: World) -> None:
 
         parts_of(world.app).changes.close()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             ended = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(each, StopAsyncIteration) for each in ended)
 

@@ -38,7 +38,7 @@ from redrive.store.replays import Begun, NewReplay, Settlement
 from redrive.store.statement import Statement
 from redrive.store.store import Store
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

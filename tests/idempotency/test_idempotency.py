@@ -43,7 +43,7 @@ from redrive.testing import EPOCH
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 REQUEST = {"order": 7, "amount": 12.5}
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Work:

@@ -108,7 +108,9 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     bomb = await app.start("bomb", 0)
     innocents = [await app.start("innocent", number) for number in range(6)]
 
-    async with world.supervised(crashing, concurrency=5) as workers:
+    # A worker that missed its maintenance for two thirds of a lease blames no attempt for a loss, as the
+    # database may have been away, and there is one more execution. So leases are long here, and end by hand.
+    async with world.supervised(crashing, expire_leases=True, concurrency=5, lease_seconds=600.0) as workers:
         await until(lambda: world.journal.count("bomb") >= 3)  # from now on it is executed alone
         innocents += [await app.start("innocent", number) for number in range(6, 9)]
         assert await bomb.wait(PATIENCE) == "DLQ_PENDING"
@@ -119,14 +121,11 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     assert letter.reason == "worker_crashed"
     assert "5 workers" in letter.message
     assert "3 of them with nothing else" in letter.message
-    executed = world.journal.count("bomb")
-    assert (
-        executed >= 5
-    )  # a worker that a busy machine has kept from its maintenance blames nobody for a loss
-    assert [worker.exit_code for worker in workers[:executed]] == [1] * executed
+    assert world.journal.count("bomb") == 5
+    assert [worker.exit_code for worker in workers[:5]] == [1] * 5
     attempts = (await bomb.history()).attempts
-    assert [attempt.outcome for attempt in attempts] == ["lost"] * executed
-    assert len({attempt.worker for attempt in attempts}) == executed
+    assert [attempt.outcome for attempt in attempts] == ["lost"] * 5
+    assert len({attempt.worker for attempt in attempts}) == 5
     for each in innocents:
         assert await each.dead_letter() is None
     assert_alone_at_last(world)
@@ -134,7 +133,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
 
 def assert_alone_at_last(world: World) -> None:
     """In the last three processes that the bomb has killed, nothing else had been started beside it."""
-    killed = [each.process for each in world.journal.of("bomb")][-3:]
+    killed = [each.process for each in world.journal.of("bomb")][2:]
     for process in killed:
         last = [each for each in world.journal.of() if each.process == process and each.what == "innocent"]
         [bomb] = [each for each in world.journal.of("bomb") if each.process == process]

@@ -26,6 +26,7 @@ from typing import Any
 
 import psycopg
 from tests.journeys.journal import VARIABLE, Journal
+from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
@@ -208,8 +209,13 @@ class World:
         return worker
 
     @asynccontextmanager
-    async def supervised(self, define: Define, **options: Any) -> AsyncIterator[list[WorkerProcess]]:
-        """A worker that is started again whenever it dies, as by systemd."""
+    async def supervised(
+        self, define: Define, *, expire_leases: bool = False, **options: Any
+    ) -> AsyncIterator[list[WorkerProcess]]:
+        """A worker that is started again whenever it dies, as by systemd.
+
+        `expire_leases` ends the leases of a dead worker at once, however long they are.
+        """
         workers: list[WorkerProcess] = []
 
         async def supervise() -> None:
@@ -217,6 +223,8 @@ class World:
                 workers.append(self.start_worker(define, **options))
                 while workers[-1].exit_code is None:
                     await asyncio.sleep(0.02)
+                if expire_leases:
+                    await self._expire_leases(workers[-1])
 
         task = asyncio.create_task(supervise())
         try:
@@ -224,6 +232,10 @@ class World:
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+    async def _expire_leases(self, worker: WorkerProcess) -> None:
+        expiry = "UPDATE redrive.runs SET lease_expires_at = 0 WHERE place = 'leased' AND worker = :worker"
+        await ask(parts_of(self._apps[0]).database, expiry, worker=worker.id)
 
     async def runs(self) -> list[Run]:
         """All runs of the database, as somebody from outside sees them."""

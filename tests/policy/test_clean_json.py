@@ -22,7 +22,7 @@ OWN = Redactor(key=b"key", extra_keys=["customerNumber", "größe", "ΟΔΟΣ"],
 PATTERN = Redactor(extra_patterns=[r"EMP-\d+"])
 BUILT_IN = SecretNames()
 CARD = 4111_1111_1111_1111
-THOROUGH = settings(max_examples=300, deadline=None)
+THOROUGH = settings(max_examples=100, deadline=None)
 
 
 def walked(value: Any, redactor: Redactor) -> str:
@@ -211,7 +211,7 @@ NAMES = st.lists(st.tuples(STYLES, WORDS, JOINTS), min_size=1, max_size=4).map(
 )
 
 
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(NAMES)
 @example("tokenInfo")
 @example("TOKENInfo")

@@ -293,7 +293,7 @@ async def test_cancelled_inside_of_a_transaction(database: SqliteDatabase, cance
 
 async def usable(database: SqliteDatabase) -> None:
     """Neither the object nor the file is locked."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         other = database.another()
         await other.fetch(INSERT, {"name": "other"})
         await other.close()
@@ -429,7 +429,7 @@ async def test_a_process_that_is_killed_leaves_no_lock(database: SqliteDatabase,
 async def test_a_write_of_another_process_is_heard(database: SqliteDatabase) -> None:
     heard: list[str] = []
     other = database.another()
-    async with database.listen(heard.append), asyncio.timeout(10):
+    async with database.listen(heard.append), asyncio.timeout(60):
         await asyncio.sleep(2 * sqlite.LISTEN_INTERVAL)
         while not heard:
             await enqueued(Store(other))

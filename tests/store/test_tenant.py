@@ -591,7 +591,7 @@ async def test_a_closed_database_leaves_no_connection_behind(
     await postgres_base.close()
 
     other = PostgresDatabase(live_postgres.url, schema=postgres_base.schema)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await ask(other, "SELECT 1 FROM pg_stat_activity WHERE pid = :process", process=process):
             await asyncio.sleep(0.01)
     await other.close()
