@@ -64,9 +64,9 @@ async def test_an_effect_in_the_same_database_happens_exactly_once(postgres_worl
         first = await world.worker(with_effect_in_database)
         accounts = ["before commit", "after commit", "undisturbed"]
         runs = [await app.start("book", account) for account in accounts]
-        await until(lambda: world.journal.count("to be killed") == 2, within=15.0)
+        await until(lambda: world.journal.count("to be killed") == 2)
         assert await runs[-1].result(PATIENCE) == "booked undisturbed"
-        first.kill()
+        await world.kill(first)
         await world.worker(with_effect_in_database)
         assert [await run.result(PATIENCE) for run in runs] == [f"booked {account}" for account in accounts]
 

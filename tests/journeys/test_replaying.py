@@ -151,7 +151,7 @@ async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_g
 
     await failures.plans.pause(plan.operation_id, "a storm")
     for worker in first:
-        worker.kill()
+        await world.kill(worker)
     planned = (await items(failures, plan.operation_id))["PLANNED"]
     await asyncio.gather(*(world.worker(mill) for _ in range(WORKERS)))
     later = await failures.plans.create(ids=[other])

@@ -17,7 +17,7 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
     await until(lambda: world.journal.count("charging") == 1)
 
     second = await world.worker(stuck_at_first)
-    first.kill()
+    await world.kill(first)
     assert await run.result(PATIENCE) == "charged by attempt 2"
 
     lost, done = world.journal.of("charging")
@@ -39,7 +39,7 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
 async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(world: World) -> None:
     app = world.app(until_told)
     sign = world.folder / "go on"
-    zombie = await world.worker(until_told, grace_seconds=600.0)
+    zombie = await world.worker(until_told, grace_seconds=600.0, lease_seconds=3.0)
     run = await app.start("charge", str(sign))
     await until(lambda: world.journal.count("charging") == 1)
 
@@ -69,7 +69,7 @@ async def test_a_worker_that_slept_alone_stops_cleanly_in_the_middle_of_what_it_
     """It may keep its lease or take the work over from itself, but leaves no lease behind."""
     app = world.app(until_told)
     sign = world.folder / "never"
-    worker = await world.worker(until_told, grace_seconds=0.5)
+    worker = await world.worker(until_told, grace_seconds=0.5, lease_seconds=1.0)
     await app.start("charge", str(sign))
     await until(lambda: world.journal.count("charging") == 1)
     await world.freeze(worker)

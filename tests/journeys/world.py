@@ -4,7 +4,7 @@ app = world.app(shop)                       # an application, with the tasks tha
 worker = await world.worker(shop)           # a process that executes them
 run = await app.start("charge", 7)
 await until(lambda: world.journal.count("charging"))
-worker.kill()
+await world.kill(worker)
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from redrive.settings import Settings
 PATIENCE = 45.0
 """Seconds after which a story is given up: it hangs."""
 
-QUICK = {"lease_seconds": 1.0, "poll_seconds": 0.1, "grace_seconds": 20.0}
+QUICK = {"lease_seconds": 10.0, "poll_seconds": 0.1, "grace_seconds": 20.0}
+"""A lease is long enough for a busy machine. World.kill ends the leases of the worker that it kills."""
+
 ROOT = Path(__file__).parents[2]
 
 Define = Callable[[Redrive], object]
@@ -209,13 +211,8 @@ class World:
         return worker
 
     @asynccontextmanager
-    async def supervised(
-        self, define: Define, *, expire_leases: bool = False, **options: Any
-    ) -> AsyncIterator[list[WorkerProcess]]:
-        """A worker that is started again whenever it dies, as by systemd.
-
-        `expire_leases` ends the leases of a dead worker at once, however long they are.
-        """
+    async def supervised(self, define: Define, **options: Any) -> AsyncIterator[list[WorkerProcess]]:
+        """A worker that is started again whenever it dies, as by systemd. Its leases end with it."""
         workers: list[WorkerProcess] = []
 
         async def supervise() -> None:
@@ -223,8 +220,7 @@ class World:
                 workers.append(self.start_worker(define, **options))
                 while workers[-1].exit_code is None:
                     await asyncio.sleep(0.02)
-                if expire_leases:
-                    await self._expire_leases(workers[-1])
+                await self._expire_leases(workers[-1])
 
         task = asyncio.create_task(supervise())
         try:
@@ -233,9 +229,15 @@ class World:
             task.cancel()
             await asyncio.wait({task})
 
+    async def kill(self, worker: WorkerProcess) -> None:
+        """Nobody waits for the leases of the dead: they have expired."""
+        worker.kill()
+        await self._expire_leases(worker)
+
     async def _expire_leases(self, worker: WorkerProcess) -> None:
-        expiry = "UPDATE redrive.runs SET lease_expires_at = 0 WHERE place = 'leased' AND worker = :worker"
-        await ask(parts_of(self._apps[0]).database, expiry, worker=worker.id)
+        if worker.told("worker.started"):
+            expiry = "UPDATE redrive.runs SET lease_expires_at = 0 WHERE place = 'leased' AND worker = :id"
+            await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
 
     async def runs(self) -> list[Run]:
         """All runs of the database, as somebody from outside sees them."""
