@@ -64,7 +64,7 @@ def completion_record(work: Work, result: str) -> Record:
 def plain_completion(work: Work, result: str) -> Record:
     """The same for a work that has nothing beside."""
     claim = work.claim
-    return Record(Completed(claim.id, claim.token, claim.epoch, result))
+    return Record(Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result))
 
 
 def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place: bool) -> Record:
