@@ -29,7 +29,7 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
         def cut_all_connections() -> bool:
             nonlocal cut
             cut += len(connection.execute(CUT, {"own": connection.info.backend_pid}).fetchall())
-            return cut >= 60 and len(worker.told("store.failed")) >= 3
+            return cut >= 20 and len(worker.told("store.failed")) >= 3
 
         await until(cut_all_connections)
         succeeded = f"SELECT count(*) FROM {world.schema}.runs WHERE state = 'SUCCESS'".encode()
