@@ -337,7 +337,7 @@ async def test_a_run_that_is_removed_while_its_key_is_looked_up_is_not_lost_i1(
 # Looking up
 
 
-@pytest.mark.parametrize("name", ["get", "outcome", "cancel", "steps", "attempts", "events", "dead_letters"])
+@pytest.mark.parametrize("name", ["get", "outcome", "cancel", "steps", "attempts", "events"])
 def test_everything_that_is_asked_of_a_run_is_asked_by_an_org_i8(name: str) -> None:
     """Decision 11: the org is in every query."""
     assert "org" in inspect.signature(getattr(RunStore, name)).parameters
