@@ -67,7 +67,7 @@ from redrive.policy.classify import classify
 from redrive.policy.retry_after import MAX_HINT_SECONDS
 
 NOW = 1_750_000_000.0
-PATIENT, IMPATIENT = 20.0, 0.15
+PATIENT, IMPATIENT = 20.0, 0.5
 """Seconds: a slow machine must not turn another mishap into a timeout."""
 
 # Too long for a name, so that the resolver says no without asking anybody; and .invalid never exists.
