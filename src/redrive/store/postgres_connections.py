@@ -79,7 +79,6 @@ class Connections:
             self._idle.append(_Idle(connection, now))
             while now - self._idle[0].since > MAX_IDLE_SECONDS:
                 self.throw_away(self._idle.pop(0).connection)
-        lent.turns.release()
 
     async def single(self) -> Any:
         return await self.driver.connect(self._url, **self._options)
@@ -141,7 +140,10 @@ class Loan:
         return self._lent.connection
 
     async def __aexit__(self, *_: object) -> None:
-        self._connections.take_back(self._lent)
+        try:
+            self._connections.take_back(self._lent)
+        finally:
+            self._lent.turns.release()
 
 
 class _Idle(NamedTuple):

@@ -139,5 +139,7 @@ class TenantLoan(Loan):
         return connection
 
     async def __aexit__(self, *_: object) -> None:
-        await super().__aexit__()
-        self._places.release()
+        try:
+            await super().__aexit__()
+        finally:
+            self._places.release()
