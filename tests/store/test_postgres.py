@@ -23,6 +23,7 @@ from redrive.model.run import Run
 from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
+from redrive.store.postgres_connections import Connections
 from redrive.store.rows import read_row
 from redrive.store.statement import SqlQuery, Statement, statement, statements
 
@@ -802,3 +803,21 @@ async def test_a_silent_network_holds_nobody_up_for_long(
                 await work(remote)
         async with asyncio.timeout(60):
             await asyncio.gather(*[work(remote) for _ in range(3)])
+
+
+async def test_a_turn_is_given_back_even_if_its_connection_cannot_be_thrown_away(
+    live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = Connections(live_postgres.url, pooler=False, most=1)
+
+    def fail(connection: Any) -> None:
+        raise RuntimeError("it cannot be ended")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="cannot be ended"):
+        patch.setattr(connections, "throw_away", fail)
+        async with connections.borrowed() as kept:
+            connections._expire()
+    async with asyncio.timeout(60), connections.borrowed() as another:
+        assert await another.fetchval("SELECT 1") == 1
+    for connection in (kept, another):
+        await connection.close()
