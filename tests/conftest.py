@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.ready_tables import copy_ready_tables, real_migrations
+from tests.runs_view import make_runs_writable
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
 from tests.store.schemas import Schemas
 from tests.tiers import belongs_to_test, is_left_out_of_test
@@ -39,6 +41,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("redrive")
+make_runs_writable()
+
+copy_ready_tables()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +70,13 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: whoever collects garbage need not look at them every time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(name="real_migrations")
+def _real_migrations() -> Iterator[None]:
+    """For tests about migrations: see tests/ready_tables.py."""
+    with real_migrations():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,13 @@ from bench.dead_letters.failures import KnownFailure, failures
 from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind, payload
 from bench.work.statements import fetch
+from tests.runs_view import make_runs_writable
 
 from redrive import Redrive
 from redrive.parts import parts_of
 from redrive.store.statement import written
+
+make_runs_writable()
 
 BATCH = 50_000
 SPAN = 30 * 86_400.0

@@ -29,7 +29,7 @@ VARIANTS = {
 }
 
 _TRIGGERS = ("dead_letters_inserted", "dead_letters_moved", "dead_letters_deleted")
-_NEEDED = ("dead_letters_live", "dead_letters_of_run", "dead_letters_pkey", "dead_letters_by_state")
+_NEEDED = ("dead_letters_of_run", "dead_letters_pkey", "dead_letters_by_state")
 
 
 class NoGroups(Groups):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bench.dead_letters.filling import SPAN, columns_of, dice
 from bench.work.statements import fetch
+from tests.runs_view import make_runs_writable
 
 from redrive import Redrive
+
+make_runs_writable()
 
 ENDED = 4
 IDLE = 50

@@ -12,8 +12,11 @@ from time import monotonic
 from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind, payload
 from bench.work.statements import fetch
+from tests.runs_view import make_runs_writable
 
 from redrive import Redrive
+
+make_runs_writable()
 
 BATCH = 100_000
 HELD_BY = "down"

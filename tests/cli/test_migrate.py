@@ -11,6 +11,8 @@ from tests.cli.conftest import Command
 
 from redrive.store.migration import migrations
 
+pytestmark = pytest.mark.usefixtures("real_migrations")
+
 NEWEST = migrations()[-1]
 MOVED_COLUMNS = ("stack", "public_message", "explanation", "config", "policy")
 """What the newest migration stores elsewhere."""

@@ -60,5 +60,6 @@ def work_of(task: AnyTask, payload: object, timeout: float = 20.0) -> Work:
 
 async def executed(task: AnyTask, payload: object, *, timeout: float = 20.0, report: Any = None) -> Any:
     work = work_of(task, payload, timeout)
-    context = Context(work.claim, work.step, SYSTEM_CLOCK, results=RESULTS, report=report)
+    work.outputs = {step: encode(result) for step, result in RESULTS.items()}
+    context = Context(work.claim, work.step, SYSTEM_CLOCK, outputs=work.outputs, report=report)
     return await run_in_process(task, work, context)

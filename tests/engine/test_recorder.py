@@ -22,6 +22,7 @@ from tests.engine.workbench import (
 from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
+from redrive.engine.recording import advanced
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.claim import Isolation
 from redrive.model.event import (
@@ -274,6 +275,35 @@ async def test_two_completions_of_one_run_in_one_batch_are_told_apart() -> None:
         await worker._recorder.flush()
         assert await run.result() == 2
     assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
+
+
+async def test_two_advances_of_one_run_in_one_batch_are_told_apart() -> None:
+    """The same for a step that goes on: only the attempt that has the lease does."""
+    app = new_app()
+    ear = Ear(app)
+
+    @app.task
+    async def work() -> int:
+        return 1
+
+    app.workflow("flow", [work.step("a"), work.step("b")])
+    async with bench(app) as test:
+        await app.start("flow")
+        store, worker = parts_of(app).store, parts_of(app).worker_in_test()
+        [old] = await store.leases.claim("default", 1, Holder(token=1, worker="a", code_version="", ttl=60.0))
+        test.clock.advance(61)
+        [new] = await store.leases.reclaim(2, 60.0, 10)
+        answers = [
+            worker._recorder.advance(
+                await worker._executor.works.of(claim),
+                advanced(claim, "1", "default", ttl=60.0, in_place=True),
+                0.0,
+            )
+            for claim in (old, new)
+        ]
+        await worker._recorder.flush()
+        assert [answer.result() for answer in answers] == [None, Recorded("leased")]
+    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded)] == [1, 1]
 
 
 # Claiming

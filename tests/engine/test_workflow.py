@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,6 +17,7 @@ from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, sea
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
 from redrive.engine.context import Context
+from redrive.engine.work import Work
 from redrive.errors import InvalidValueError, PayloadError
 from redrive.model.event import RunFinished, StepReleased, StepStarted, StepSucceeded, TaskUnknown
 from redrive.parts import parts_of
@@ -76,6 +78,31 @@ async def test_steps_go_on_under_one_lease_where_nobody_has_to_be_asked() -> Non
         claims = [name for name in seam.executed if name == "claim"]
     assert fences == [1, 2, 3]
     assert len(claims) == 2  # the second found nothing
+
+
+async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None:
+    """A work and its context that keep each other alive cost a sixth of the time of a workflow."""
+    app = new_app()
+
+    @app.task
+    async def step(number: int, context: Context) -> int:
+        if context.attempt == 1:
+            raise ConnectionError
+        return number + 1
+
+    app.workflow("flow", [step.step("a"), step.step("b")])
+    async with bench(app) as test:
+        gc.collect()
+        gc.disable()
+        try:
+            ids = {run.id for run in await app.start_many("flow", range(5))}
+            await settle(test, app)
+            things = gc.get_objects()  # those of other tests, too
+            works = [thing for thing in things if type(thing) is Work and thing.claim.id in ids]
+            contexts = [thing for thing in things if type(thing) is Context and thing.run_id in ids]
+        finally:
+            gc.enable()
+    assert (works, contexts) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Bank:
         text = """INSERT INTO replays (id, org, position, letter_id, run_id, step_index, from_step, mode,
                 state, automatic, requested_by, requested_at, reason, fingerprint, letter_updated_at,
                 effect, ended_at)
-            SELECT ?1 || ?2 || ?3, org, 0, ?1, 'run', 0, 0, 'FROM_STEP',
+            SELECT ?1 || ?2 || ?3, org, 0, ?1, run_id, 0, 0, 'FROM_STEP',
                 ?2, 0, 'ana', ?3, '', fingerprint, ?3,
                 effect, ?3
             FROM dead_letters WHERE id = ?4"""

@@ -239,7 +239,7 @@ GUARDS = (
         "a worker that is told to stop going on to the next step",
         (
             Code(
-                "redrive.engine.executor:Executor._continues_in_place",
+                "redrive.engine.executor:Executor._advance",
                 "self.signals.stopping.is_set() or",
                 "",
             ),

@@ -5,118 +5,160 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.guards.guard import Guard
-from tests.guards.patch import Code, Sql
+from tests.guards.patch import ALWAYS, Code, Side, Sql
 
-TOKEN = r"(?:run\.)?token = (?:batch\.token|[?$]\d+)"
-EPOCH = r"(?:run\.)?epoch = (?:batch\.epoch|[?$]\d+)"
-PLACE = r"(?:run\.)?place(?: \|\| '')? = 'leased'"
-PARTS = {"token": TOKEN, "epoch": EPOCH, "place": PLACE}
+_ROW = r"(?<![\w.])(?:run\.|lease\.)?"
+ID = _ROW + r"id = (?:batch\.id|[?$]\d+)"
+TOKEN = _ROW + r"token = (?:batch\.token|[?$]\d+)"
+EPOCH = _ROW + r"epoch = (?:batch\.epoch|[?$]\d+)"
+PLACE = _ROW + r"place(?: \|\| '')? = 'leased'"
+PARTS = {"id": ID, "token": TOKEN, "epoch": EPOCH, "place": PLACE}
 AGAINST = {
+    "id": "somebody who has the lease of another run {}",
     "token": "somebody who has lost the lease {}",
     "epoch": "what belongs to an earlier step under the same lease {}",
     "place": "what was written before, and ended the lease, {} again",
 }
 LEASES = "tests/store/test_leases.py::"
 RECORDS = "tests/store/test_records.py::"
-RETENTION = "tests/store/test_retention.py::"
 RECORDER = "tests/engine/test_recorder.py::"
 KEEPER = "tests/engine/test_lease_renewer.py::"
 WORKER = "tests/engine/test_worker.py::"
 FENCES = "tests/guards/test_fences.py::"
-LOST = f"{RECORDS}test_without_the_lease_nothing_is_written_i4"
+WRITES = "tests/guards/test_fenced_writes.py::"
+CLAIMS = "tests/guards/test_claims.py::"
+LOCKS = "tests/guards/test_locks.py::"
+FAILED_RUNS = "tests/guards/test_failed_runs.py::"
+POSTGRES: tuple[Side, ...] = ("postgres",)
+SQLITE: tuple[Side, ...] = ("sqlite",)
+"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
 
 FENCED = {
-    "records.complete": ("completes the run", f"{LOST}[{{}}-completed]"),
-    "records.advance": ("goes on to the next step", f"{LOST}[{{}}-advanced]"),
-    "records.reschedule": ("schedules a retry", f"{LOST}[{{}}-rescheduled]"),
-    "records.stop": ("buries the run", f"{LOST}[{{}}-stopped]"),
-    "records.park": ("parks the run", f"{LOST}[{{}}-parked]"),
-    "records.occupied": (
-        "is told its slots",
-        f"{RECORDS}test_slots_are_not_told_to_who_has_lost_the_lease_i4",
-    ),
-    "records.occupy": ("notes slots", f"{FENCES}test_slots_and_progress_are_noted_under_the_lease_only"),
-    "records.progress": ("notes progress", f"{FENCES}test_slots_and_progress_are_noted_under_the_lease_only"),
-    "leases.begin_alone": ("begins alone", f"{FENCES}test_alone_is_begun_under_the_lease_only"),
+    "records.complete": "completes the run",
+    "records.complete_partly": "completes a step that was replayed alone",
+    "records.advance": "goes on to the next step",
+    "records.hand_over": "hands the next step over",
+    "records.reschedule": "schedules a retry",
+    "records.stop": "buries the run",
+    "records.park": "parks the run",
+    "records.occupied": "is told its slots",
+    "records.occupy": "notes slots",
+    "records.progress": "notes progress",
+    "leases.begin_alone": "begins alone",
 }
 
 
+def _both(test: str, which: str = "") -> tuple[str, ...]:
+    return tuple(_on(side, test, which) for side in ("sqlite", "postgres"))
+
+
+def _on(side: str, test: str, which: str = "") -> str:
+    return f"{test}[{side}-{which}]" if which else f"{test}[{side}]"
+
+
 def _fences() -> Iterator[Guard]:
-    for statement, (does, test) in FENCED.items():
-        tests = tuple(dict.fromkeys(test.format(side) for side in ("sqlite", "postgres")))
+    test = f"{WRITES}test_a_write_counts_under_its_own_lease_only_i4"
+    for statement, does in FENCED.items():
+        name = statement.partition(".")[2]
         for part, pattern in PARTS.items():
-            name = f"{statement.partition('.')[2]}.{part}"
-            yield Guard(name, AGAINST[part].format(does), (Sql(statement, pattern),), tests)
+            which, what = f"{name}-{part}", AGAINST[part].format(does)
+            if part == "place":
+                patches = (Sql(statement, pattern, sides=SQLITE),)
+                yield Guard(f"{name}.{part}", what, patches, (_on("sqlite", test, which),))
+            else:
+                yield Guard(f"{name}.{part}", what, (Sql(statement, pattern),), _both(test, which))
+
+
+TAKING = {
+    "claim": ("leases.claim", "two workers taking one run"),
+    "claim_alone": ("leases.claim_alone", "two workers taking one suspect"),
+    "reclaim": (
+        "leases.reclaim",
+        "two workers judging one lost attempt, or one that is just being recorded",
+    ),
+    "promote": ("leases.promote", "what was cancelled in the same moment being executed nevertheless"),
+    "release": ("limits.release", "held work being released twice"),
+}
+LOCK = r"FOR UPDATE(?: OF run| OF lease)? SKIP LOCKED"
+
+
+def _locks() -> Iterator[Guard]:
+    """On PostgreSQL: SQLite has one writer at a time."""
+    for name, (statement, what) in TAKING.items():
+        tests = (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[{name}]",)
+        yield Guard(f"{name}.lock", what, (Sql(statement, LOCK, "", POSTGRES),), tests)
+        yield Guard(
+            f"{name}.skip locked",
+            f"a worker waiting for another, in {name}",
+            (Sql(statement, " SKIP LOCKED", "", POSTGRES),),
+            tests,
+        )
+    tests = (f"{LOCKS}test_a_renewal_does_not_wait_for_a_record",)
+    yield Guard(
+        "renew.lock",
+        "renewals and records waiting for one another crosswise",
+        (Sql("leases.renew", LOCK, "", POSTGRES),),
+        tests,
+    )
+    yield Guard(
+        "renew.skip locked",
+        "all leases of a worker being renewed too late because of one that is being recorded",
+        (Sql("leases.renew", " SKIP LOCKED", "", POSTGRES),),
+        tests,
+    )
+    yield Guard(
+        "occupied.lock",
+        "a lease being taken over before its slots are noted",
+        (Sql("records.occupied", "FOR UPDATE OF lease", "", POSTGRES),),
+        (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[occupied]",),
+    )
+    yield Guard(
+        "failed.lock",
+        "a run being replayed, or removed, while its dead letter is made",
+        (Sql("leases.failed", "FOR UPDATE OF run", "", POSTGRES),),
+        (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[failed]",),
+    )
 
 
 EXPIRY = r"lease_expires_at < (?:\?1|date_part\('epoch', now\(\)\))"
 LIMIT = r"LIMIT ([?$]\d+|1)"
 MORE = r"LIMIT \1 + 1"
 PAUSED = "paused_at IS NOT NULL"
+_LISTED = r"(?:value FROM json_each\(\?\d+\)|json_array_elements_text\(CAST\(\$\d+ AS json\)\) AS value)"
+WANTED = rf"workflow IN \(SELECT {_LISTED}\)"
+UNWANTED = WANTED.replace(" IN", " NOT IN")
+BEGAN = r"COALESCE\(started_at, (\?1|date_part\('epoch', clock_timestamp\(\)\))\)"
 NEVER = r"(\g<0> AND 1 = 0)"
-LOCK = r"FOR UPDATE(?: OF run)? SKIP LOCKED"
+
+
+def _claims() -> Iterator[Guard]:
+    """What both kinds of claims have to heed."""
+    for name in ("claim", "claim_alone"):
+        for part, what, pattern, replacement in (
+            ("queue", "taking the work of other queues", r"(?<!\w)queue = [?$]\d+", ALWAYS),
+            ("workflows", "taking work that this worker does not know", WANTED, ALWAYS),
+            ("without", "taking work that this worker has no room for", UNWANTED, ALWAYS),
+            ("limit", "taking more than there is room for", LIMIT, MORE),
+            ("paused", "work of a paused queue being begun", PAUSED, NEVER),
+            ("epoch rises", "two attempts with the same fence number", r"epoch \+ 1", "epoch"),
+            ("attempt rises", "two attempts with the same number", r"attempt \+ 1", "attempt"),
+            ("begun once", "a retry looking like the beginning of the run", BEGAN, r"\1"),
+        ):
+            if (name, part) != ("claim_alone", "without"):  # it is never asked for there
+                tests = _both(f"{CLAIMS}test_a_claim_takes_what_it_may", f"{name}-{part}")
+                patches = (Sql(f"leases.{name}", pattern, replacement),)
+                yield Guard(f"{name}.{part}", what, patches, tests)
+
 
 GUARDS = (
     *_fences(),
+    *_locks(),
+    *_claims(),
     Guard(
         "claim.place",
         "taking what waits, is held, has ended, or somebody else has",
-        (Sql("leases.claim", "place = 'ready'"),),
-        (f"{LEASES}test_only_ready_runs_are_claimed",),
-    ),
-    Guard(
-        "claim.queue",
-        "taking the work of other queues",
-        (Sql("leases.claim", r"(?<!\w)queue = [?$]\d+"),),
-        (f"{LEASES}test_other_queues_are_left_alone",),
-    ),
-    Guard(
-        "claim.limit",
-        "taking more than there is room for",
-        (Sql("leases.claim", LIMIT, MORE),),
-        (f"{LEASES}test_never_more_than_asked_for",),
-    ),
-    Guard(
-        "claim.lock",
-        "two workers taking one run",
-        (Sql("leases.claim", LOCK, "", ("postgres",)),),
-        (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[claim]",),
-    ),
-    Guard(
-        "claim.materialized",
-        "a claim that looks for its rows again and takes more than its limit",
-        (Sql("leases.claim", "MATERIALIZED", "", ("postgres",)),),
-        doubled_by="claim.lock: PostgreSQL never repeats a subquery that locks rows",
-    ),
-    Guard(
-        "claim.epoch rises",
-        "two attempts with the same fence number",
-        (Sql("leases.claim", r"epoch = epoch \+ 1", "epoch = epoch"),),
-        (f"{LEASES}test_epochs_rise_by_one_i4",),
-    ),
-    Guard(
-        "claim.paused",
-        "work of a paused queue being begun",
-        (Sql("leases.claim", PAUSED, NEVER),),
-        (f"{LEASES}test_paused_queues_are_skipped",),
-    ),
-    Guard(
-        "claim_alone.paused",
-        "suspects of a paused queue being begun",
-        (Sql("leases.claim_alone", PAUSED, NEVER),),
-        (f"{LEASES}test_suspects_obey_queue_pause_and_workflows",),
-    ),
-    Guard(
-        "claim_alone.limit",
-        "two suspects in one worker",
-        (Sql("leases.claim_alone", LIMIT, MORE),),
-        (f"{FENCES}test_one_suspect_at_a_time",),
-    ),
-    Guard(
-        "claim_alone.lock",
-        "two workers taking one suspect",
-        (Sql("leases.claim_alone", LOCK, "", ("postgres",)),),
-        (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[claim_alone]",),
+        (Sql("leases.claim", "place = 'ready'", sides=SQLITE),),
+        tuple(_on("sqlite", f"{LEASES}test_only_ready_runs_are_claimed", each) for each in ("held", "ended")),
     ),
     Guard(
         "renew.token",
@@ -127,26 +169,39 @@ GUARDS = (
     Guard(
         "renew.place",
         "prolonging what has ended",
-        (Sql("leases.renew", PLACE),),
-        (f"{LEASES}test_renewing_prolongs_only_matching_leases_p7",),
+        (Sql("leases.renew", PLACE, sides=SQLITE),),
+        (_on("sqlite", f"{LEASES}test_renewing_prolongs_only_matching_leases_p7"),),
     ),
     Guard(
-        "kept.token",
-        "a worker believing that it has what somebody else has",
-        (Sql("leases.kept", TOKEN),),
-        (f"{LEASES}test_renewing_prolongs_only_matching_leases_p7",),
+        "renew.id",
+        "prolonging the leases of other runs that were claimed together with this one",
+        (Sql("leases.renew", ID),),
+        _both(f"{WRITES}test_a_renewal_prolongs_the_lease_of_its_run_only_p7"),
+    ),
+    *(
+        Guard(
+            f"kept.{part}",
+            f"a worker believing that it has {what}",
+            (Sql("leases.kept", pattern),),
+            _both(f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),
+        )
+        for part, what, pattern in (
+            ("id", "all runs that were claimed together with this one", ID),
+            ("token", "what somebody else has", TOKEN),
+            ("expiry", "a lease that is over", _ROW + EXPIRY.replace("<", ">=")),
+        )
     ),
     Guard(
         "kept.place",
         "a worker believing that it has what has ended",
-        (Sql("leases.kept", PLACE),),
+        (Sql("leases.kept", PLACE, sides=SQLITE),),
         doubled_by="the record that ends a lease clears its expiry; see kept.place and expiry",
     ),
     Guard(
         "kept.place and expiry",
         "a worker believing that it has a run that has ended",
-        (Sql("leases.kept", rf"{PLACE} AND run\.{EXPIRY.replace('<', '>=')}"),),
-        (f"{LEASES}test_renewing_prolongs_only_matching_leases_p7",),
+        (Sql("leases.kept", rf"{PLACE} AND run\.{EXPIRY.replace('<', '>=')}", sides=SQLITE),),
+        (_on("sqlite", f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),),
     ),
     Guard(
         "reclaim.expiry",
@@ -157,26 +212,22 @@ GUARDS = (
     Guard(
         "reclaim.place",
         "taking over what is not leased",
-        (Sql("leases.reclaim", PLACE),),
+        (Sql("leases.reclaim", PLACE, sides=SQLITE),),
         doubled_by="the record that ends a lease clears its expiry; see reclaim.place and expiry",
     ),
     Guard(
         "reclaim.place and expiry",
         "a run that has ended being taken over and executed again",
         (
-            Sql("leases.reclaim", PLACE),
-            Sql("records.complete", "lease_expires_at = NULL", "lease_expires_at = lease_expires_at"),
+            Sql("leases.reclaim", PLACE, sides=SQLITE),
+            Sql(
+                "records.complete",
+                "lease_expires_at = NULL",
+                "lease_expires_at = lease_expires_at",
+                sides=SQLITE,
+            ),
         ),
-        tuple(
-            f"{RECORDS}test_a_late_record_whose_token_still_matches_is_accepted[{side}-completed]"
-            for side in ("sqlite", "postgres")
-        ),
-    ),
-    Guard(
-        "reclaim.lock",
-        "two workers judging one lost attempt, or one that is just being recorded",
-        (Sql("leases.reclaim", LOCK, "", ("postgres",)),),
-        (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[reclaim]",),
+        (f"{RECORDS}test_a_late_record_whose_token_still_matches_is_accepted[sqlite-completed]",),
     ),
     Guard(
         "reclaim.new token",
@@ -193,14 +244,53 @@ GUARDS = (
     Guard(
         "adopt.place",
         "adopting what has ended",
-        (Sql("leases.adopt", PLACE),),
-        (f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token",),
+        (Sql("leases.adopt", PLACE, sides=SQLITE),),
+        (_on("sqlite", f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token"),),
     ),
     Guard(
         "adopt.worker",
         "adopting the claims of another worker",
         (Sql("leases.adopt", r"worker = [?$]\d+"),),
         (f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token",),
+    ),
+    Guard(
+        "claim_alone.place",
+        "what waits, or is held, being taken for a suspect",
+        (Sql("leases.claim_alone", "place = 'alone'"),),
+        _both(f"{CLAIMS}test_only_suspects_are_claimed_alone"),
+    ),
+    *(
+        Guard(
+            f"{name}.suspects",
+            "a suspect being executed together with others",
+            (Sql(statement, "CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END", "'ready'"),),
+            _both(f"{CLAIMS}test_a_suspect_waits_to_be_alone", name),
+        )
+        for name, statement in (("promote", "leases.promote"), ("release", "limits.release"))
+    ),
+    Guard(
+        "promote.place",
+        "what is held being made ready",
+        (Sql("leases.promote", "place = 'waiting'"),),
+        doubled_by="promote.due: nothing but waiting work has a due time",
+    ),
+    Guard(
+        "release.place",
+        "what waits being made ready",
+        (Sql("limits.release", "place = 'held'"),),
+        doubled_by="release.holder: nothing but held work has a holder",
+    ),
+    Guard(
+        "advance.in place",
+        "the next step starting under a lease that is not meant for it",
+        (Sql("records.advance", r"(?:batch\.in_place|\?\d+) = 1(?= AND)"),),
+        _both(f"{WRITES}test_a_step_that_is_not_to_go_on_in_place_is_handed_over"),
+    ),
+    Guard(
+        "advance.epoch rises",
+        "the record of a step counting for the next one, under the same lease",
+        (Sql("records.advance", r"epoch = (run|lease)\.epoch \+ 1", r"epoch = \1.epoch"),),
+        _both(f"{LEASES}test_epochs_rise_by_one_i4"),
     ),
     Guard(
         "promote.due",
@@ -213,17 +303,66 @@ GUARDS = (
         ),
         (f"{LEASES}test_only_what_is_due_is_promoted",),
     ),
-    Guard(
-        "promote.lock",
-        "what was cancelled in the same moment being executed nevertheless",
-        (Sql("leases.promote", LOCK, "", ("postgres",)),),
-        (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[promote]",),
+    *(
+        Guard(
+            f"failed.{part}",
+            f"{what} being taken up as one that has failed",
+            (Sql("leases.failed", pattern),),
+            _both(f"{FAILED_RUNS}test_nothing_but_a_failed_run_of_the_org_is_taken_up_i8_i10", part),
+        )
+        for part, what, pattern in (
+            ("id", "another run", ID),
+            ("org", "a run of another org", _ROW + r"org = [?$]\d+"),
+            ("state", "a run that has succeeded", _ROW + r"state IN \('FAILED', 'DLQ_PENDING'\)"),
+        )
     ),
     Guard(
-        "release.lock",
-        "held work being released twice",
-        (Sql("limits.release", LOCK, "", ("postgres",)),),
-        (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[release]",),
+        "take_again.id",
+        "all failed tasks of an org being taken again with one",
+        (Sql("external_failures.take_again", ID),),
+        _both(f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),
+    ),
+    Guard(
+        "take_again.place",
+        "a task that is replayed being taken from its worker",
+        (Sql("external_failures.take_again", "place = 'ended'", sides=SQLITE),),
+        (_on("sqlite", f"{FAILED_RUNS}test_a_task_that_is_being_replayed_is_not_taken_again_i4"),),
+    ),
+    Guard(
+        "take_again.new epoch",
+        "two attempts with the same fence number",
+        (Sql("external_failures.take_again", r"epoch \+ 1", "epoch"),),
+        _both(f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),
+    ),
+    Guard(
+        "take_again.own input",
+        "the input of every run being replaced by that of one",
+        (
+            Sql(
+                "external_failures.take_again",
+                r"redrive\.run_inputs\.id = gone\.id",
+                sides=POSTGRES,
+            ),
+        ),
+        (_on("postgres", f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),),
+    ),
+    Guard(
+        "take_again.replays",
+        "a task that was never replayed not being taken again at all",
+        (Sql("external_failures.take_again", r"COALESCE\(replays, 0\)", "replays", POSTGRES),),
+        (_on("postgres", f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),),
+    ),
+    Guard(
+        "clear_runs.place",
+        "clearing a queue removing what is executed",
+        (Sql("external_failures.clear_runs", "place = 'ended'", sides=SQLITE),),
+        (_on("sqlite", f"{FAILED_RUNS}test_what_is_being_replayed_is_not_cleared_i1"),),
+    ),
+    Guard(
+        "clear_runs.inputs",
+        "clearing a queue removing what all other runs were given",
+        (Sql("external_failures.clear_runs", r"id IN \(SELECT id FROM gone\)", sides=POSTGRES),),
+        (_on("postgres", f"{FAILED_RUNS}test_clearing_a_queue_leaves_other_runs_as_they_are"),),
     ),
     Guard(
         "unknown claim",
@@ -235,7 +374,10 @@ GUARDS = (
         "unknown record",
         "a written result being taken for a lost one, when the answer to a record was lost",
         (Code("redrive.store.records:RecordBatch.write", "if self._tried:", "if False:"),),
-        (f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[complete-after the commit]",),
+        tuple(
+            f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[{statement}-after the commit]"
+            for statement in ("complete", "advance", "insert_step", "reschedule")
+        ),
     ),
     Guard(
         "unknown record.token",
@@ -250,11 +392,17 @@ GUARDS = (
         (f"{RECORDS}test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next",),
     ),
     Guard(
+        "unknown record.in place",
+        "a step being taken for lost that has gone on under the same lease",
+        (Code("redrive.store.records:_fate", '"written" if goes_on else "lost"', '"lost"'),),
+        (f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[advance-after the commit]",),
+    ),
+    Guard(
         "one record a run and batch",
         "two records of one run counting in one statement",
         (
             Code(
-                "redrive.engine.recorder:_next_batch",
+                "redrive.engine.recorder:_Lane.take",
                 "batch[run_id] = entry",
                 "batch[f'{run_id} {len(batch)}'] = entry",
             ),
@@ -262,13 +410,23 @@ GUARDS = (
         (
             f"{RECORDER}test_two_records_of_one_run_in_one_batch_are_told_apart",
             f"{RECORDER}test_two_completions_of_one_run_in_one_batch_are_told_apart",
+            f"{RECORDER}test_two_advances_of_one_run_in_one_batch_are_told_apart",
         ),
     ),
     Guard(
         "only the winner writes beside",
         "attempts, dead letters and freed slots of a record that was fenced off",
         (Code("redrive.store.records:Records.record_within", "if record.change.id in won", ""),),
-        (f"{LOST}[sqlite-stopped]", f"{LOST}[postgres-stopped]"),
+        _both(f"{WRITES}test_nothing_is_written_beside_a_record_that_was_fenced_off_i4"),
+    ),
+    Guard(
+        "only the winner finishes a step",
+        "the finished step of a worker that has lost its lease",
+        (Code("redrive.store.records:Records._finish", "for run_id in recorded]", "for run_id in steps]"),),
+        tuple(
+            f"{RECORDS}test_finished_steps_of_a_batch_are_those_of_the_winners[{side}]"
+            for side in ("sqlite", "postgres")
+        ),
     ),
     Guard(
         "keeper.thread",

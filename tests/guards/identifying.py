@@ -19,6 +19,9 @@ IDEMPOTENCY = "tests/idempotency/test_idempotency.py::"
 LISTING = "tests/store/test_run_listing.py::"
 TENANT = "tests/store/test_tenant.py::"
 WALL = "tests/store/test_wall.py::"
+RUN_WALL = "tests/guards/test_run_wall.py::"
+OF_RUNS = ("ready", "idle", "leases", "ended")
+_OWN = "org = current_setting('redrive_tenant.org', true) OR right(current_user, 14) <> 'redrive_tenant'"
 
 CLOCK = r"(?:\?1|date_part\('epoch', (?:now|clock_timestamp)\(\)\))"
 TOKEN = r"(?<![\w.])token = [?$]\d+"
@@ -791,7 +794,8 @@ def _lists() -> Iterator[Guard]:
         ("_over", "that have ended"),
         ("_idle", "that wait"),
         ("_leased", "that are executed"),
-        ("_looked_up", "whose id or correlation is known"),
+        ("_looked_up", "whose id is known"),
+        ("_correlated", "whose correlation is known"),
     ):
         yield Guard(
             f"run_listing{branch}.org",
@@ -815,8 +819,14 @@ def _wall() -> Iterator[Guard]:
             f"wall.{table}",
             f"a statement without a filter reaching another org's {table}",
             (_open_policy(table),),
-            (f"{WALL}test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8[{table}]",),
+            (f"{_policy_test(table)}[{table}]",),
         )
+    yield Guard(
+        "wall.runs",
+        "a statement without a filter reaching another org's runs by the view",
+        (Schema(f"WHERE work.{_OWN};", "WHERE true;"),),
+        tuple(f"{RUN_WALL}test_the_view_shows_an_org_its_own_runs_i8[{table}]" for table in OF_RUNS),
+    )
     for table in HOME:
         yield Guard(
             f"wall.{table}",
@@ -885,6 +895,12 @@ def _wall() -> Iterator[Guard]:
         ),
         (f"{slow}[sqlite]",),
     )
+
+
+def _policy_test(table: str) -> str:
+    if table in OF_RUNS or table == "run_inputs":
+        return f"{RUN_WALL}test_each_table_of_runs_keeps_orgs_apart_i8"
+    return f"{WALL}test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8"
 
 
 def _open_policy(table: str) -> Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.guards.guard import Guard
-from tests.guards.patch import Code, Schema, Sql
+from tests.guards.patch import Code, Schema, Side, Sql
 
 REPLAYS = "tests/guards/test_replays.py::"
 NOT_BEGUN = f"{REPLAYS}test_what_is_not_as_it_was_seen_is_not_begun_i7_i10"
@@ -23,6 +23,13 @@ TRIAGE = "tests/failures/test_triage.py::"
 PROCESSOR = "tests/failures/test_redrive_processor.py::"
 QUEUE = "tests/test_dead_letter_queue.py::"
 LIMIT = "tests/policy/test_automatic_redrive.py::"
+MOVES = "tests/guards/test_moves.py::"
+LOCKS = "tests/guards/test_locks.py::"
+LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
+PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
+SQLITE: tuple[Side, ...] = ("sqlite",)
+"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
+POSTGRES: tuple[Side, ...] = ("postgres",)
 
 
 def _both(test: str, which: str = "") -> tuple[str, ...]:
@@ -36,7 +43,7 @@ FAILED = r"(?<!letter\.)(?:run\.)?state IN \('DLQ_PENDING', 'FAILED'(?:, 'PARTIA
 STEP = r"(?<=AND )(?:run\.)?step_index = (?:batch\.step_index|[?$]\d+)"
 LETTER_STEP = r"letter\.step_index = (?:redrive\.)?runs?\.step_index"
 LETTER_RUN = r"letter\.run_id = (?:redrive\.)?runs?\.id"
-LETTER_OPEN = r"(?:letter\.)?state IN \('OPEN', 'EXHAUSTED'\)"
+LETTER_OPEN = r"\(?(?:letter\.)?state(?: \|\| ''\))? IN \('OPEN', 'EXHAUSTED'\)"
 FREE = r"NOT EXISTS \(\s*SELECT 1 FROM (?:redrive\.)?dead_letter_dependencies[^()]*\)"
 DUE = r"letter\.next_redrive_at <= (?:\?1|date_part\('epoch', now\(\)\))"
 
@@ -44,7 +51,7 @@ BEGINNING = (
     Guard(
         "restart.place",
         "a run that is at work being begun a second time",
-        (Sql("replays.restart", PLACE),),
+        (Sql("replays.restart", PLACE, sides=SQLITE),),
         doubled_by="restart.state: whatever has failed has ended; see restart.place and state",
     ),
     Guard(
@@ -56,8 +63,8 @@ BEGINNING = (
     Guard(
         "restart.place and state",
         "a run that is at work being begun a second time",
-        (Sql("replays.restart", PLACE), Sql("replays.restart", FAILED)),
-        _both(NOT_BEGUN, "it is at work"),
+        (Sql("replays.restart", PLACE, sides=SQLITE), Sql("replays.restart", FAILED, sides=SQLITE)),
+        (f"{NOT_BEGUN}[sqlite-it is at work]",),
     ),
     Guard(
         "restart.step",
@@ -84,6 +91,33 @@ BEGINNING = (
         _both(NOT_BEGUN, "the letter is of another run"),
     ),
     Guard(
+        "restart.run",
+        "a replay beginning other runs than its own",
+        (Sql("replays.restart", r"run\.id = (?:batch\.run_id|[?$]\d+)"),),
+        doubled_by="restart.letter's run: a letter belongs to one run",
+    ),
+    Guard(
+        "restart.own replay",
+        "a run being given what the replay of another one has edited",
+        (Sql("replays.restart", r"batch\.run_id = run\.id", sides=POSTGRES),),
+        (f"{MOVES}test_replays_of_several_runs_do_not_mix[postgres]",),
+    ),
+    Guard(
+        "resume.run",
+        "a retry reaching other runs than its own",
+        (Sql("replays.resume", r"run\.id = (?:batch\.run_id|[?$]\d+)"),),
+        _both(f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are", "resume"),
+    ),
+    *(
+        Guard(
+            f"{name}.replays",
+            "a run that was never replayed not being replayed at all",
+            (Sql(f"replays.{name}", r"COALESCE\(run\.replays, 0\)", "run.replays", POSTGRES),),
+            (f"{MOVES}test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4[postgres-{name}]",),
+        )
+        for name in ("restart", "resume")
+    ),
+    Guard(
         "mark_replaying.state",
         "a dead letter that was closed in the last moment being open again",
         (Sql("replays.mark_replaying", LETTER_OPEN),),
@@ -98,7 +132,7 @@ BEGINNING = (
     Guard(
         "resume.place",
         "a run that is at work being retried",
-        (Sql("replays.resume", PLACE),),
+        (Sql("replays.resume", PLACE, sides=SQLITE),),
         doubled_by="resume.state: whatever has failed has ended; see resume.place and state",
     ),
     Guard(
@@ -110,8 +144,8 @@ BEGINNING = (
     Guard(
         "resume.place and state",
         "a run that is at work being retried",
-        (Sql("replays.resume", PLACE), Sql("replays.resume", FAILED)),
-        _both(NOT_RESUMED, "it is at work"),
+        (Sql("replays.resume", PLACE, sides=SQLITE), Sql("replays.resume", FAILED, sides=SQLITE)),
+        (f"{NOT_RESUMED}[sqlite-it is at work]",),
     ),
     Guard(
         "resume.step",
@@ -146,8 +180,8 @@ BEGINNING = (
         (
             Code(
                 "redrive.store.records:Records._write_letters",
-                "self._replays.settle(session, settlements)",
-                "self._replays.settle(self._session, settlements)",
+                "self._replays.settle(session, settlements, locked)",
+                "self._replays.settle(self._session, settlements, locked)",
             ),
         ),
         (
@@ -307,8 +341,39 @@ OF_REDRIVES = (
     Guard(
         "lock_due.lock",
         "processors waiting for one another",
-        (Sql("automatic_redrive.lock_due", LOCK, "", ("postgres",)),),
+        (Sql("automatic_redrive.lock_due", LOCK, "", POSTGRES),),
         (f"{REPLAYS}test_what_one_processor_has_taken_another_passes_over",),
+    ),
+    Guard(
+        "lock_due.run",
+        "a run being removed, or replayed by hand, while it is redriven",
+        (Sql("automatic_redrive.lock_due", "OF run, letter", "OF letter", POSTGRES),),
+        (f"{LOCKED}[lock_due]",),
+    ),
+    Guard(
+        "lock_due.letter",
+        "a dead letter being closed while it is redriven",
+        (Sql("automatic_redrive.lock_due", "OF run, letter", "OF run", POSTGRES),),
+        (f"{LOCKED}[lock_due, the letter]",),
+    ),
+    Guard(
+        "lock_due.skip locked",
+        "a processor waiting for somebody who works on a letter or its run",
+        (Sql("automatic_redrive.lock_due", " SKIP LOCKED", "", POSTGRES),),
+        (f"{PASSED_OVER}[lock_due]", f"{PASSED_OVER}[lock_due, the letter]"),
+    ),
+    *(
+        Guard(
+            f"{name}.lock",
+            what,
+            (Sql(f"{module}.{name}", LOCK, "", POSTGRES),),
+            (f"{LOCKED}[{name}]",),
+        )
+        for module, name, what in (
+            ("dead_letters", "lock_runs", "a run being removed, or replayed, while its letter is reopened"),
+            ("external_failures", "lock_removable", "a run being replayed while its queue is cleared"),
+            ("external_failures", "lock_known", "a run being removed while its task is reported again"),
+        )
     ),
     Guard(
         "due.breaker",

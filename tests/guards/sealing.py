@@ -8,7 +8,8 @@ from tests.guards.patch import Code, Sql
 PAYLOADS = "tests/store/test_payloads.py::"
 CANARY = f"{PAYLOADS}test_a_canary_is_nowhere_on_disk_when_there_is_a_key"
 ON_DISK = (f"{CANARY}[sqlite]", f"{CANARY}[postgres]")
-ROTATION = f"{PAYLOADS}test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile"
+ROTATION = "tests/guards/test_sealing.py::test_rotation_keeps_what_somebody_has_replaced_meanwhile"
+AS_READ = r"run\.{column} = (?:changed\.{column}\b|\?\d+)(?! AND)"
 IN_A_FILE = (
     "tests/test_dead_letter_queue.py::TestTenantsAndSecrets::test_what_is_encrypted_is_nowhere_in_the_file"
 )
@@ -69,15 +70,43 @@ GUARDS = (
         )
         for name, (place, fragment, replacement, tests) in _POINTS.items()
     ),
-    Guard(
-        "rotation.as it was read",
-        "a new key bringing back what a worker has replaced meanwhile",
-        (
-            Sql("payloads.rewrite_run", r"(?:run\.)?step_input = (?:batch\.step_input|[?$]\d+)(?= THEN)"),
-            Sql("payloads.rewrite_run", r"(?:run\.)?result = (?:batch\.result|[?$]\d+)(?= THEN)"),
-            Sql("payloads.rewrite_run", r"(?<!step_)(?:run\.)?\binput = (?:batch\.input|[?$]\d+)(?= THEN)"),
-        ),
-        (f"{ROTATION}[sqlite]", f"{ROTATION}[postgres]"),
+    *(
+        Guard(
+            f"rotation.as it was read, {column}",
+            "a new key bringing back what a worker has replaced meanwhile",
+            (Sql("payloads.rewrite_run", AS_READ.format(column=column), sides=("sqlite",)),),
+            (f"{ROTATION}[sqlite-{place}-{column}]",),
+        )
+        for column, place in (
+            ("input", "ready"),
+            ("metadata", "ready"),
+            ("step_input", "ready"),
+            ("result", "ended"),
+        )
+    ),
+    *(
+        Guard(
+            f"rotation.as it was read, {column} in {table}",
+            f"a new key bringing back what somebody has replaced meanwhile in {table}",
+            (
+                Sql(
+                    "payloads.rewrite_run",
+                    rf"(?s)(redrive\.{table} AS run(?:(?!UPDATE).)*?)({AS_READ.format(column=column)})",
+                    r"\1(\2 OR 1 = 1)",
+                    ("postgres",),
+                ),
+            ),
+            (f"{ROTATION}[postgres-{place}-{column}]",),
+        )
+        for table, column, place in (
+            ("run_inputs", "input", "ready"),
+            ("run_inputs", "metadata", "ready"),
+            ("ready", "step_input", "ready"),
+            ("idle", "step_input", "waiting"),
+            ("leases", "step_input", "leased"),
+            ("ended", "step_input", "ended"),
+            ("ended", "result", "ended"),
+        )
     ),
     Guard(
         "the key must be known",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.guards.guard import Guard
-from tests.guards.patch import Code, Schema, Sql
+from tests.guards.patch import ALWAYS, Code, Schema, Side, Sql
 
 ORGS = "tests/guards/test_orgs.py::"
 RUNS = "tests/store/test_runs.py::"
@@ -17,6 +17,14 @@ FOREIGN = "tests/store/test_foreign.py::"
 MIGRATION = "tests/store/test_migration.py::"
 HOLDS = "tests/store/test_limits.py::"
 BAD_INPUT = "tests/engine/test_bad_input.py::"
+MOVES = "tests/guards/test_moves.py::"
+LOCKS = "tests/guards/test_locks.py::"
+LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
+PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
+OTHERS = f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are"
+SQLITE_ONLY: tuple[Side, ...] = ("sqlite",)
+"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
+POSTGRES_ONLY: tuple[Side, ...] = ("postgres",)
 
 ORG = r"(?<!\w)org = [?$]\d+"
 FOREIGN_RUN = f"{RUNS}test_a_foreign_run_is_not_there_i8"
@@ -38,7 +46,13 @@ def _orgs() -> Iterator[Guard]:
         yield Guard(f"{name}.org", f"an org seeing {what} of another", (Sql(f"runs.{name}", ORG),), tests)
 
 
-NOT_CANCELLED = "cancel_requested_at IS NULL"
+def _both(test: str, which: str = "") -> tuple[str, ...]:
+    return tuple(f"{test}[{side}-{which}]" if which else f"{test}[{side}]" for side in ("sqlite", "postgres"))
+
+
+NOT_CANCELLED = r"(?:lease\.)?cancel_requested_at IS NULL"
+ID = r"(?<![\w.])id = [?$]\d+"
+NOW = r"(\?1|date_part\('epoch', now\(\)\))"
 LOCK = r"FOR UPDATE(?: SKIP LOCKED)?"
 LIVE = r"state NOT IN \('OPEN', 'REPLAYING', 'EXHAUSTED'\)"
 
@@ -47,8 +61,73 @@ GUARDS = (
     Guard(
         "cancel_idle.org",
         "an org cancelling what waits for another",
-        (Sql("runs.cancel_idle", ORG),),
-        (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8",),
+        (Sql("runs.cancel_idle", ORG, sides=SQLITE_ONLY),),
+        (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8[sqlite-0.0]",),
+    ),
+    Guard(
+        "cancel_idle.id",
+        "a cancellation reaching other runs",
+        (Sql("runs.cancel_idle", ID, sides=SQLITE_ONLY),),
+        (f"{OTHERS}[sqlite-cancel_idle, ready]",),
+    ),
+    *(
+        guard
+        for table, delay, place in (("ready", "0.0", "ready"), ("idle", "60.0", "waiting"))
+        for guard in (
+            Guard(
+                f"cancel_idle.org, {table}",
+                f"an org cancelling what lies in {table} for another",
+                (
+                    Sql(
+                        "runs.cancel_idle",
+                        rf"(redrive\.{table} WHERE id = \$\d+ AND )(org = \$\d+)",
+                        r"\1(\2 OR 1 = 1)",
+                        POSTGRES_ONLY,
+                    ),
+                ),
+                (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8[postgres-{delay}]",),
+            ),
+            Guard(
+                f"cancel_idle.id, {table}",
+                f"a cancellation reaching other runs in {table}",
+                (
+                    Sql(
+                        "runs.cancel_idle",
+                        rf"(redrive\.{table} WHERE )(id = \$\d+)",
+                        r"\1(\2 OR 1 = 1)",
+                        POSTGRES_ONLY,
+                    ),
+                ),
+                (f"{OTHERS}[postgres-cancel_idle, {place}]",),
+            ),
+        )
+    ),
+    Guard(
+        "cancel_leased.id",
+        "a request to cancel reaching other runs",
+        (Sql("runs.cancel_leased", ID),),
+        _both(OTHERS, "cancel_leased"),
+    ),
+    Guard(
+        "cancel_leased.place",
+        "a request to cancel being noted on what has ended",
+        (Sql("runs.cancel_leased", "place = 'leased'", sides=SQLITE_ONLY),),
+        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
+    ),
+    Guard(
+        "cancel_leased.first",
+        "the time of a request to cancel being changed by a second one",
+        (Sql("runs.cancel_leased", rf"COALESCE\(cancel_requested_at, {NOW}\)", r"\1"),),
+        _both(f"{MOVES}test_who_cancels_again_does_not_change_when_it_was_asked_for"),
+    ),
+    *(
+        Guard(
+            f"{name}.first failure",
+            "the time of the first failure being that of the last",
+            (Sql(f"records.{name}", rf"COALESCE\((?:lease\.)?first_failed_at, {NOW}\)", r"\1"),),
+            _both(f"{MOVES}test_the_first_failure_stays_the_first", name),
+        )
+        for name in ("reschedule", "stop")
     ),
     Guard(
         "cancel_leased.org",
@@ -65,7 +144,10 @@ GUARDS = (
     Guard(
         "enqueue.unique key",
         "one idempotency key starting two runs",
-        (Schema("CREATE UNIQUE INDEX runs_idempotency", "CREATE INDEX runs_idempotency"),),
+        (
+            Schema("CREATE UNIQUE INDEX runs_idempotency", "CREATE INDEX runs_idempotency"),
+            Schema("CREATE UNIQUE INDEX run_inputs_idempotency", "CREATE INDEX run_inputs_idempotency"),
+        ),
         (f"{RUNS}test_the_same_key_for_the_same_work_is_the_same_run",),
     ),
     Guard(
@@ -73,6 +155,29 @@ GUARDS = (
         "a repeated start failing instead of finding the run",
         (Sql("runs.enqueue", "ON CONFLICT DO NOTHING", ""),),
         (f"{RUNS}test_the_same_ids_again_change_nothing",),
+    ),
+    Guard(
+        "enqueue_mixed.conflict",
+        "a repeated start of work that waits failing instead of finding the run",
+        (Sql("runs.enqueue_mixed", "ON CONFLICT DO NOTHING", ""),),
+        _both(f"{MOVES}test_a_start_that_is_repeated_does_not_start_again_i1", "60.0"),
+    ),
+    Guard(
+        "enqueue_mixed.given",
+        "a repeated start of work that waited executing again what has ended",
+        (Sql("runs.enqueue_mixed", "JOIN given", "LEFT JOIN given", POSTGRES_ONLY),),
+        tuple(
+            f"{MOVES}test_what_has_ended_is_not_started_again_i1[postgres-0.01-{by}]" for by in ("id", "key")
+        ),
+    ),
+    *(
+        Guard(
+            f"enqueue_mixed.into {table}",
+            "new work lying in two tables, and being executed twice",
+            (Sql("runs.enqueue_mixed", rf"(?<=FROM due WHERE )due_at {sign} {NOW}", ALWAYS, POSTGRES_ONLY),),
+            (f"{MOVES}test_a_new_run_lies_in_one_table[{caught}]",),
+        )
+        for table, sign, caught in (("ready", "<=", "idle"), ("idle", ">", "ready"))
     ),
     Guard(
         "enqueue.same request",
@@ -112,7 +217,7 @@ GUARDS = (
         "one live dead letter",
         "two live dead letters of one step",
         (
-            Schema("CREATE UNIQUE INDEX dead_letters_live", "CREATE INDEX dead_letters_live"),
+            Schema("CREATE UNIQUE INDEX dead_letters_of_run", "CREATE INDEX dead_letters_of_run"),
             Sql("records.insert_dead_letter", r"(?s)ON CONFLICT.*", ""),
         ),
         (f"{RECORDS}test_dying_again_reopens_the_live_dead_letter_i7",),
@@ -122,12 +227,24 @@ GUARDS = (
         "half a record: an ended run without its dead letter",
         (
             Code(
-                "redrive.store.records:RecordBatch._write",
-                "self._unconfirmed = await self._store.record_within(session, self._rest)",
-                "pass\n    self._unconfirmed = await self._store.record_within(self._session, self._rest)",
+                "redrive.store.records:Records._record",
+                "recorded |= await self.record_within(session, ",
+                "pass\n    recorded |= await self.record_within(self._session, ",
             ),
         ),
         (f"{RECORDS}test_all_or_nothing_w2",),
+    ),
+    Guard(
+        "finished steps are one transaction",
+        "a run that goes on without the result of its step",
+        (
+            Code(
+                "redrive.store.records:Records._finish",
+                "async with self._session.transaction() as session:",
+                "for session in [self._session]:",
+            ),
+        ),
+        (f"{RECORDS}test_a_finished_step_is_all_or_nothing_w2",),
     ),
     Guard(
         "slots never below zero",
@@ -156,8 +273,8 @@ GUARDS = (
     Guard(
         "cancel_idle.place",
         "a cancellation overwriting what has ended or is executed",
-        (Sql("runs.cancel_idle", r"\(place IN [^)]*\)\)"),),
-        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is",),
+        (Sql("runs.cancel_idle", r"\(place IN [^)]*\)\)", sides=SQLITE_ONLY),),
+        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
     ),
     Guard(
         "retention.live",
@@ -171,8 +288,47 @@ GUARDS = (
     Guard(
         "retention.lock",
         "the removal of a run that is replayed in the same moment",
-        (Sql("runs.expired_failures", LOCK, "", ("postgres",)), Sql("runs.expired", LOCK, "", ("postgres",))),
-        (f"{RETENTION}test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1[postgres]",),
+        (Sql("runs.expired_failures", LOCK, "", POSTGRES_ONLY),),
+        (f"{LOCKED}[expired_failures]",),
+    ),
+    Guard(
+        "expired.lock",
+        "two processes removing the same runs",
+        (Sql("runs.expired", LOCK, "", POSTGRES_ONLY),),
+        (f"{LOCKED}[expired]",),
+    ),
+    *(
+        Guard(
+            f"{name}.skip locked",
+            "the removal of old runs waiting for somebody who works on one of them",
+            (Sql(f"runs.{name}", " SKIP LOCKED", "", POSTGRES_ONLY),),
+            (f"{PASSED_OVER}[{name}]",),
+        )
+        for name in ("expired", "expired_failures")
+    ),
+    Guard(
+        "expired.state",
+        "the removal of a run that has failed, and has no dead letter",
+        (Sql("runs.expired", r"state IN \('SUCCESS', 'CANCELLED'\)"),),
+        _both(OTHERS, "delete_run"),
+    ),
+    Guard(
+        "expired.age",
+        "the removal of a run that has just ended",
+        (Sql("runs.expired", r"ended_at < (?:\?1|date_part\('epoch', now\(\)\)) - [?$]\d+"),),
+        _both(f"{MOVES}test_what_has_just_ended_is_kept"),
+    ),
+    Guard(
+        "delete_run.id",
+        "the removal of one run removing all",
+        (Sql("runs.delete_run", rf"{ID}$"),),
+        _both(OTHERS, "delete_run"),
+    ),
+    Guard(
+        "delete_run.id of the work",
+        "the removal of one run removing the work of all that have ended",
+        (Sql("runs.delete_run", rf"{ID}(?=\))", sides=POSTGRES_ONLY),),
+        (f"{OTHERS}[postgres-delete_run]",),
     ),
     Guard(
         "retention.dead letters",
@@ -183,7 +339,7 @@ GUARDS = (
     Guard(
         "retention.ended",
         "the removal of a run that has not ended",
-        (Sql("runs.expired", "place = 'ended'"),),
+        (Sql("runs.expired", "place = 'ended'", sides=SQLITE_ONLY),),
         doubled_by="the state, SUCCESS or CANCELLED, and the time of the end, which others do not have",
     ),
     Guard(

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from tests.guards import admitting, deciding, fencing, identifying, replaying, sealing, storing, trespassing
+from tests.guards import (
+    admitting,
+    deciding,
+    fencing,
+    identifying,
+    moving,
+    replaying,
+    sealing,
+    storing,
+    trespassing,
+)
 from tests.guards.guard import Guard
 
-_PARTS = (fencing, storing, deciding, replaying, sealing, admitting, identifying, trespassing)
+_PARTS = (fencing, moving, storing, deciding, replaying, sealing, admitting, identifying, trespassing)
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
 
 SIMULATED = (

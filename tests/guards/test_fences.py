@@ -130,10 +130,11 @@ async def test_what_somebody_else_is_changing_is_left_alone(
     store, other = Store(postgres_database), Store(postgres_database.another())
     run_id = await waiting_to_be_taken(store, name)
     async with postgres_database.transaction() as session:
-        end = (
-            "UPDATE redrive.runs SET place = 'ended', due_at = NULL, held_by = NULL, lease_expires_at = NULL"
+        await ask(
+            session,
+            "UPDATE redrive.runs SET place = 'ended', ended_at = 1.0, due_at = NULL, held_by = NULL, "
+            "lease_expires_at = NULL",
         )
-        await ask(session, end)
         taking = asyncio.ensure_future(TAKING[name](other))
         await asyncio.wait({taking}, timeout=3)
         waited = not taking.done()

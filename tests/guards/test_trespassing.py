@@ -17,6 +17,7 @@ from tests.guards.trespassing import (
     ENDED_KEY,
     EXCEPTIONS,
     FINGERPRINT,
+    GONE_RUN,
     KEY,
     LETTER,
     MODULES,
@@ -51,7 +52,7 @@ async def settle_owner(database: Database) -> None:
     store, known = Store(database), {"org": OWNER, "queue": QUEUE, "fingerprint": FINGERPRINT}
     await put_failed(database, id=LETTER, run_id=RUN, **known)
     await put_failed(database, id=CLOSED, run_id=CLOSED_RUN, state="IGNORED", **known)
-    await put(database, [letter(id=ORPHAN, step_index=7, **known)])
+    await put(database, [letter(id=ORPHAN, run_id=GONE_RUN, step_index=7, **known)])
     await ask(
         database,
         "UPDATE redrive.runs SET idempotency_key = :key, request_hash = 'h' WHERE id = :id",
@@ -62,7 +63,14 @@ async def settle_owner(database: Database) -> None:
     await replay(
         database, id="replay", org=OWNER, letter_id=LETTER, run_id=RUN, number=1, fingerprint=FINGERPRINT
     )
-    await replay(database, id="replay of nothing", org=OWNER, letter_id=ORPHAN, fingerprint=FINGERPRINT)
+    await replay(
+        database,
+        id="replay of nothing",
+        org=OWNER,
+        letter_id=ORPHAN,
+        run_id=GONE_RUN,
+        fingerprint=FINGERPRINT,
+    )
     async with database.transaction() as session:
         for name in (OPERATION, "newer operation"):
             await _planned(session, store, name)

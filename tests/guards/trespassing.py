@@ -18,7 +18,7 @@ TEST = "tests/guards/test_trespassing.py::test_what_belongs_to_another_org_is_no
 FINGERPRINT = "v1:" + "0" * 40
 RUN, LETTER = "run", "letter"
 CLOSED_RUN, CLOSED = "closed run", "closed letter"
-ORPHAN = "orphan"
+ORPHAN, GONE_RUN = "orphan", "gone run"
 """A dead letter whose run is gone."""
 OPERATION, KEY, QUEUE = "operation", "key", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
@@ -174,7 +174,6 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "external_failures.take_again": {},
     "external_failures.find": {},
     "external_failures.page": {},
-    "external_failures.page_in_state": {},
     "external_failures.lock_removable": {},
     "external_failures.clear_runs": {},
     "external_failures.count_gone": {},
@@ -273,7 +272,7 @@ EXCEPTIONS: Mapping[str, str] = {
         f"replays.{name}": _OWN_ID
         for name in (
             *("keep_successes", "forget_steps", "insert", "pick", "refuse", "situation"),
-            *("resolve", "supersede", "ignore", "settle", "live", "known", "lock_letters"),
+            *("close", "settle", "live", "known", "lock_letters"),
         )
     },
     **{

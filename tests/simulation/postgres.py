@@ -32,7 +32,11 @@ CREATE FUNCTION virtual.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABL
 _SET = "UPDATE virtual.moment SET at = to_timestamp($1)"
 _TABLES = [
     "definitions",
-    "runs",
+    "run_inputs",
+    "ready",
+    "idle",
+    "leases",
+    "ended",
     "steps",
     "attempts",
     "run_events",

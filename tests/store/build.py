@@ -39,6 +39,10 @@ EXPIRED = -1.0
 DEFINITION = DefinitionRow("digest", "greet", "{}")
 TABLES = tuple(re.findall(r"CREATE TABLE redrive\.(\w+)", "".join(each.text for each in migrations())))
 
+_INPUTS = Statement(
+    _sqlite("test", "SELECT 1 WHERE 1 = 0"), _postgres("test", "SELECT * FROM redrive.run_inputs")
+)
+
 _tokens = itertools.count(1)
 
 
@@ -63,10 +67,19 @@ async def column(session: Session, run_id: str, *names: str) -> Any:
 
 
 async def tables(session: Session) -> dict[str, list[str]]:
-    """Everything that is stored."""
-    return {
-        table: sorted(map(repr, await ask(session, f"SELECT * FROM redrive.{table}"))) for table in TABLES
-    }
+    """Everything that is stored. On PostgreSQL `runs` is a view that shows the work of all runs, but no input
+    without work: inputs are read as well."""
+    found = {table: await ask(session, f"SELECT * FROM redrive.{table}") for table in TABLES}
+    found["run_inputs"] = [tuple(row) for row in await session.fetch(_INPUTS, {})]
+    return {table: sorted(map(repr, rows)) for table, rows in found.items()}
+
+
+async def submit_at(session: Session, moment: float, *ids: str) -> None:
+    """Change when runs were submitted, and with it their place in the order of ready work."""
+    text = """UPDATE redrive.runs SET submitted_at = CAST(:moment AS double precision),
+        sort_key = CAST(:moment AS double precision) - 3600.0 * priority WHERE id = :id"""
+    for run_id in ids:
+        await ask(session, text, moment=moment, id=run_id)
 
 
 # Runs

@@ -15,6 +15,7 @@ _numbers = itertools.count(1)
 ENDED = {"place": "ended", "ended_at": 2.0}
 SUCCESS = {**ENDED, "state": "SUCCESS", "step_state": "SUCCESS"}
 BURIED = {**ENDED, "state": "DLQ_PENDING", "step_state": "DLQ"}
+HELD = {"place": "held", "held_by": "breaker mail"}
 LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9}
 
 

@@ -289,21 +289,6 @@ async def test_counting_stops_at_the_limit(letters: DeadLetterStore, database: D
     assert await letters.count(parse("is:live"), "default", 2) == (2, True)
 
 
-async def test_two_indexed_keys_are_walked_along_the_rarer_one(
-    letters: DeadLetterStore, database: Database
-) -> None:
-    await put(database, [letter(step="s", category="timeout") for _ in range(3)])
-    [wanted, _] = await put(
-        database, [letter(step="s", category="network"), letter(step="t", category="network")]
-    )
-    query = parse("step:s category:network")
-
-    rarer = await letters._filter(database, query, "default")
-
-    assert rarer == Filter.of(query, "default", query.terms[1]) != Filter.of(query, "default")
-    assert await found(letters, str(query)) == [wanted]
-
-
 async def test_a_list_reads_no_payload(letters: DeadLetterStore, database: Database) -> None:
     await put(database, [letter(message="m" * 4_000)])
 
@@ -340,35 +325,61 @@ def test_a_cursor_with_odd_content_is_refused(part: list[Any]) -> None:
 # The shape of what is asked
 
 
-def test_an_indexed_key_is_walked_state_by_state() -> None:
+def test_a_list_is_walked_state_by_state() -> None:
     branches = Filter.of(parse("category:timeout,network is:open,exhausted attempts:3"), "a").branches
 
-    assert len(branches) == 4
-    assert all(
-        re.search(r"org = :org AND \(category IN \(:\w+\)\) AND state = '\w+' AND", each) for each in branches
-    )
+    assert len(branches) == 2
+    assert all(re.match(r"org = :org AND state = '\w+' AND \(category IN", each) for each in branches)
 
 
-@pytest.mark.parametrize("text", ["", "is:any", "attempts:3", "-step:x", "reset"])
-def test_what_no_index_helps_with_is_walked_by_time(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "is:any", "-step:x", "since:1d queue:a", "fp:abcdef"])
+def test_a_list_of_all_states_is_walked_in_each_of_them(text: str) -> None:
+    assert len(Filter.of(parse(text), "a").branches) == len(DeadLetterState)
+
+
+@pytest.mark.parametrize("text", ["attempts:3", "reset", "tag:vip queue:a"])
+def test_what_no_index_has_is_read_by_time(text: str) -> None:
     wanted = Filter.of(parse(text), "a")
 
     assert wanted.branches == (wanted.where,)
+    assert len(Filter.of(parse(f"{text} is:live"), "a").branches) == 3
+
+
+def test_a_fingerprint_is_walked_state_by_state() -> None:
+    one, other = "v1:" + "a" * 40, "v1:" + "b" * 40
+    branches = Filter.of(parse(f"fp:{one},{other} is:open,exhausted attempts:3"), "a").branches
+
+    assert len(branches) == 4
+    assert all(
+        re.search(r"org = :org AND \(fingerprint IN \(:\w+\)\) AND state = '\w+' AND", each)
+        for each in branches
+    )
 
 
 def test_too_many_branches_are_none() -> None:
-    many = ",".join(f"s{number}" for number in range(MAX_BRANCHES))
-    assert len(Filter.of(parse(f"step:{many} is:open"), "a").branches) == MAX_BRANCHES
-    assert len(Filter.of(parse(f"step:{many},more is:open"), "a").branches) == 1
+    many = ",".join(f"v1:{number:040x}" for number in range(MAX_BRANCHES))
+    assert len(Filter.of(parse(f"fp:{many} is:open"), "a").branches) == MAX_BRANCHES
+    assert len(Filter.of(parse(f"fp:{many},v1:{'f' * 40} is:open"), "a").branches) == 1
 
 
 @pytest.mark.parametrize(
     "text", ["id:x is:open", "run:x is:open", "correlation:x is:open", "assignee:x is:open"]
 )
 def test_what_few_letters_have_is_looked_up(text: str) -> None:
-    [branch] = Filter.of(parse(text), "a").branches
+    branches = Filter.of(parse(text), "a").branches
 
-    assert "CAST(state AS text) IN ('OPEN')" in branch
+    assert all("CAST(state AS text) IN ('OPEN')" in each for each in branches)
+    assert len(branches) == (2 if "correlation" in text else 1)
+
+
+async def test_a_correlation_id_is_one_that_was_given_or_that_of_the_run(
+    letters: DeadLetterStore, database: Database
+) -> None:
+    both = [letter(run_id="r1", correlation_id="r1"), letter(run_id="r2", correlation_id="r1")]
+    [own, given, _] = await put(database, [*both, letter(run_id="r3", correlation_id="r3")])
+
+    assert await found(letters, "correlation:r1") == [given, own]
+    assert await found(letters, "correlation:r2") == []
 
 
 def test_me_must_have_a_name_before_anything_is_asked() -> None:

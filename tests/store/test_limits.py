@@ -15,6 +15,7 @@ from tests.store.build import (
     parked,
     places,
     rescheduled,
+    submit_at,
     tables,
     value,
 )
@@ -66,13 +67,28 @@ async def test_released_in_order_of_priority_then_submission_then_id(
 ) -> None:
     for name, priority in (("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 0)):
         await held(store, 1, id=name, priority=priority)
-    await ask(database, "UPDATE redrive.runs SET submitted_at = 100.0")
-    await ask(database, "UPDATE redrive.runs SET submitted_at = 50.0 WHERE id IN ('d', 'e')")
+    await submit_at(database, 100.0, "a", "b", "c")
+    await submit_at(database, 50.0, "d", "e")
 
     batches = [await store.limits.release("breaker:mail", 2) for _ in range(4)]
 
     assert [{each.id for each in batch} for batch in batches] == [{"d", "b"}, {"e", "a"}, {"c"}, set()]
     assert {each[1:] for batch in batches for each in batch} == {(0, "default")}
+
+
+async def test_what_was_held_for_hours_is_released_before_what_is_more_urgent(
+    store: Store, database: Database
+) -> None:
+    """As in claims: an hour of waiting weighs as much as one point of priority."""
+    for name, priority in (("old", 0), ("urgent", 2), ("older", 1)):
+        await held(store, 1, id=name, priority=priority)
+    await submit_at(database, 2 * 3600.0 + 100.0, "urgent")
+    await submit_at(database, 99.0, "old")
+    await submit_at(database, 3601.0, "older")
+
+    batches = [await store.limits.release("breaker:mail", 1) for _ in range(3)]
+
+    assert [each.id for batch in batches for each in batch] == ["older", "old", "urgent"]
 
 
 async def test_only_what_this_holder_holds_is_released(store: Store, database: Database) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 from tests.servers import PostgresServer
-from tests.store.build import TABLES, ask, enqueued, tables, value
+from tests.store.build import TABLES, ask, enqueued, holder, tables, value
+from tests.store.rows import put_runs, run_row
 
-from redrive.errors import SchemaError, StoreError
+from redrive.errors import ConflictError, SchemaError, StoreError
 from redrive.store import migration
 from redrive.store.database import Database
 from redrive.store.migration import Migration, migrations, pending
@@ -23,6 +24,8 @@ from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import statements
 from redrive.store.store import Store
 from redrive.store.tallies import Live, TallyPart
+
+pytestmark = pytest.mark.usefixtures("real_migrations")
 
 MIGRATE = """
 import asyncio, sys
@@ -137,14 +140,16 @@ async def test_tables_of_a_newer_program_are_refused(database: Database) -> None
 
 async def test_a_later_migration_is_added(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await enqueued(Store(database))
-    text = "ALTER TABLE redrive.runs ADD COLUMN extra text;\n\nCREATE TABLE redrive.more (a integer);\n"
+    text = (
+        "ALTER TABLE redrive.definitions ADD COLUMN extra text;\n\nCREATE TABLE redrive.more (a integer);\n"
+    )
     another = with_another(monkeypatch, text)
 
     await database.migrate()
     await database.migrate()
 
     assert await versions(database) == [each.version for each in migrations()] + [another.version]
-    assert await ask(database, "SELECT extra FROM redrive.runs") == [(None,)]
+    assert await ask(database, "SELECT extra FROM redrive.definitions") == [(None,)]
     assert await ask(database, "SELECT a FROM redrive.more") == []
 
 
@@ -197,14 +202,116 @@ async def test_both_databases_have_the_same_columns(
     sqlite = SqliteDatabase(str(tmp_path / "redrive.db"))
     await sqlite.migrate()
     for table in TABLES:
-        text = f"SELECT name, \"notnull\" = 1 OR pk > 0 FROM pragma_table_info('{table}')"
-        on_sqlite = [(name, bool(required)) for name, required in await ask(sqlite, text)]
-        text = """SELECT column_name, is_nullable = 'NO' FROM information_schema.columns
-            WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position"""
-        on_postgres = await ask(postgres_database, text, schema=postgres_database.schema, name=table)
+        on_sqlite = await sqlite_columns(sqlite, table)
+        on_postgres = await postgres_columns(postgres_database, table)
 
-        assert on_sqlite == on_postgres != [], table
+        if table == "runs":  # a view on PostgreSQL: see the next test
+            assert sorted(on_sqlite) == sorted(on_postgres)
+        else:
+            assert list(on_sqlite.items()) == list(on_postgres.items()) != [], table
     await sqlite.close()
+
+
+async def test_the_tables_of_a_split_run_require_what_the_one_table_requires(
+    tmp_path: Path, postgres_database: PostgresDatabase
+) -> None:
+    sqlite = SqliteDatabase(str(tmp_path / "redrive.db"))
+    await sqlite.migrate()
+    whole = await sqlite_columns(sqlite, "runs")
+    await sqlite.close()
+    found: set[str] = set()
+    for table, (stricter, laxer) in SPLIT.items():
+        columns = await postgres_columns(postgres_database, table)
+        assert columns.keys() <= whole.keys(), table
+        assert {name for name in columns if columns[name] and not whole[name]} == stricter, table
+        assert {name for name in columns if whole[name] and not columns[name]} == laxer, table
+        found |= columns.keys()
+    assert found == whole.keys()
+
+
+SPLIT: dict[str, tuple[set[str], set[str]]] = {
+    "run_inputs": (set(), {"correlation_id"}),
+    "ready": (set(), set()),
+    "idle": (set(), set()),
+    "leases": ({"lease_expires_at"}, set()),
+    "ended": (
+        {"ended_at"},
+        {"failures", "rate_limit_waits", "holds", "losses", "isolated_crashes", "isolation"}
+        | {"replays", "redrives", "step_only", "has_letter"},
+    ),
+}
+"""The tables of a run on PostgreSQL: what they require beyond the table on SQLite, and what may be empty.
+The view shows 0 for an empty count, and the id of the run for an empty correlation id."""
+
+
+async def sqlite_columns(database: SqliteDatabase, table: str) -> dict[str, bool]:
+    """The columns in order, each with whether it must have a value."""
+    text = f"SELECT name, \"notnull\" = 1 OR pk > 0 FROM pragma_table_info('{table}')"
+    return {name: bool(required) for name, required in await ask(database, text)}
+
+
+async def postgres_columns(database: PostgresDatabase, table: str) -> dict[str, bool]:
+    text = """SELECT column_name, is_nullable = 'NO' FROM information_schema.columns
+        WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position"""
+    return dict(await ask(database, text, schema=database.schema, name=table))
+
+
+PLACES: dict[str, dict[str, Any]] = {
+    "ready": {"state": "RUNNING", "step_state": "RETRYING"},
+    "waiting": {"state": "RUNNING", "step_state": "RETRYING", "due_at": 9e9},
+    "held": {"held_by": "breaker:mail"},
+    "alone": {"state": "RUNNING", "isolation": 1},
+    "leased": {"state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9, "slots": '["mail"]'},
+    "ended": {"state": "SUCCESS", "step_state": "SUCCESS", "ended_at": 7.0, "result": '"done"'},
+}
+
+
+async def test_runs_are_as_they_were_after_the_split_i1(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every place, with a value in every column and with as few as possible."""
+    every = migrations()
+    earlier = tuple(each for each in every if each.name != "split" and each.version < 15)
+    monkeypatch.setattr(migration, "migrations", lambda: earlier)
+    await fresh.migrate()
+    for number, (place, changes) in enumerate(PLACES.items()):
+        given = {"idempotency_key": f"k{number}", "request_hash": "h", "correlation_id": "c", "tags": '["t"]'}
+        spent = {
+            **dict.fromkeys(
+                ("failures", "rate_limit_waits", "holds", "losses", "isolated_crashes"), 3 + number
+            ),
+            **dict.fromkeys(("attempt", "epoch", "token", "step_index", "priority"), 4 + number),
+            **dict.fromkeys(("replays", "redrives", "step_only", "has_letter"), 1),
+            **dict.fromkeys(("previous_delay", "first_failed_at", "last_failed_at"), 5.5),
+            **dict.fromkeys(("attempt_started_at", "started_at", "cancel_requested_at"), 6.5),
+            **dict.fromkeys(("error_class", "worker", "code_version", "policy_override"), place),
+            **dict.fromkeys(("progress", "step_input", "metadata"), f'"{place}"'),
+        }
+        await put_runs(fresh, [run_row(place=place, **changes)])
+        await put_runs(fresh, [run_row(place=place, **{**given, **spent, **changes})])
+    names = await columns_of_runs(fresh)
+    text = f"SELECT {', '.join(names)} FROM redrive.runs ORDER BY id"
+    before = await ask(fresh, text)
+
+    monkeypatch.setattr(migration, "migrations", lambda: every)
+    await fresh.migrate()
+
+    assert await ask(fresh, text) == before
+    assert len(before) == 2 * len(PLACES)
+    keys = await ask(fresh, "SELECT sort_key, submitted_at - 3600.0 * priority FROM redrive.runs")
+    assert [key for key, _ in keys] == [expected for _, expected in keys]
+    store = Store(fresh)
+    assert len(await store.leases.claim("default", 10, holder())) == 2
+    assert await store.limits.count_held("breaker:mail") == 2
+    with pytest.raises(ConflictError):
+        await enqueued(store, idempotency_key="k0", request_hash="other")
+
+
+async def columns_of_runs(database: Database) -> dict[str, bool]:
+    if isinstance(database, PostgresDatabase):
+        return await postgres_columns(database, "runs")
+    assert isinstance(database, SqliteDatabase)
+    return await sqlite_columns(database, "runs")
 
 
 async def test_dead_letters_of_the_first_version_are_counted_and_grouped(

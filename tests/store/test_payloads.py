@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import ask, value
+from tests.store.rows import HELD, LEASED, SUCCESS, put_runs, run_row
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
@@ -246,9 +247,50 @@ async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(d
     rotation = KeyRotation(store, Encryption([NEW, OLD]), ANA)
     [row] = await rotation._payloads.stale_runs("-", 10)
     other = Encryption([OLD]).encrypt("7")
-    await ask(database, "UPDATE redrive.runs SET input = :input, result = :input", input=other)
+    ended = "UPDATE redrive.runs SET input = :input, result = :input, place = 'ended', ended_at = 1.0"
+    await ask(database, ended, input=other)
     await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
     assert await ask(database, "SELECT id, input, result FROM redrive.runs") == [(run.id, other, other)]
+
+
+WAITING = {"place": "waiting", "due_at": 9e9}
+
+
+@pytest.mark.parametrize(
+    "kind", [{}, WAITING, HELD, {"place": "alone"}, LEASED, {**SUCCESS, "result": "sealed"}]
+)
+async def test_rotation_seals_payloads_anew_wherever_the_run_is(
+    database: Database, kind: dict[str, Any]
+) -> None:
+    names = ["input", "step_input", "metadata", *(["result"] if "result" in kind else [])]
+    sealed = {name: Encryption([OLD]).encrypt(f'"{name}"') for name in names}
+    [run_id] = await put_runs(database, [run_row(**{**kind, **sealed})])
+    before = await ask(database, "SELECT place, state, epoch, due_at, held_by FROM redrive.runs")
+
+    assert await rotated(database, NEW, OLD) == (len(names), {})
+
+    [found] = await ask(database, f"SELECT {', '.join(names)} FROM redrive.runs WHERE id = :id", id=run_id)
+    assert list(map(Encryption([NEW]).decrypt, found)) == [f'"{name}"' for name in names]
+    assert await ask(database, "SELECT place, state, epoch, due_at, held_by FROM redrive.runs") == before
+
+
+@pytest.mark.parametrize("name", ["step_input", "metadata", "result"])
+async def test_rotation_does_not_overwrite_any_payload_that_was_changed_meanwhile(
+    database: Database, name: str
+) -> None:
+    sealed = {each: Encryption([OLD]).encrypt("1") for each in ("input", "step_input", "metadata", "result")}
+    await put_runs(database, [run_row(**{**SUCCESS, **sealed})])
+    rotation = KeyRotation(Store(database), Encryption([NEW, OLD]), ANA)
+    [row] = await rotation._payloads.stale_runs("-", 10)
+    other = Encryption([OLD]).encrypt("7")
+    await ask(database, f"UPDATE redrive.runs SET {name} = :other", other=other)
+
+    await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
+
+    [found] = await ask(database, f"SELECT {', '.join(sealed)} FROM redrive.runs")
+    kept = dict(zip(sealed, found, strict=True))
+    assert kept.pop(name) == other
+    assert all(Encryption([NEW]).decrypt(text) == "1" for text in kept.values())
 
 
 async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 from tests.store.build import (
@@ -53,6 +54,11 @@ PLACES = {
     "rescheduled": ("waiting", "RUNNING", "RETRYING"),
     "stopped": ("ended", "DLQ_PENDING", "DLQ"),
     "parked": ("held", "RUNNING", "PENDING"),
+}
+FINISHED: dict[str, Callable[..., Any]] = {
+    "completed": completed,
+    "advanced": advanced,
+    "advanced in place": advanced_in_place,
 }
 RETRY_FIELDS = (
     "failures",
@@ -198,7 +204,7 @@ async def test_without_the_lease_nothing_is_written_i4(store: Store, database: D
 
         assert won == {}, lose
         assert await tables(database) == before, lose
-        await ask(database, "UPDATE redrive.runs SET place = 'ended'")
+        await ask(database, "UPDATE redrive.runs SET place = 'ended', ended_at = 1.0")
 
 
 @pytest.mark.parametrize("lose", REASONS)
@@ -209,7 +215,49 @@ async def test_a_plain_completion_without_the_lease_writes_nothing_i4(
     claim = await lose(store, await claimed(store))
     before = await tables(database)
 
-    assert await store.records.record([Record(completed(claim))]) == {}
+    assert await store.records.completions([completed(claim)]).write() == {}
+    assert await tables(database) == before
+
+
+@pytest.mark.parametrize("lose", REASONS)
+@pytest.mark.parametrize("kind", FINISHED)
+async def test_a_finished_step_without_the_lease_writes_nothing_i4(
+    store: Store, database: Database, kind: str, lose: Callable[[Store, Claim], Awaitable[Claim]]
+) -> None:
+    claim = await lose(store, await claimed(store))
+    before = await tables(database)
+
+    assert await store.records.finished_steps([FINISHED[kind](claim)], [step_row(claim)]).write() == {}
+    assert await tables(database) == before
+
+
+async def test_finished_steps_of_a_batch_are_those_of_the_winners(store: Store) -> None:
+    await enqueued(store, 4)
+    claims = await store.leases.claim("default", 4, holder())
+    await reclaimed(store, claims[3])
+    changes: list[Any] = [
+        completed(claims[0]),
+        advanced_in_place(claims[1]),
+        advanced(claims[2]),
+        completed(claims[3]),
+    ]
+
+    won = await store.records.finished_steps(changes, [step_row(claim) for claim in claims]).write()
+
+    assert places(won) == {claims[0].id: "ended", claims[1].id: "leased", claims[2].id: "ready"}
+    steps = [[step.name for step in await steps_of(store, claim.id)] for claim in claims]
+    assert steps == [["first"], ["first"], ["first"], []]
+
+
+@pytest.mark.parametrize("kind", FINISHED)
+async def test_a_finished_step_is_all_or_nothing_w2(store: Store, database: Database, kind: str) -> None:
+    claim = await claimed(store)
+    before = await tables(database)
+    broken = step_row(claim).replace(task=None)
+
+    with pytest.raises(StoreError):
+        await store.records.finished_steps([FINISHED[kind](claim)], [broken]).write()
+
     assert await tables(database) == before
 
 
@@ -297,26 +345,29 @@ async def test_after_an_unknown_commit_written_open_and_lost_are_told_apart(stor
     await store.records.record(records[:1])
     await reclaimed(store, lost)
 
-    assert await store.records.applied(records) == ({written.id: PLACES[kind][0]}, {unwritten.id})
+    assert await store.records.applied([record.change for record in records]) == (
+        {written.id: PLACES[kind][0]},
+        {unwritten.id},
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = full(KINDS[kind](claim), claim)
-    assert await store.records.applied([record]) == ({}, {claim.id})
+    assert await store.records.applied([record.change]) == ({}, {claim.id})
 
     won = places(await store.records.record([record]))
 
     assert won == {claim.id: PLACES[kind][0]}
-    assert await store.records.applied([record]) == (won, set())
+    assert await store.records.applied([record.change]) == (won, set())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str) -> None:
     claim = await removed(store, await claimed(store))
 
-    assert await store.records.applied([Record(KINDS[kind](claim))]) == ({}, set())
+    assert await store.records.applied([KINDS[kind](claim)]) == ({}, set())
 
 
 async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store: Store) -> None:
@@ -325,7 +376,7 @@ async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store
     await store.records.record([Record(advanced_in_place(claim))])
 
     for kind in ("completed", "rescheduled", "stopped", "parked"):
-        assert await store.records.applied([Record(KINDS[kind](claim))]) == ({}, set())
+        assert await store.records.applied([KINDS[kind](claim)]) == ({}, set())
 
 
 @pytest.mark.parametrize("kind", ["advanced", "rescheduled", "parked"])
@@ -336,7 +387,7 @@ async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, 
     await ask(store.database, "UPDATE redrive.runs SET place = 'ready'")
     assert len(await store.leases.claim("default", 1, holder())) == 1
 
-    _, still_open = await store.records.applied([record])
+    _, still_open = await store.records.applied([record.change])
 
     assert still_open == set()
 
@@ -455,7 +506,7 @@ async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, data
     won = places(await store.records.record([record]))
 
     assert won == {claim.id: "ready"}
-    assert await store.records.applied([record]) == (won, set())
+    assert await store.records.applied([record.change]) == (won, set())
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
     assert await column(database, claim.id, "place", "state", "step_state") == PLACES["advanced"]
     leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at")
@@ -477,7 +528,7 @@ async def test_of_a_batch_only_those_go_on_in_place_that_were_not_cancelled(stor
     won = places(await store.records.record(records))
 
     assert won == {claims[0].id: "leased", claims[1].id: "ready", claims[2].id: "leased"}
-    assert await store.records.applied(records) == (won, set())
+    assert await store.records.applied([record.change for record in records]) == (won, set())
     following = [Record(completed(claim, epoch=claim.epoch + 1)) for claim in claims]
     assert places(await store.records.record(following)) == {claims[0].id: "ended", claims[2].id: "ended"}
 
@@ -598,7 +649,7 @@ async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: D
     won = places(await store.records.record([record]))
 
     assert won == {claim.id: "ready"}
-    assert await store.records.applied([record]) == (won, set())
+    assert await store.records.applied([record.change]) == (won, set())
     assert await column(database, claim.id, "place", "due_at") == ("ready", None)
     [again] = await store.leases.claim("default", 1, holder())
     assert again.cancel_requested_at is not None
@@ -843,7 +894,7 @@ async def test_a_record_in_a_transaction_that_fails_never_was(store: Store, data
             raise RuntimeError
 
     assert await tables(database) == before
-    assert await store.records.applied([Record(completed(claim))]) == ({}, {claim.id})
+    assert await store.records.applied([completed(claim)]) == ({}, {claim.id})
 
 
 # Parking

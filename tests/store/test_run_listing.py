@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.store.build import ask
-from tests.store.rows import BURIED, ENDED, LEASED, SUCCESS, put_runs, run_row
+from tests.store.rows import BURIED, ENDED, HELD, LEASED, SUCCESS, put_runs, run_row
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, StoreError
 from redrive.model.query import Order
 from redrive.model.run import RunLine
 from redrive.policy.query import parse
@@ -25,7 +25,6 @@ from redrive.store.run_listing import _HELD, _SQL, Depth, RunListing, _statement
 from redrive.store.statement import SqlQuery, Statement
 
 RETRYING = {"state": "RUNNING", "place": "waiting", "step_state": "RETRYING", "due_at": 9e9}
-HELD = {"place": "held", "held_by": "breaker mail"}
 
 
 @pytest.fixture
@@ -277,9 +276,8 @@ async def test_pages_go_on_where_they_were_while_runs_move(lists: RunListing, da
     first = await lists.page(parse("", RUNS), "default", 3)
 
     await put_runs(database, [run_row()])
-    await ask(
-        database, "UPDATE redrive.runs SET place = 'ended', state = 'SUCCESS' WHERE id = :id", id=ids[2]
-    )
+    ended = "UPDATE redrive.runs SET place = 'ended', ended_at = 1.0, state = 'SUCCESS' WHERE id = :id"
+    await ask(database, ended, id=ids[2])
     second = await lists.page(parse("", RUNS), "default", 3, first.next_cursor)
 
     assert [line.id for line in first.lines] == ids[:2:-1]
@@ -385,14 +383,73 @@ INDEXES = {
     "correlation:c": ("runs_correlated",),
     "key:k": ("runs_idempotency",),
 }
+POSTGRES_INDEXES = {
+    "runs_over": ("ended_lists",),
+    "runs_idle": ("ready_lists", "idle_lists"),
+    "runs_correlated": ("run_inputs_correlated",),
+    "runs_idempotency": ("run_inputs_idempotency",),
+}
+"""Each place is a table there, with an index for lists; of leases, which are few, all are read."""
+
+MANY_INPUTS = """
+    INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, idempotency_key)
+    SELECT 'r' || (100000 + number), CASE WHEN number % 500 = 0 THEN 'acme' ELSE 'default' END, 'd', '{}',
+        CASE WHEN number % 10 = 2 THEN 'c' || number END, CASE WHEN number % 10 = 3 THEN 'k' || number END
+    FROM generate_series(1, 20000) AS number
+"""
+MANY_OF_ONE_PLACE = """
+    INSERT INTO redrive.{table} ({more}, submitted_at, epoch, attempt, step_index, priority, failures,
+        rate_limit_waits, holds, losses, isolated_crashes, isolation, replays, redrives, step_only,
+        has_letter, id, org, workflow, queue)
+    SELECT {values}, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'r' || (100000 + number),
+        CASE WHEN number % 500 = 0 THEN 'acme' ELSE 'default' END, 'w' || number % 5, 'q'
+    FROM generate_series(1, 20000) AS number WHERE {condition}
+"""
+SUCCEEDED_MOSTLY = "CASE WHEN number % 50 = 1 THEN 'FAILED' ELSE 'SUCCESS' END, 'SUCCESS', number"
+PLACES = (
+    ("ended", "state, step_state, ended_at", SUCCEEDED_MOSTLY, "number % 4 IN (1, 2)"),
+    (
+        "ready",
+        "state, step_state, place, sort_key",
+        "'PENDING', 'PENDING', 'ready', number",
+        "number % 4 = 0",
+    ),
+    (
+        "idle",
+        "state, step_state, place, sort_key, held_by",
+        "'RUNNING', 'PENDING', 'held', number, 'breaker mail'",
+        "number % 4 = 3 AND number % 100 <> 3",
+    ),
+    ("leases", "sort_key, lease_expires_at", "number, 9e9", "number % 100 = 3"),
+)
+
+
+async def put_many(database: Database) -> None:
+    if not isinstance(database, PostgresDatabase):
+        await ask(database, MANY)
+        return
+    await ask(database, MANY_INPUTS)
+    for table, more, values, condition in PLACES:
+        text = MANY_OF_ONE_PLACE.format(table=table, more=more, values=values, condition=condition)
+        await ask(database, text)
+    for table in ("run_inputs", *(place[0] for place in PLACES)):
+        await ask(database, f"VACUUM ANALYZE redrive.{table}")
+
+
+def unindexed(plan: str) -> list[str]:
+    """The tables, or parts of the statement, that are read as a whole."""
+    on_sqlite = re.findall(r"SCAN (runs|key|found|run|next|listed)\b(?! USING INDEX runs_leased)", plan)
+    return [*on_sqlite, *re.findall(r"Seq Scan on (run_inputs|ready|idle|ended)\b", plan)]
 
 
 @pytest.mark.parametrize("org", ["default", "acme"])
 async def test_a_list_is_read_along_indexes(lists: RunListing, database: Database, org: str) -> None:
-    """Never all runs. (PostgreSQL may look up what was found by reading a table as small as this one.)"""
-    await ask(database, MANY)
-    await ask(database, "ANALYZE redrive.runs" if isinstance(database, PostgresDatabase) else "SELECT 1")
+    """Never all runs, of no table."""
+    await put_many(database)
     for text, indexes in INDEXES.items():
+        expected = set(indexes)
+        if isinstance(database, PostgresDatabase):
+            expected = {name for index in indexes for name in POSTGRES_INDEXES[index]}
         wanted = RunFilter.of(parse(text, RUNS), org)
         page = _statement("_page", wanted, onwards=False)
         asked = Statement(_explained(page.sqlite), _explained(page.postgres))
@@ -400,23 +457,47 @@ async def test_a_list_is_read_along_indexes(lists: RunListing, database: Databas
         plan = "\n".join(str(row[-1]) for row in rows)
 
         walked_along = set(
-            re.findall(r"(?:Scan Backward using|Scan using|SEARCH runs USING .*INDEX) (\w+)", plan)
+            re.findall(
+                r"(?:Scan Backward using|Scan using|Bitmap Index Scan on|SEARCH runs USING .*INDEX) (\w+)",
+                plan,
+            )
         )
-        assert walked_along >= set(indexes), f"{text!r}: {plan}"
-        assert not re.search(r"SCAN (runs|key|found|run|next|listed)\b(?! USING INDEX runs_leased)", plan), (
-            plan
-        )
+        assert walked_along >= expected, f"{text!r}: {plan}"
+        assert not unindexed(plan), f"{text!r}: {plan}"
+
+
+async def test_a_condition_on_the_place_leaves_out_the_tables_of_other_places(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """PostgreSQL can tell the parts of the view apart by constraints, and all have the same types."""
+    tables = {"ended": "ended", "ready": "ready", "held": "idle", "waiting": "idle", "leased": "leases"}
+    for place, table in tables.items():
+        text = f"EXPLAIN SELECT id, state FROM redrive.runs WHERE org = 'acme' AND place = '{place}'"
+        plan = "\n".join(str(row[0]) for row in await ask(postgres_database, text))
+        assert set(re.findall(r"\bon (\w+)", plan)) & {*tables.values(), "run_inputs"} == {table}, plan
+
+
+async def test_no_row_lies_in_the_table_of_another_place(postgres_database: PostgresDatabase) -> None:
+    await put_runs(postgres_database, [run_row(), run_row(**HELD)])
+    for table, place in (("ready", "held"), ("ready", "ended"), ("idle", "ready"), ("idle", "leased")):
+        with pytest.raises(StoreError, match=f"{table}_place"):
+            await ask(postgres_database, f"UPDATE redrive.{table} SET place = '{place}'")
 
 
 async def test_what_waits_is_counted_along_indexes(database: Database) -> None:
-    await ask(database, MANY)
+    await put_many(database)
+    if isinstance(database, PostgresDatabase):
+        depths = Statement(_SQL["depths"].sqlite, _explained(_SQL["depths"].postgres))
+        rows = await database.fetch(depths, {"org": "acme", "most": 51})
+        plan = "\n".join(str(row[-1]) for row in rows)
+        assert not unindexed(plan), plan
+        return
     for statement in (_SQL["depths"], _SQL["overall_depths"], _HELD):
-        if not isinstance(database, PostgresDatabase):  # which may read a table as small as this one
-            asked = Statement(_explained(statement.sqlite), statement.postgres)
-            rows = await database.fetch(asked, {"org": "default", "most": 51})
-            plan = "\n".join(str(row[-1]) for row in rows)
-            assert not re.search(r"SCAN (runs|key)\b(?! USING (COVERING )?INDEX)", plan), plan
-            assert plan.count("USING INDEX runs_idle") == 0, plan
+        asked = Statement(_explained(statement.sqlite), statement.postgres)
+        rows = await database.fetch(asked, {"org": "default", "most": 51})
+        plan = "\n".join(str(row[-1]) for row in rows)
+        assert not re.search(r"SCAN (runs|key)\b(?! USING (COVERING )?INDEX)", plan), plan
+        assert plan.count("USING INDEX runs_idle") == 0, plan
 
 
 def _explained(query: SqlQuery) -> SqlQuery:

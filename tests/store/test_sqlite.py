@@ -36,6 +36,8 @@ from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 from redrive.testing import VirtualClock
 
+pytestmark = pytest.mark.usefixtures("real_migrations")
+
 INSERT = said("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
 
 ADD_MANY = """

@@ -107,7 +107,8 @@ async def test_replays_are_counted_apart_for_the_letter_and_for_others(
     database: Database, finder: FactFinder
 ) -> None:
     letter = await one_letter(database)
-    own = {"letter_id": letter.id, "fingerprint": "an earlier one"}
+    [[run_id]] = await ask(database, "SELECT run_id FROM redrive.dead_letters")
+    own = {"letter_id": letter.id, "run_id": run_id, "fingerprint": "an earlier one"}
     await replay(database, **own, state="FAILED", ended_at=5.0)
     await replay(database, **own, state="FAILED", ended_at=7.0)
     await replay(database, **own, state="RUNNING")

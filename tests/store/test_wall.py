@@ -35,6 +35,9 @@ FORBIDDEN = {
 """Nothing that is done for an org needs them. A new table belongs here, or into a list of the wall."""
 
 OF_A_RUN = ("steps", "attempts", "run_events")
+WORK = ("ready", "idle", "leases", "ended")
+"""The tables that hold the work of runs; the view `runs` shows all of it."""
+
 MINE, THEIRS = "acme", "globex"
 DENIED = asyncpg.InsufficientPrivilegeError
 ADMINISTRATORS = re.compile(r"an administrator has to run there: (.*;)$", re.DOTALL)
@@ -93,8 +96,10 @@ async def row_of(admin: Any, schema: str, table: str, org: str, **changes: Any) 
     row = {name: f"{name} of {org}" if kind == "text" else 1 for name, kind in columns}
     if "org" in row:
         row["org"] = org
-    if table == "runs":
+    if table in ("run_inputs", *WORK):
         row["id"] = run_of(org)
+    if "place" in row:
+        row["place"] = {"ready": "ready", "idle": "held"}[table]
     if table in OF_A_RUN:
         row["run_id"] = run_of(org)
     return {**row, **changes}
@@ -109,10 +114,10 @@ async def insert(connection: Any, schema: str, table: str, row: dict[str, Any]) 
     await connection.execute(f"INSERT INTO {schema}.{table} ({names}) VALUES ({places})", *row.values())
 
 
-async def furnish(admin: Any, schema: str, table: str) -> None:
-    """A row of each org, and the runs that they may belong to."""
+async def furnish(admin: Any, schema: str, *tables: str) -> None:
+    """A row of each org in each table, and the inputs of the runs that they may belong to."""
     for org in (MINE, THEIRS):
-        for each in dict.fromkeys(("runs", table)):
+        for each in dict.fromkeys(("run_inputs", *tables)):
             await insert(admin, schema, each, await row_of(admin, schema, each, org))
 
 
@@ -200,6 +205,53 @@ async def test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8(
         assert await holes(tenant, admin, schema, table) == everything(table)
 
 
+async def runs_seen(tenant: Any, schema: str) -> list[str]:
+    """Without any filter."""
+    return [row[0] for row in await tenant.fetch(f"SELECT id FROM {schema}.runs ORDER BY id")]
+
+
+@pytest.mark.parametrize("table", WORK)
+async def test_the_view_of_runs_keeps_orgs_apart_and_nothing_else_does_i8(
+    live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
+) -> None:
+    """It is read with the rights of its owner, so that the policies of the tables below do not count."""
+    schema = walled.schema
+    await furnish(admin, schema, table)
+    text = await admin.fetchval("SELECT pg_get_viewdef(CAST($1 AS regclass))", f"{schema}.runs")
+    open_text, where, condition = text.rpartition("WHERE")
+    assert where
+    assert "redrive_tenant.org" in condition
+    async with connected(live_postgres.url, schema, MINE) as tenant:
+        assert await runs_seen(tenant, schema) == [run_of(MINE)]
+        for name in ("run_inputs", *WORK):
+            await admin.execute(f"ALTER TABLE {schema}.{name} DISABLE ROW LEVEL SECURITY")
+        assert await runs_seen(tenant, schema) == [run_of(MINE)]
+        for wanted in (run_of(THEIRS), THEIRS):
+            look = f"SELECT count(*) FROM {schema}.runs WHERE id = $1 OR org = $1"
+            assert await tenant.fetchval(look, wanted) == 0
+
+        await admin.execute(f"CREATE OR REPLACE VIEW {schema}.runs AS {open_text}")
+        for name in ("run_inputs", *WORK):
+            await admin.execute(f"ALTER TABLE {schema}.{name} ENABLE ROW LEVEL SECURITY")
+        assert await runs_seen(tenant, schema) == [run_of(MINE), run_of(THEIRS)]
+
+
+async def test_nothing_is_written_through_the_view_of_runs(
+    live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any
+) -> None:
+    """Tests may write there, see tests/runs_view.py; an org may not, not even its own runs."""
+    schema = walled.schema
+    await furnish(admin, schema, "ready")
+    async with connected(live_postgres.url, schema, MINE) as tenant:
+        for text in (
+            f"INSERT INTO {schema}.runs (id, org, place) VALUES ('new', '{MINE}', 'ready')",
+            f"UPDATE {schema}.runs SET priority = 9",
+            f"DELETE FROM {schema}.runs",
+        ):
+            with pytest.raises(DENIED, match="permission denied for view runs"):
+                await tenant.execute(text)
+
+
 @pytest.mark.parametrize("table", HOME)
 async def test_what_is_shared_is_changed_by_the_home_org_alone(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
@@ -258,12 +310,9 @@ async def test_the_role_has_the_rights_that_are_listed_and_no_others(
 async def test_without_the_right_org_nothing_is_there(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, org: str | None
 ) -> None:
-    for table in WALLED:
-        if table != "runs":
-            await admin.execute(f"DELETE FROM {walled.schema}.runs")
-        await furnish(admin, walled.schema, table)
+    await furnish(admin, walled.schema, *WALLED)
     async with connected(live_postgres.url, walled.schema, org) as tenant:
-        for table in WALLED:
+        for table in (*WALLED, "runs"):
             assert await tenant.fetchval(f"SELECT count(*) FROM {walled.schema}.{table}") == 0, table
 
 
@@ -277,10 +326,10 @@ async def test_other_users_of_the_tables_see_what_they_have_always_seen(
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {plain_user};"
         f"GRANT {quoted(tenant_role(schema))} TO {plain_user}"
     )
-    await furnish(admin, schema, "steps")
+    await furnish(admin, schema, "steps", "ready")
     database = PostgresDatabase(live_postgres.at(user=plain_user), schema=schema)
     try:
-        for table in ("runs", "steps", "queues"):
+        for table in ("run_inputs", "ready", "steps", "queues"):
             row = await row_of(
                 admin, schema, table, "third", **({"run_id": "gone"} if table == "steps" else {})
             )
@@ -291,7 +340,8 @@ async def test_other_users_of_the_tables_see_what_they_have_always_seen(
         assert len(await ask(database, "UPDATE redrive.steps SET name = name RETURNING run_id")) == 3
         assert len(await ask(database, "DELETE FROM redrive.queues RETURNING name")) == 1
         await database.enable_row_level_security()
-        assert len(await ask(database.tenant(MINE, 5), "SELECT 1 FROM redrive.steps")) == 1
+        for table in ("steps", "ready", "runs"):
+            assert len(await ask(database.tenant(MINE, 5), f"SELECT 1 FROM redrive.{table}")) == 1
     finally:
         await database.close()
 
@@ -334,7 +384,7 @@ async def test_an_owner_who_may_create_roles_makes_it_alone(
     async with owned(live_postgres, admin, plain_user, schema) as database:
         await database.enable_row_level_security()
 
-        await furnish(admin, schema, "steps")
+        await furnish(admin, schema, "steps", "ready")
         assert await orgs_seen(database, MINE) == [MINE]
         assert len(await ask(database, "SELECT org FROM redrive.runs")) == 2
 
@@ -350,7 +400,7 @@ async def test_an_owner_who_may_not_is_told_what_an_administrator_has_to_run(
         assert told is not None
         await admin.execute(told[1])
         await database.enable_row_level_security()
-        await furnish(admin, schema, "steps")
+        await furnish(admin, schema, "steps", "ready")
         assert await orgs_seen(database, THEIRS) == [THEIRS]
 
 
@@ -363,10 +413,11 @@ async def test_who_may_only_use_the_tables_is_told_so(
     await admin.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO {plain_user}; GRANT {role} TO {plain_user};"
         f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {schema} TO {plain_user};"
-        f"REVOKE INSERT ON {schema}.runs FROM {role}"
+        f"REVOKE INSERT ON {schema}.run_inputs FROM {role}"
     )
     database = PostgresDatabase(live_postgres.at(user=plain_user), schema=schema)
-    with pytest.raises(StoreError, match=rf'GRANT SELECT, INSERT, UPDATE ON "{schema}"\.runs TO "{role}";$'):
+    grant = rf'GRANT SELECT, INSERT, UPDATE ON "{schema}"\.run_inputs TO "{role}";$'
+    with pytest.raises(StoreError, match=grant):
         await database.enable_row_level_security()
     await database.close()
 
@@ -439,7 +490,10 @@ async def test_two_databases_of_one_server_share_the_role(
 @pytest.mark.parametrize(
     ("harm", "named"),
     [
-        ("ALTER TABLE {schema}.runs DISABLE ROW LEVEL SECURITY", "may use runs without"),
+        *(
+            (f"ALTER TABLE {{schema}}.{table} DISABLE ROW LEVEL SECURITY", f"may use {table} without")
+            for table in ("run_inputs", *WORK)
+        ),
         ("GRANT SELECT ON {schema}.users TO PUBLIC", "may use users without"),
         ("GRANT UPDATE (hash) ON {schema}.api_keys TO {role}", "may use api_keys without"),
         (

@@ -15,13 +15,17 @@ from redrive.store.database import Session
 
 
 class Change(NamedTuple):
-    """`text` is SQL about the run of that name, `:id`; what is found is about `subject`, or that run."""
+    """`text` is SQL about the run of that name, `:id`; what is found is about `subject`, or that run.
+
+    `only` names the one database on which such rows can exist.
+    """
 
     invariants: str
     run: str
     text: str
     says: str
     subject: str = ""
+    only: str = ""
 
 
 class _RolledBackError(Exception):
@@ -142,8 +146,8 @@ CHANGES = [
         "belongs to the organization 'other', the run to 'default'",
     ),
     # States
-    Change("I10", "leased", RUN.format("state = 'PENDING'"), "contradict each other"),
-    Change("I10", "leased", RUN.format("step_state = 'RETRYING'"), "contradict each other"),
+    Change("I10", "leased", RUN.format("state = 'PENDING'"), "contradict each other", only="sqlite"),
+    Change("I10", "leased", RUN.format("step_state = 'RETRYING'"), "contradict each other", only="sqlite"),
     Change("I10", "single", RUN.format("step_state = 'DLQ'"), "contradict each other"),
     Change("I10", "ready", RUN.format("step_state = 'RUNNING'"), "contradict each other"),
     Change("I10", "future", RUN.format("place = 'nowhere', due_at = NULL"), "contradict each other"),
@@ -152,18 +156,20 @@ CHANGES = [
     Change("I10", "single", RUN.format("token = NULL"), "a claimed run has a token"),
     Change("I10", "single", RUN.format("worker = NULL"), "a claimed run has a token"),
     Change("I10", "future", RUN.format("started_at = 1"), "a claimed run has a token"),
-    Change("I10", "single", RUN.format("lease_expires_at = 1"), "only a leased run"),
-    Change("I10", "leased", RUN.format("lease_expires_at = NULL"), "only a leased run"),
+    Change("I10", "single", RUN.format("lease_expires_at = 1"), "only a leased run", only="sqlite"),
+    Change("I10", "leased", RUN.format("lease_expires_at = NULL"), "only a leased run", only="sqlite"),
     Change("I10", "leased", RUN.format("attempt_started_at = NULL"), "only a leased run"),
-    Change("I10", "ready", RUN.format("due_at = 1"), "only a waiting run"),
+    Change("I10", "ready", RUN.format("due_at = 1"), "only a waiting run", only="sqlite"),
     Change("I10", "future", RUN.format("due_at = NULL"), "only a waiting run"),
-    Change("I10", "ready", RUN.format("held_by = 'limit:' || 'x'"), "only a held run"),
+    Change("I10", "ready", RUN.format("held_by = 'limit:' || 'x'"), "only a held run", only="sqlite"),
     Change("I10", "limited", RUN.format("held_by = NULL"), "only a held run"),
-    Change("I10", "single", RUN.format("ended_at = NULL"), "only an ended run"),
-    Change("I10", "ready", RUN.format("ended_at = 1"), "only an ended run"),
+    Change("I10", "single", RUN.format("ended_at = NULL"), "only an ended run", only="sqlite"),
+    Change("I10", "ready", RUN.format("ended_at = 1"), "only an ended run", only="sqlite"),
     Change("I10", "single", RUN.format("result = NULL"), "a result if and only if it succeeded"),
-    Change("I10", "ready", RUN.format("result = '1'"), "a result if and only if it succeeded"),
-    Change("I10", "single", RUN.format("slots = '[]'"), "slots of limits without being executed"),
+    Change("I10", "ready", RUN.format("result = '1'"), "a result if and only if it succeeded", only="sqlite"),
+    Change(
+        "I10", "single", RUN.format("slots = '[]'"), "slots of limits without being executed", only="sqlite"
+    ),
     Change("I10", "ready", RUN.format("isolation = 2"), "marked for isolation"),
     Change("I10", "limited", RUN.format("isolation = 2"), "marked for isolation"),
     Change("I10", "ready", RUN.format("place = 'alone'"), "marked for isolation"),
@@ -172,6 +178,17 @@ CHANGES = [
     Change("I10", "limited", RUN.format("step_state = 'RETRYING'"), "its number of failures"),
     Change("I10", "single", RUN.format("idempotency_key = 'k'"), "without a request hash"),
     Change("I10", "single", RUN.format("holds = -1"), "below zero"),
+    Change("I16", "ready", "DELETE FROM redrive.ready WHERE id = :id", "and lies in 0", only="postgres"),
+    Change(
+        "I16",
+        "ready",
+        "INSERT INTO redrive.idle SELECT * FROM redrive.ready WHERE id = :id",
+        "and lies in 2",
+        only="postgres",
+    ),
+    Change(
+        "I10 I16", "ready", "DELETE FROM redrive.run_inputs WHERE id = :id", "is 0 times", only="postgres"
+    ),
     Change("I10", "ready", RUN.format("policy_override = '[]'"), "The policy given to it, and to 0 others"),
     Change(
         "I10", "workflow", "DELETE FROM redrive.steps WHERE run_id = :id AND step_index = 0", "so 3 steps"

@@ -24,9 +24,13 @@ _POLICIES = {
 
 _LEFT = statement(
     "SELECT (SELECT count(*) FROM redrive.runs WHERE place = 'ready')"
-    " + (SELECT count(*) FROM redrive.runs WHERE place = 'leased')"
+    " + (SELECT count(*) FROM redrive.runs WHERE place = 'leased')",
+    "SELECT (SELECT count(*) FROM redrive.ready) + (SELECT count(*) FROM redrive.leases)",
 )
-_RETRYING = statement("SELECT count(*) FROM redrive.runs WHERE place = 'waiting'")
+_RETRYING = statement(
+    "SELECT count(*) FROM redrive.runs WHERE place = 'waiting'",
+    "SELECT count(*) FROM redrive.idle WHERE place = 'waiting'",
+)
 _DEAD = statement("SELECT count(*) FROM redrive.dead_letters")
 
 

@@ -20,32 +20,48 @@ from redrive.settings import Settings
 BATCH = 100
 CONNECTIONS = 8
 
-_INSERT = """INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,
-    submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, correlation_id)
-SELECT id, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready',
-    extract(epoch FROM clock_timestamp()), 0, 'PENDING', input, 0, 0, 0, 0, 0, 0, 0, 0, id
-FROM unnest(CAST($1 AS text[]), CAST($2 AS text[])) AS batch (id, input)"""
-
-_CLAIM = """WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'ready' AND queue = 'default'
-    ORDER BY priority DESC, submitted_at, id
-    LIMIT $1
-    FOR UPDATE SKIP LOCKED
+_INSERT = """WITH given AS (
+    INSERT INTO redrive.run_inputs (id, org, definition, input)
+    SELECT id, 'default', 'none', input
+    FROM unnest(CAST($1 AS text[]), CAST($2 AS text[])) AS batch (id, input)
+    RETURNING id
 )
-UPDATE redrive.runs SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1,
-    epoch = epoch + 1, token = $2, worker = 'raw',
-    lease_expires_at = extract(epoch FROM clock_timestamp()) + 60,
-    attempt_started_at = extract(epoch FROM clock_timestamp())
-FROM picked WHERE id = picked_id
-RETURNING id, input"""
+INSERT INTO redrive.ready (id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt,
+    step_index, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, replays, redrives,
+    step_only, has_letter, state, step_state, place)
+SELECT id, 'default', 'nothing', 'default', 0, extract(epoch FROM clock_timestamp()),
+    extract(epoch FROM clock_timestamp()), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'PENDING', 'PENDING',
+    'ready'
+FROM given"""
 
-_COMPLETE = """UPDATE redrive.runs SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS',
-    result = 'null', ended_at = extract(epoch FROM clock_timestamp()), lease_expires_at = NULL
-WHERE id = ANY(CAST($1 AS text[])) AND token = $2 AND place = 'leased'"""
+_CLAIM = """WITH gone AS (
+    DELETE FROM redrive.ready WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.ready
+        WHERE queue = 'default' ORDER BY sort_key, id LIMIT $1 FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id
+), leased AS (
+    INSERT INTO redrive.leases (id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt,
+        step_index, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, replays, redrives,
+        step_only, has_letter, token, worker, lease_expires_at)
+    SELECT id, 'default', 'nothing', 'default', 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2, 'raw',
+        extract(epoch FROM clock_timestamp()) + 60
+    FROM gone
+    RETURNING id
+)
+SELECT leased.id, given.input FROM leased
+CROSS JOIN LATERAL (SELECT input FROM redrive.run_inputs WHERE id = leased.id OFFSET 0) AS given"""
 
-_LEFT = "SELECT count(*) FROM redrive.runs WHERE place <> 'ended'"
+_COMPLETE = """WITH gone AS (
+    DELETE FROM redrive.leases WHERE id = ANY(CAST($1 AS text[])) AND token = $2 RETURNING id
+)
+INSERT INTO redrive.ended (id, org, workflow, queue, priority, submitted_at, ended_at, epoch, attempt,
+    step_index, state, step_state, result)
+SELECT id, 'default', 'nothing', 'default', 0, 0, extract(epoch FROM clock_timestamp()), 1, 1, 0, 'SUCCESS',
+    'SUCCESS', 'null'
+FROM gone"""
+
+_LEFT = "SELECT (SELECT count(*) FROM redrive.ready) + (SELECT count(*) FROM redrive.leases)"
 
 
 class Contender:

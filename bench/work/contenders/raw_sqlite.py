@@ -21,16 +21,16 @@ BATCH = 100
 
 _INSERT = """INSERT INTO runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
     step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, correlation_id)
+    isolated_crashes, isolation, correlation_id, sort_key)
 VALUES (?1, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready', ?2, 0, 'PENDING', ?3,
-    0, 0, 0, 0, 0, 0, 0, 0, ?1)"""
+    0, 0, 0, 0, 0, 0, 0, 0, ?1, ?2)"""
 
 _CLAIM = """UPDATE runs SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING',
     attempt = attempt + 1, epoch = epoch + 1, token = ?2, worker = 'raw', lease_expires_at = ?3 + 60,
     attempt_started_at = ?3
 WHERE id IN (
     SELECT id FROM runs WHERE place = 'ready' AND queue = 'default'
-    ORDER BY priority DESC, submitted_at, id
+    ORDER BY sort_key, id
     LIMIT ?1
 )
 RETURNING id, input"""

@@ -14,13 +14,13 @@ from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
 from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, MIN_PREFIX_LENGTH, RUNS
-from redrive.store.dead_letter_filter import _RARE, _WALKED
+from redrive.store.dead_letter_filter import INDEXED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
 
 
 def query_language() -> str:
-    letters = _keys(MEANINGS, KEYS, {"is", "since", "until", *_WALKED, *_RARE})
+    letters = _keys(MEANINGS, KEYS, INDEXED)
     runs = _keys(RUN_MEANINGS, RUNS.readers, {"is", "since", "until", *RUN_WALKED, *RUN_RARE})
     groups = _keys(GROUP_MEANINGS, GROUPS.readers, {"is", "group", "since", "until", "fp"})
     parts = [*LANGUAGE, letters, *LANGUAGE_LIMITS, *GROUP_LANGUAGE, groups, GROUP_LIMITS]
@@ -107,9 +107,9 @@ LANGUAGE_LIMITS = (
     f"- A query has at most {MAX_QUERY_LENGTH:,} characters, {MAX_TERMS} terms, and {MAX_VALUES} values in a "
     "term.\n"
     "- All terms must hold; there is no *or* between different keys, and there are no brackets.\n"
-    "- A list is read along an index of time and, if there are any, of indexed terms. Terms that are not "
-    "indexed are looked at one dead letter after the other: beside an indexed one that few fulfil this is "
-    "quick, alone it may read everything. A term with a minus is never read along an index.\n"
+    "- A list is read along an index of state and time. Letters that do not fulfil an indexed term are "
+    "skipped within the index. For a term that is not indexed every letter is read: next to an indexed term "
+    "that few letters fulfil this is quick, alone it may read all of them.\n"
     f"- Counts stop at {MAX_COUNTED:,}.\n"
     "- `since` and `until` are about the moment in which it became a dead letter, not about the last replay "
     "that has failed; they cannot be negated.\n"

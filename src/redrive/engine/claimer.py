@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from redrive.clock import Clock
 from redrive.engine.recording import unreadable_record
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import RedriveError
 from redrive.model.claim import Claim
-from redrive.store.leases import Holder
+from redrive.store.leases import FROM_THE_BEGINNING, Holder
 from redrive.store.record import Recorded
 
 MAX_PENDING_RECORDS = 2_000
@@ -21,6 +22,38 @@ MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
 """How long other works may take to finish before an isolated run is given back, and when it is retried."""
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
+
+LOOK_BACK_SECONDS, LOOK_BACK_SHARE = 0.25, 10
+"""How often a deep queue is claimed from its beginning, and in how many parts of the time at the most."""
+
+
+class ClaimFloors:
+    """Where the next claim of a deep queue begins: at the last run that was claimed from it.
+
+    PostgreSQL keeps claimed work in the index of ready work until a vacuum, and a claim from the beginning
+    steps over all of it. Runs that sort before the floor, such as retries and more urgent ones, wait for the
+    next look back.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._floors: dict[str, float] = {}
+        self._look_back_at: dict[str, float] = {}
+
+    def floor(self, queue: str) -> float:
+        if self._clock.monotonic() >= self._look_back_at.get(queue, 0.0):
+            return FROM_THE_BEGINNING
+        return self._floors.get(queue, FROM_THE_BEGINNING)
+
+    def claimed(self, queue: str, floor: float, claims: Sequence[Claim], room: int, since: float) -> None:
+        """Note what a claim of `room` runs from `floor` on has brought, asked for at `since`."""
+        now = self._clock.monotonic()
+        if floor == FROM_THE_BEGINNING:
+            self._look_back_at[queue] = now + max(LOOK_BACK_SECONDS, LOOK_BACK_SHARE * (now - since))
+        if len(claims) < room:
+            self._floors.pop(queue, None)
+        else:
+            self._floors[queue] = claims[-1].sort_key
 
 
 class Claimer:
@@ -47,6 +80,7 @@ class Claimer:
         self._isolated_queues: list[str] = []
         self._alone_after = 0.0
         self._turn = 0
+        self._floors = ClaimFloors(parts.clock)
         self._unsure: tuple[int, float] | None = None
 
     async def run(self) -> None:
@@ -127,8 +161,20 @@ class Claimer:
         return [queue for queue in queues[first:] + queues[:first] if queue in ready]
 
     async def _claim_from(self, queue: str, room: int, without: Sequence[str]) -> int:
-        leases, workflows = self._store.leases, self._options.workflows
-        return await self._claimed(lambda holder: leases.claim(queue, room, holder, workflows, without))
+        floor = self._floors.floor(queue)
+        claimed = await self._claim_ready(queue, room, without, floor)
+        if claimed < room and floor > FROM_THE_BEGINNING and not self._signals.stopping.is_set():
+            claimed += await self._claim_ready(queue, room - claimed, without, FROM_THE_BEGINNING)
+        return claimed
+
+    async def _claim_ready(self, queue: str, room: int, without: Sequence[str], floor: float) -> int:
+        async def claim(holder: Holder) -> list[Claim]:
+            leases, since = self._store.leases, self._clock.monotonic()
+            claims = await leases.claim(queue, room, holder, self._options.workflows, without, floor)
+            self._floors.claimed(queue, floor, claims, room, since)
+            return claims
+
+        return await self._claimed(claim)
 
     async def _claim_alone(self, queue: str) -> int:
         """Claim a run that may have crashed a worker, to execute it with nothing else, or to give it back.

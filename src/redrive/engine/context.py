@@ -37,11 +37,11 @@ class Context:
         "_clock",
         "_complete",
         "_expires",
+        "_outputs",
         "_report",
         "_started",
         "_step",
         "max_attempts",
-        "results",
     )
 
     def __init__(
@@ -51,7 +51,7 @@ class Context:
         clock: Clock,
         *,
         max_attempts: int | None = None,
-        results: Mapping[str, JsonValue] = MappingProxyType({}),
+        outputs: Mapping[str, str] = MappingProxyType({}),
         report: Callable[[Context, float | None, str], None] | None = None,
         complete: Callable[[object, object], Any] | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Context:
         self.max_attempts = step.retry.max_attempts if max_attempts is None else max_attempts
         self._report = report
         self._complete = complete
-        self.results = results
+        self._outputs = outputs
 
     @property
     def run_id(self) -> str:
@@ -110,6 +110,10 @@ class Context:
     @cached_property
     def config(self) -> JsonValue:
         return decode_stored(self._step.config_text)
+
+    @cached_property
+    def results(self) -> dict[str, JsonValue]:
+        return {step: decode_stored(output) for step, output in self._outputs.items()}
 
     @cached_property
     def run_input(self) -> JsonValue:

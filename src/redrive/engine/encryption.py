@@ -158,19 +158,22 @@ class KeyRotation:
         """Encrypt every value that the newest key has not encrypted, plain values too."""
         self._rewritten, self._unreadable = 0, Counter()
         await self._audit("begun")
-        await self._runs()
+        while await self._runs():  # again: a run that moved meanwhile may have kept a value
+            self._unreadable.clear()
         await self._steps()
         await self._attempts()
         await self._idempotency_keys()
         await self._audit("finished")
         return Rotated(self._key_id, self._rewritten, dict(self._unreadable))
 
-    async def _runs(self) -> None:
-        after = ""
+    async def _runs(self) -> bool:
+        """Whether there was anything to rewrite."""
+        before, after = self._rewritten, ""
         while rows := await self._payloads.stale_runs(self._current, BATCH, after):
             renewed = [self._renewed_run(row) for row in rows]
             await self._payloads.rewrite_runs([each for each in renewed if each[1:5] != each[5:]])
             after = rows[-1].id
+        return self._rewritten > before
 
     async def _steps(self) -> None:
         place = ("", -1)

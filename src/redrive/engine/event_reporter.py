@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from redrive.clock import Clock
@@ -19,14 +20,13 @@ from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import Place, RunState
 from redrive.store.dead_letter_writer import TOO_MANY
-from redrive.store.record import Recorded
+from redrive.store.record import Advanced, Completed, Recorded
 from redrive.store.replays import Resolved
 from redrive.store.tallies import Tallies
 
-Completion = tuple[Work, str, float]
-"""A success that changes its run alone: the work, the result and the seconds that the attempt took."""
-
-_PLAIN = Recorded(Place.ENDED)
+Success = tuple[Work, Completed | Advanced, float, Future[Recorded | None] | None]
+"""The success of a work that has nothing beside: the change of its run, the seconds that the attempt took,
+and the future of an executor that waits until it is durable."""
 
 
 class EndedRunCounts:
@@ -57,7 +57,8 @@ class EndedRunCounts:
 class EventReporter:
     """Emits the events of a record and takes its work out of flight.
 
-    `recorded` is what the record has changed; None: the lease was lost, and nothing has changed.
+    recorded  what the record has changed; None: the lease was lost, and nothing has changed
+    heard     whether a listener wants the event, asked once for a whole batch
     """
 
     event_bus: EventBus
@@ -76,34 +77,33 @@ class EventReporter:
             self.lost(work)
             return
         self.changed_besides(recorded)
-        if work.claim.failures:
-            self.event_bus.emit(event.StepRecovered(work.ref, seconds, work.claim.failures))
-        elif self.event_bus.is_subscribed(event.StepSucceeded):
-            self.event_bus.emit(event.StepSucceeded(work.ref, seconds))
+        self._step_succeeded(work, seconds, heard=self.event_bus.is_subscribed(event.StepSucceeded))
 
     def run_succeeded(self, work: Work, seconds: float, recorded: Recorded | None) -> None:
         self.step_succeeded(work, seconds, recorded)
         if recorded is not None:
             self._run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL)
 
-    def runs_succeeded(self, completions: Iterable[Completion], recorded: Collection[str]) -> None:
-        """Report completions of runs of one step; those that are not `recorded` have lost their lease."""
-        if self.event_bus.is_subscribed(event.StepSucceeded) or self.event_bus.is_subscribed(
-            event.RunFinished
-        ):
-            for work, _, seconds in completions:
-                self.run_succeeded(work, seconds, _PLAIN if work.claim.id in recorded else None)
-            return
-        for work, _, seconds in completions:
-            claim = work.claim
-            if claim.id not in recorded:
+    def succeeded(self, successes: Iterable[Success], recorded: Mapping[str, Recorded]) -> None:
+        """Report successes that have nothing beside; those that are not `recorded` have lost their lease."""
+        heard = self.event_bus.is_subscribed(event.StepSucceeded)
+        run_heard = self.event_bus.is_subscribed(event.RunFinished)
+        for work, _, seconds, waiting in successes:
+            now = recorded.get(work.claim.id)
+            if now is None:
                 self.lost(work)
-                continue
-            if claim.failures:
-                self.event_bus.emit(event.StepRecovered(work.ref, seconds, claim.failures))
-            self.in_flight.remove(work)
-            self.finished(claim.id, RunState.SUCCESS)
-            self.ended_runs.add(claim.org, RunState.SUCCESS)
+            else:
+                self._step_succeeded(work, seconds, heard=heard)
+                if now.place == Place.ENDED:
+                    self._run_ended(work, RunState.SUCCESS, heard=run_heard)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(now)
+
+    def _step_succeeded(self, work: Work, seconds: float, *, heard: bool) -> None:
+        if work.claim.failures:
+            self.event_bus.emit(event.StepRecovered(work.ref, seconds, work.claim.failures))
+        elif heard:
+            self.event_bus.emit(event.StepSucceeded(work.ref, seconds))
 
     def run_cancelled(self, work: Work, recorded: Recorded | None) -> None:
         if recorded is None:
@@ -112,12 +112,12 @@ class EventReporter:
             self.changed_besides(recorded)
             self._run_ended(work, RunState.CANCELLED)
 
-    def _run_ended(self, work: Work, state: RunState) -> None:
+    def _run_ended(self, work: Work, state: RunState, *, heard: bool = True) -> None:
         self.in_flight.remove(work)
         claim = work.claim
         self.finished(claim.id, state)
         self.ended_runs.add(claim.org, state)
-        if self.event_bus.is_subscribed(event.RunFinished):
+        if heard:
             names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)
             seconds = max(0.0, self.clock.now() - claim.submitted_at)
             self.event_bus.emit(event.RunFinished(*names, state, seconds))

@@ -19,7 +19,7 @@ from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
 from redrive.engine.payload import json_and_text
 from redrive.engine.recorder import Recorder
-from redrive.engine.recording import advance_record, completion_record
+from redrive.engine.recording import advance_record, advanced, completion_record
 from redrive.engine.shared_breakers import Report, SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
@@ -29,7 +29,7 @@ from redrive.errors import LeaseLostError, NotStorableError, StoreError
 from redrive.model.breaker import CallOutcome
 from redrive.model.run import Place
 from redrive.policy.breaker import outcome_of
-from redrive.policy.codec import JsonLimits, JsonValue, decode_stored
+from redrive.policy.codec import JsonLimits, decode_stored
 from redrive.store.database import Database
 from redrive.store.joined import JoinedSession, joined_session
 from redrive.store.record import Record
@@ -90,20 +90,19 @@ class Executor:
 
         One coroutine does it all: each one more would cost every job.
         """
-        following: Work | None = work
+        goes_on = True
         try:
-            while following is not None:
-                work, following = following, None
+            while goes_on:
                 if work.task is None:
                     self.failure_handler.unknown(work)
                     return
-                attempt = await self._run(work.task, work)
+                attempt, goes_on = await self._run(work.task, work), False
                 if work.completion is not None:
                     await self._confirm(work, attempt, work.completion)
                 elif attempt.error is not None:
                     self._record_failure(work, attempt.error, attempt.seconds)
                 elif work.goes_on:
-                    following = await self._advance(work, attempt)
+                    goes_on = await self._advance(work, attempt)
                 else:
                     self._complete(work, attempt)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
@@ -117,10 +116,9 @@ class Executor:
     async def _run(self, task: AnyTask, work: Work) -> _Attempt:
         """Call the user's function: a result that can be stored, or an error."""
         try:
-            results = work.results
-            context = work.context = self._context(
-                work, await self._results(work) if results is None else results
-            )
+            if work.outputs is None:
+                work.outputs = await self._outputs(work)
+            context = work.context = self._context(work, work.outputs)
         except NotStorableError as unreadable:  # the output of an earlier step, or its key is not here
             return _Attempt("", unreadable, 0.0)
         self.reporter.started(work)
@@ -136,7 +134,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 — whatever a task raises is a failure of the step
             return _Attempt("", error, context.elapsed())
         finally:
-            work.running = None
+            work.running = work.context = None  # a work and its context would keep each other alive
 
     # Success
 
@@ -150,29 +148,24 @@ class Executor:
         report = partial(self.reporter.run_succeeded, work, attempt.seconds)
         self.recorder.put(completion_record(work, result), report)
 
-    async def _advance(self, work: Work, attempt: _Attempt) -> Work | None:
-        """On to the next step, under the same lease if no breaker, limit or other queue is in between."""
+    async def _advance(self, work: Work, attempt: _Attempt) -> bool:
+        """Record that the run goes on; True if it does so here: the next step starts under the same lease."""
         self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
-        output = self.encryption.encrypt(attempt.result)
-        following = self.works.following(work, output, attempt.seconds)
-        in_place, queue = self._continues_in_place(work, following), following.claim.queue
-        record = advance_record(work, output, queue, ttl=self.lease_seconds, in_place=in_place)
-        recorded = await self.recorder.record(record)
-        self.reporter.step_succeeded(work, attempt.seconds, recorded)
-        if recorded is None or recorded.place != Place.LEASED:
-            self.in_flight.remove(work)
-            await self.store.hint([queue])
-            return None
-        following.results = {**(work.results or {}), work.step.name: decode_stored(attempt.result)}
-        following.interruption = work.interruption
-        self.in_flight.follow(work, following)
-        return following
-
-    def _continues_in_place(self, work: Work, following: Work) -> bool:
+        output, queue = self.encryption.encrypt(attempt.result), self.works.next_queue(work)
         stopped = self.signals.stopping.is_set() or work.interruption is not None
-        if stopped or following.task is None or work.claim.replays:
-            return False
-        return not following.is_bound and following.claim.queue == work.claim.queue
+        task = None if stopped else self.works.next_task(work, queue)
+        change = advanced(work.claim, output, queue, ttl=self.lease_seconds, in_place=task is not None)
+        if work.has_nothing_beside:
+            recorded = await self.recorder.advance(work, change, attempt.seconds)
+        else:
+            recorded = await self.recorder.record(advance_record(work, change))
+            self.reporter.step_succeeded(work, attempt.seconds, recorded)
+        if task is not None and recorded is not None and recorded.place == Place.LEASED:
+            work.go_on(task, attempt.result, output, attempt.seconds)
+            return True
+        self.in_flight.remove(work)
+        await self.store.hint([queue])
+        return False
 
     # Failure
 
@@ -203,8 +196,10 @@ class Executor:
         if not work.goes_on:
             record = completion_record(work, text)
         else:
-            queue = self.works.following(work, text, 0.0).claim.queue
-            record = advance_record(work, text, queue, ttl=self.lease_seconds, in_place=False)
+            queue = self.works.next_queue(work)
+            record = advance_record(
+                work, advanced(work.claim, text, queue, ttl=self.lease_seconds, in_place=False)
+            )
         return session.run(self._write_within(session, work, record))
 
     async def _write_within(self, session: JoinedSession, work: Work, record: Record) -> None:
@@ -215,7 +210,7 @@ class Executor:
 
     async def _confirm(self, work: Work, attempt: _Attempt, completion: Completion) -> None:
         """Report the success if the transaction was committed that the task has recorded it in."""
-        look = partial(self.store.records.applied, [completion.record])
+        look = partial(self.store.records.applied, [completion.record.change])
         written, _ = await self.retrier.run("record", look)
         if work.claim.id not in written:
             self._record_failure(work, attempt.error or StoreError(_NOT_COMMITTED), attempt.seconds)
@@ -226,27 +221,26 @@ class Executor:
         else:
             self.reporter.step_succeeded(work, attempt.seconds, completion.recorded)
             self.in_flight.remove(work)
-            await self.store.hint([self.works.following(work, "null", attempt.seconds).claim.queue])
+            await self.store.hint([self.works.next_queue(work)])
 
     # The surroundings of an attempt: results, context, breakers
 
-    async def _results(self, work: Work) -> dict[str, JsonValue]:
-        """Read the results of the earlier steps, by name."""
+    async def _outputs(self, work: Work) -> dict[str, str]:
+        """Read what the earlier steps have given, by name."""
         read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
         rows = await self.retrier.run("results", read)
-        work.results = {
-            row.name: None if row.output is None else decode_stored(self.encryption.decrypt(row.output))
-            for row in rows
-        }
-        return work.results
+        outputs = {row.name: self.encryption.decrypt(row.output or "null") for row in rows}
+        for output in outputs.values():
+            decode_stored(output)  # a damaged one fails the attempt, even if the task does not ask for it
+        return outputs
 
-    def _context(self, work: Work, results: dict[str, JsonValue]) -> Context:
+    def _context(self, work: Work, outputs: dict[str, str]) -> Context:
         return Context(
             work.opened,
             work.step,
             self.clock,
             max_attempts=work.policy.max_attempts,
-            results=results,
+            outputs=outputs,
             report=work.note_progress,
             complete=partial(self._complete_within, work),
         )

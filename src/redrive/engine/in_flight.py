@@ -60,12 +60,6 @@ class InFlight:
         self._works[work.claim.id] = work
         self.lease_renewer.hold(_lease_of(work), self._lease_seconds, since)
 
-    def follow(self, work: Work, following: Work) -> None:
-        """Replace a work by the next step of its run, under the same lease."""
-        following.carrier = work.carrier
-        if self._works.get(work.claim.id) is work:
-            self._works[work.claim.id] = following
-
     def remove(self, work: Work) -> None:
         """Stop renewing its lease: nothing more will be written for this claim."""
         self.lease_renewer.drop(_lease_of(work))

@@ -220,7 +220,7 @@ async def _answer(child: _Child, work: Work, context: Context) -> _Message | Non
 
 
 def _job(work: Work, context: Context) -> str:
-    job = [columns_of(work.opened), work.step.to_json(), dict(context.results), context.remaining()]
+    job = [columns_of(work.opened), work.step.to_json(), work.outputs or {}, context.remaining()]
     return encode(job, limits=_ROOMY)
 
 
@@ -308,10 +308,10 @@ def _found(module: str, name: str, task_name: str) -> AnyTask:
 
 
 def _executed(task: AnyTask, line: _Line) -> Any:
-    claimed, defined, results, seconds = line.receive()
+    claimed, defined, outputs, seconds = line.receive()
     claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
-    context = Context(claim, step, SYSTEM_CLOCK, results=results, report=line.report)
+    context = Context(claim, step, SYSTEM_CLOCK, outputs=outputs, report=line.report)
     args, kwargs = task.signature.arguments(claim.payload, context, step.config_text)
     result = task.function(*args, **kwargs)
     return asyncio.run(_awaited(result)) if isinstance(result, Awaitable) else result

@@ -17,6 +17,7 @@ from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
+    Change,
     Completed,
     CompletedPartly,
     Parked,
@@ -49,28 +50,13 @@ def final_state(decision: Decision) -> RunState:
 # Success
 
 
-def completion_record(work: Work, result: str) -> Record:
-    """The run has succeeded; or, replayed for this step only, it ends here with others after it."""
-    claim, settlement = work.claim, _settlement(work.claim, ReplayState.SUCCEEDED)
-    step = finished_step(work, result) if len(work.definition.steps) > 1 else None
-    limited = work.slots is not None
-    if work.is_last_step:
-        change = Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result)
-        return Record(change, step=step, settlement=settlement, limited=limited)
-    partly = CompletedPartly(id=claim.id, token=claim.token, epoch=claim.epoch)
-    return Record(partly, step=step, settlement=settlement, limited=limited)
+def completed(claim: Claim, result: str) -> Completed:
+    return Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result)
 
 
-def plain_completion(work: Work, result: str) -> Record:
-    """The same for a work that has nothing beside."""
-    claim = work.claim
-    return Record(Completed(id=claim.id, token=claim.token, epoch=claim.epoch, result=result))
-
-
-def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place: bool) -> Record:
+def advanced(claim: Claim, output: str, queue: str, *, ttl: float, in_place: bool) -> Advanced:
     """The step has succeeded; with `in_place`, the next one starts under the same lease."""
-    claim = work.claim
-    change = Advanced(
+    return Advanced(
         id=claim.id,
         token=claim.token,
         epoch=claim.epoch,
@@ -79,7 +65,22 @@ def advance_record(work: Work, output: str, queue: str, *, ttl: float, in_place:
         in_place=in_place,
         ttl=ttl,
     )
-    settlement, step = _settlement(claim, None), finished_step(work, output)
+
+
+def completion_record(work: Work, result: str) -> Record:
+    """The run has succeeded; or, replayed for this step only, it ends here with others after it."""
+    claim = work.claim
+    change: Change = completed(claim, result)
+    if not work.is_last_step:
+        change = CompletedPartly(id=claim.id, token=claim.token, epoch=claim.epoch)
+    step = finished_step(work, result) if len(work.definition.steps) > 1 else None
+    settlement = _settlement(claim, ReplayState.SUCCEEDED)
+    return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
+
+
+def advance_record(work: Work, change: Advanced) -> Record:
+    """The run goes on with the next step."""
+    settlement, step = _settlement(work.claim, None), finished_step(work, change.output)
     return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
 
 

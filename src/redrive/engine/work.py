@@ -46,6 +46,7 @@ class Work:
     begun         the user's function was called, so that something may have happened outside
     carrier       the asyncio task that it is executed in
     running       the same, while the user's function is executed
+    outputs       what the earlier steps have given, as readable text by their names; None until it is read
     completion    its success, which the task has recorded within a transaction of its own
     progress      what the task has said last about how far it is
     """
@@ -60,10 +61,10 @@ class Work:
         "encryption",
         "interruption",
         "limits",
+        "outputs",
         "permit",
         "policy",
         "progress",
-        "results",
         "running",
         "slots",
         "step",
@@ -77,24 +78,33 @@ class Work:
         task: AnyTask | None,
         encryption: Encryption = NO_ENCRYPTION,
     ) -> None:
-        self.claim = claim
         self.encryption = encryption
         self.definition = definition
-        self.step: StepDefinition = definition.steps[claim.step_index]
-        override = claim.policy_override
-        self.policy = self.step.retry if override is None else policy_from_json(decode(override))
-        self.task = task
-        self.limits: dict[str, int] = {}
-        self.permit: Permit | None = None
-        self.slots: str | None = claim.slots
-        self.results: dict[str, JsonValue] | None = None if claim.step_index else {}
-        self.context: Context | None = None
+        self.outputs: dict[str, str] | None = None if claim.step_index else {}
         self.interruption: Interruption | None = None
         self.carrier: asyncio.Task[None] | None = None
         self.running: asyncio.Task[None] | None = None
+        self._begin_step(claim, task)
+
+    def _begin_step(self, claim: Claim, task: AnyTask | None) -> None:
+        self.claim = claim
+        self.task = task
+        self.step: StepDefinition = self.definition.steps[claim.step_index]
+        override = claim.policy_override
+        self.policy = self.step.retry if override is None else policy_from_json(decode(override))
+        self.limits: dict[str, int] = {}
+        self.permit: Permit | None = None
+        self.slots: str | None = claim.slots
+        self.context: Context | None = None
         self.begun = False
         self.completion: Completion | None = None
         self.progress: tuple[float | None, str] | None = None
+
+    def go_on(self, task: AnyTask, output: str, stored_output: str, seconds: float) -> None:
+        """Go on to the next step under the same lease, once that is recorded."""
+        self.outputs = {**(self.outputs or {}), self.step.name: output}
+        claim = self.claim
+        self._begin_step(_next_claim(claim, stored_output, claim.attempt_started_at + seconds), task)
 
     def interrupt(self, why: Interruption) -> None:
         """Stop it: at once where the function can be stopped, else as soon as it listens."""
@@ -131,8 +141,8 @@ class Work:
 
     @property
     def has_nothing_beside(self) -> bool:
-        """Is its success written into the run alone, without a finished step, a replay or slots to free?"""
-        return len(self.definition.steps) == 1 and self.slots is None and self.claim.replays == 0
+        """Does its success end no replay and free no slots?"""
+        return self.slots is None and self.claim.replays == 0
 
     @property
     def payload_text(self) -> str:
@@ -196,16 +206,21 @@ class WorkFactory:
         definition = await self._retrier.run("read", partial(self._definitions.get, claim.definition))
         return self.make(claim, definition)
 
-    def following(self, work: Work, output: str, seconds: float) -> Work:
-        """The next step of the run, after `work` has given `output`.
-
-        It waits in the queue of its task; a run that was started in another queue stays there while its tasks
-        share one.
-        """
+    def next_queue(self, work: Work) -> str:
+        """The queue of the next step: that of its task; a run that was started in another queue stays there
+        while its tasks share one."""
         step = work.definition.steps[work.claim.step_index + 1]
-        queue = work.claim.queue if step.queue == work.step.queue else step.queue
-        claim = _next_claim(work.claim, output, queue, work.claim.attempt_started_at + seconds)
-        return self.make(claim, work.definition)
+        return work.claim.queue if step.queue == work.step.queue else step.queue
+
+    def next_task(self, work: Work, queue: str) -> AnyTask | None:
+        """The task of the next step, which is in `queue`, if it can start under the same lease: it is known
+        here, and no breaker, no limit, no other queue and no replay are in between."""
+        step = work.definition.steps[work.claim.step_index + 1]
+        task = self._registry.tasks.get(step.task)
+        if task is None or task.concurrency is not None or self._org_concurrency is not None:
+            return None
+        in_place = step.breaker is None and queue == work.claim.queue and work.claim.replays == 0
+        return task if in_place else None
 
     def make(self, claim: Claim, definition: Definition) -> Work:
         task = self._registry.tasks.get(definition.steps[claim.step_index].task)
@@ -217,12 +232,11 @@ class WorkFactory:
         return work
 
 
-def _next_claim(claim: Claim, output: str, queue: str, now: float) -> Claim:
+def _next_claim(claim: Claim, output: str, now: float) -> Claim:
     """The claim of the next step under the same lease, as it is recorded."""
     return claim.replace(
         step_index=claim.step_index + 1,
         step_input=output,
-        queue=queue,
         attempt=1,
         epoch=claim.epoch + 1,
         failures=0,

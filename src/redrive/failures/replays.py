@@ -101,7 +101,7 @@ class Replays:
         await self._store.hint(begun.queues)
         names = (new.org, new.letter_id, new.run_id, new.mode, new.requested_by)
         self._parts.event_bus.emit(ReplayRequested(*names))
-        return await self.view(new.id)
+        return begun.rows[0] if begun.rows else await self.view(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
         """Raise why it was not begun. It returns when an earlier try began it, and only its answer was

@@ -63,6 +63,7 @@ class Claim(Row, frozen=True):
     step_only: bool = False
     redrives: int = 0
     has_letter: bool = False
+    sort_key: float = 0.0
 
     @property
     def tally(self) -> Tally:
@@ -74,5 +75,5 @@ class Claim(Row, frozen=True):
         return self.input if self.step_input is None else self.step_input
 
     @property
-    def order(self) -> tuple[int, float, str]:
-        return -self.priority, self.submitted_at, self.id
+    def order(self) -> tuple[float, str]:
+        return self.sort_key, self.id

@@ -160,11 +160,6 @@ def hidden_from_sqlite(column: str) -> str:
     return f"CAST({column} AS text)"
 
 
-def hidden_from_both(column: str) -> str:
-    """PostgreSQL then guesses how many letters there are, so this is for what is looked at among a few."""
-    return f"{column} || ''"
-
-
 def is_text(value: Value) -> TypeGuard[str]:
     return isinstance(value, str)
 

@@ -1,9 +1,11 @@
 """A query over dead letters as a WHERE text with its parameters, for both databases.
 
-What was asked for newest first must not be sorted, and what is in no index must not be looked at. So a query
-is taken apart into branches, disjoint ones that together are the whole: one for each state and each value of
-one indexed column. Each of them walks along an index in the order of (created_at, id) and stops when it has
-enough. Something that few letters have, such as the id of their run, needs no branches: it is looked up.
+A list must read its letters in order of time, without sorting them. So a query becomes disjoint branches that
+together are the whole: one for each state, and for each fingerprint where the query names some. Each branch
+walks along an index in the order of (created_at, id) and stops when it has enough. The index by state also
+has the category, the workflow, the step and the queue: letters with other values are skipped without being
+read. Letters in any state with something that is in no index are read by time, each of them once. Keys that
+few letters have in common, such as the id of their run, are looked up.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import Any
 
 from redrive.model.dead_letter import DeadLetterState, Prospect
 from redrive.model.query import Query, Term, Who, letter_states
-from redrive.store.condition import Writer, all_of, hidden_from_both, hidden_from_sqlite, is_text
+from redrive.store.condition import Writer, all_of, hidden_from_sqlite, is_text
 
 MAX_BRANCHES = 24
 
 _RARE = ("id", "run", "correlation", "assignee")
 """Keys that few letters have in common, with an index of their own."""
 
-_WALKED = ("fp", "step", "workflow", "category", "queue")
-"""Keys with an index by state and time, the one that tells most first."""
+INDEXED = ("is", "since", "until", "fp", "category", "workflow", "step", "queue", *_RARE)
+"""Keys whose columns are in an index that lists are read along."""
 
 NEVER = "1 = 0"
 
@@ -45,31 +47,23 @@ class Filter:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, query: Query, org: str, walked: Term | None = None) -> Filter:
-        """`walked` is one of the `walkable` terms: one that few letters fulfil, if that is known."""
+    def of(cls, query: Query, org: str) -> Filter:
         writer = Writer({"org": org})
         terms, states = _without_states(query), letter_states(query)
         conditions = [writer.condition(term) for term in terms]
         where = all_of(["org = :org", *_in_states(states), *conditions])
-        rare = {term.key for term in terms if _is_rare(term)}
+        rare = [term for term in terms if _is_rare(term)]
         if rare:
-            return cls(where, (_looked_up(rare, states, conditions),), writer.parameters)
-        spelled = hidden_from_both if walked else hidden_from_sqlite
-        along = walked or next(iter(walkable(query)), None)
+            return cls(where, tuple(_looked_up(rare, states, conditions, writer)), writer.parameters)
+        along = next(filter(_is_walkable, terms), None)
         rest = [
-            writer.condition(term, spelled if term.key in _WALKED else str)
+            writer.condition(term, hidden_from_sqlite if term.key == "fp" else str)
             for term in terms
             if term is not along
         ]
-        branches = tuple(_branches(along, states, rest, writer))
+        by_time = along is None and _are_all(states) and any(term.key not in INDEXED for term in terms)
+        branches = () if by_time else tuple(_branches(along, states, rest, writer))
         return cls(where, branches or (where,), writer.parameters)
-
-
-def walkable(query: Query) -> list[Term]:
-    """The terms along which the query can be walked in order of time, the likeliest first; one will do."""
-    terms = [] if any(map(_is_rare, query.terms)) else query.terms
-    usable = [term for term in terms if not term.negated and all(map(is_text, term.values))]
-    return [term for key in _WALKED for term in usable if term.key == key]
 
 
 def about_states(query: Query) -> tuple[Term, ...]:
@@ -80,20 +74,34 @@ def _without_states(query: Query) -> list[Term]:
     return [term for term in query.terms if term.key != "is"]
 
 
-def _looked_up(rare: set[str], states: States, conditions: Sequence[str]) -> str:
+def _looked_up(
+    rare: Sequence[Term], states: States, conditions: Sequence[str], writer: Writer
+) -> Iterator[str]:
     """Written so that no index by state or time can be taken instead."""
-    org = "org" if rare == {"assignee"} else hidden_from_sqlite("org")
-    return all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
+    org = "org" if {term.key for term in rare} == {"assignee"} else hidden_from_sqlite("org")
+    found = all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
+    if any(term.key != "correlation" for term in rare):
+        yield found
+        return
+    # Only ids that somebody has given are in the index: the others are those of their runs.
+    own = writer.condition(rare[0]._replace(key="run"))
+    yield f"correlation_id <> run_id AND {found}"
+    yield f"correlation_id = run_id AND {own} AND {found}"
 
 
 def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:
-    """None at all when one index serves the whole, or when they would be too many."""
+    """None at all when they would be too many."""
     values = [""] if along is None else along.values
-    if (along is None and _are_all(states)) or len(values) * len(states) > MAX_BRANCHES:
+    if len(values) * len(states) > MAX_BRANCHES:
         return
     for value, state in product(values, written_states(states)):
         first = [] if along is None else [writer.condition(along._replace(values=(value,)))]
         yield all_of(["org = :org", *first, state, *rest])
+
+
+def _is_walkable(term: Term) -> bool:
+    """Whole fingerprints: their index has the letters of each state in order of time."""
+    return term.key == "fp" and not term.negated and all(map(is_text, term.values))
 
 
 def _is_rare(term: Term) -> bool:

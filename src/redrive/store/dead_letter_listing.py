@@ -11,7 +11,7 @@ from redrive.model.query import MAX_COUNTED, Beginning, Count, Order, Query, Ter
 from redrive.store.condition import BEYOND
 from redrive.store.cursor import Cursor
 from redrive.store.database import Session
-from redrive.store.dead_letter_filter import Filter, about_states, walkable
+from redrive.store.dead_letter_filter import Filter
 from redrive.store.rows import read_rows
 from redrive.store.statement import Statement, statements, template, written
 
@@ -52,13 +52,10 @@ class DeadLetterListing:
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
         """How many there are; counted up to `most`."""
-        return await self._counted(self._session, query, org, most)
-
-    async def _counted(self, session: Session, query: Query, org: str, most: int) -> Count:
-        wanted = await self._filter(session, query, org)
+        wanted = await self._filter(self._session, query, org)
         branches = " UNION ALL ".join(_text("_counted").replace("{where}", each) for each in wanted.branches)
         statement = written("count", _text("_count").replace("{branches}", branches))
-        [[number]] = await session.fetch(statement, {**wanted.parameters, "most": most + 1})
+        [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
     async def ids(self, session: Session, query: Query, org: str, most: int) -> list[str]:
@@ -68,14 +65,7 @@ class DeadLetterListing:
         return [row[0] for row in await session.fetch(statement, {**wanted.parameters, "most": most})]
 
     async def _filter(self, session: Session, query: Query, org: str) -> Filter:
-        """Along the term that the fewest letters fulfil, if these are few: a database could only guess it."""
-        whole = await self._spelled_out(session, query, org)
-        terms, states = walkable(whole), about_states(whole)
-        if len(terms) < 2:
-            return Filter.of(whole, org)
-        weights = [await self._counted(session, Query((term, *states)), org, MAX_COUNTED) for term in terms]
-        fewest = min(weights)
-        return Filter.of(whole, org, None if fewest.capped else terms[weights.index(fewest)])
+        return Filter.of(await self._spelled_out(session, query, org), org)
 
     async def _spelled_out(self, session: Session, query: Query, org: str) -> Query:
         """With whole fingerprints in place of beginnings: only a whole one is found in order of time."""

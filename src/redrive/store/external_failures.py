@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from redrive.errors import QueueFullError
 from redrive.model.claim import Claim
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
-from redrive.model.run import Place
 from redrive.store.database import Session
 from redrive.store.limits import Limits
 from redrive.store.rows import read_row
 from redrive.store.statement import statements
+from redrive.store.work_row import WorkRow
 
-_SQL = statements("external_failures", Claim)
+_SQL = statements("external_failures", Claim, WorkRow)
 
 
 class TakenTask(NamedTuple):
@@ -36,11 +37,11 @@ class ExternalFailures:
         """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
         await self._lock_queue(session, new.org, new.queue, max_size)
         scope = {"org": new.org, "key": new.key}
-        for run_id, place in await session.fetch(_SQL["lock_known"], scope):
+        for [run_id] in await session.fetch(_SQL["lock_known"], scope):
             known = {**new._asdict(), "run_id": run_id}
             letters = await session.fetch(_SQL["live_letter"], known)
             if letters:
-                return TakenTask(await self._again(session, known, place), letters[0][0])
+                return TakenTask(await self._again(session, known), letters[0][0])
             await session.fetch(_SQL["give_up_key"], known)
         await self._require_room(session, new, max_size)
         [row] = await session.fetch(_SQL["insert"], new._asdict())
@@ -56,10 +57,12 @@ class ExternalFailures:
         return str(rows[0][0]) if rows else None
 
     async def page(self, org: str, queue: str, state: str | None, most: int) -> list[FailedTaskRow]:
-        """The oldest first."""
-        statement = _SQL["page" if state is None else "page_in_state"]
-        parameters = {"org": org, "queue": queue, "state": state, "most": most}
-        return [FailedTaskRow._make(row) for row in await self._session.fetch(statement, parameters)]
+        """The oldest first. They are read state by state, as the index has them in order of time."""
+        found: list[FailedTaskRow] = []
+        for each in DeadLetterState if state is None else [state]:
+            parameters = {"org": org, "queue": queue, "state": str(each), "most": most}
+            found += map(FailedTaskRow._make, await self._session.fetch(_SQL["page"], parameters))
+        return sorted(found, key=lambda row: (row.created_at, row.letter_id))[:most]
 
     async def clear(self, session: Session, org: str, queue: str, max_size: int) -> int:
         """Remove all letters of the queue with their runs, but for those that are being replayed."""
@@ -69,11 +72,9 @@ class ExternalFailures:
             await session.fetch(_SQL[name], scope)
         return len(await session.fetch(_SQL["clear_letters"], scope))
 
-    async def _again(self, session: Session, known: dict[str, object], place: str) -> Claim | None:
-        if place != Place.ENDED:
-            return None
-        [row] = await session.fetch(_SQL["take_again"], known)
-        return read_row(Claim, row)
+    async def _again(self, session: Session, known: dict[str, object]) -> Claim | None:
+        rows = await session.fetch(_SQL["take_again"], known)
+        return read_row(Claim, rows[0]) if rows else None
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
         """Two that look at once would both find the last place, or both make a run for one task."""

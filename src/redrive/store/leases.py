@@ -11,6 +11,7 @@ from redrive.policy.codec import encode
 from redrive.store.database import Session
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
+from redrive.store.work_row import WorkRow
 
 
 class Holder(NamedTuple):
@@ -28,7 +29,9 @@ class Renewal(NamedTuple):
     ttl: float
 
 
-_SQL = statements("leases", Claim, Renewal)
+FROM_THE_BEGINNING = float("-inf")
+
+_SQL = statements("leases", Claim, Renewal, WorkRow)
 
 
 class Leases:
@@ -42,10 +45,11 @@ class Leases:
         holder: Holder,
         workflows: Sequence[str] | None = None,
         without: Sequence[str] = (),
+        floor: float = FROM_THE_BEGINNING,
     ) -> list[Claim]:
-        """Take up to `most` ready runs, in order of priority and submission."""
+        """Take up to `most` ready runs in the order of their sort keys, from `floor` on."""
         kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
-        parameters = {"queue": queue, "most": most, **kinds, **holder._asdict()}
+        parameters = {"queue": queue, "most": most, "floor": floor, **kinds, **holder._asdict()}
         rows = await self._session.fetch(_SQL["claim"], parameters)
         return sorted(read_rows(Claim, rows), key=lambda claim: claim.order)
 

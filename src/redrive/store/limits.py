@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from redrive.store.database import Session
 from redrive.store.statement import statements
+from redrive.store.work_row import WorkRow
 
 
 class BreakerRow(NamedTuple):
@@ -58,7 +59,7 @@ class Released(NamedTuple):
     queue: str
 
 
-_SQL = statements("limits", BreakerRow, LimitRow, QueueRow, WorkerRow, Released)
+_SQL = statements("limits", BreakerRow, LimitRow, QueueRow, WorkerRow, Released, WorkRow)
 
 
 class Limits:

@@ -19,6 +19,10 @@ VALUES ($1, $2, CAST(extract(epoch FROM statement_timestamp()) AS double precisi
 
 _BUSY = (
     ("runs", "ACCESS EXCLUSIVE"),
+    ("ready", "ACCESS EXCLUSIVE"),
+    ("idle", "ACCESS EXCLUSIVE"),
+    ("leases", "ACCESS EXCLUSIVE"),
+    ("ended", "ACCESS EXCLUSIVE"),
     ("dead_letters", "SHARE ROW EXCLUSIVE"),
     ("dead_letter_counts", "SHARE ROW EXCLUSIVE"),
     ("audit", "SHARE ROW EXCLUSIVE"),

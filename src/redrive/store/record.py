@@ -58,6 +58,11 @@ class Completed(Fenced, frozen=True):
 
     result: str
 
+    @property
+    def output(self) -> str:
+        """What the step has given."""
+        return self.result
+
 
 class CompletedPartly(Fenced, frozen=True):
     """A step that was replayed alone has succeeded; those after it have not been executed."""
@@ -71,6 +76,11 @@ class Advanced(Fenced, frozen=True):
     queue: str
     in_place: bool
     ttl: float
+
+    @property
+    def output(self) -> str:
+        """What the step has given."""
+        return self.step_input
 
 
 class Rescheduled(Fenced, frozen=True):

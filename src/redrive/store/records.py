@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
@@ -30,6 +31,7 @@ from redrive.store.record import (
 )
 from redrive.store.replays import ReplayStore
 from redrive.store.statement import statements
+from redrive.store.work_row import WorkRow
 
 _SQL = statements(
     "records",
@@ -46,6 +48,7 @@ _SQL = statements(
     RunEvent,
     DeadLetter,
     NewDeadLetter,
+    WorkRow,
 )
 _STATEMENTS: dict[type, str] = {
     Completed: "complete",
@@ -58,6 +61,10 @@ _STATEMENTS: dict[type, str] = {
 
 _AT = {str(place): Recorded(place) for place in Place}
 """What most records change is the place of their run, and nothing else: they share one value."""
+
+Write = Callable[[Sequence[Change], dict[str, Recorded]], Awaitable[None]]
+"""Writes changes and adds to the dictionary what they have changed, by the ids of their runs. That holds once
+it returns; when it raises, some or all of it may hold."""
 
 
 class Records:
@@ -72,13 +79,50 @@ class Records:
 
     def batch(self, records: Sequence[Record]) -> RecordBatch:
         """The same for callers that try again after an error."""
-        return RecordBatch(self, self._session, records)
+        by_run = {record.change.id: record for record in records}
+        return RecordBatch(self, [record.change for record in records], partial(self._record, by_run))
 
-    async def complete(self, records: Sequence[Record]) -> dict[str, Recorded]:
-        """Write records that complete runs and change nothing else, in one statement."""
-        changes = _ordered(record.change for record in records)
-        rows = await self._session.fetch_many(_SQL["complete"], changes)
-        return {row[0]: _AT[row[1]] for row in rows}
+    def completions(self, changes: Sequence[Completed | Advanced]) -> RecordBatch:
+        """Complete runs of one step and change nothing else: in one statement, without a transaction."""
+        return RecordBatch(self, changes, partial(self._change, self._session))
+
+    def finished_steps(
+        self, changes: Sequence[Completed | Advanced], steps: Sequence[FinishedStep]
+    ) -> RecordBatch:
+        """Complete or advance runs of several steps and insert the finished steps, one for each change."""
+        return RecordBatch(self, changes, partial(self._finish, {step.run_id: step for step in steps}))
+
+    async def _record(
+        self, records: Mapping[str, Record], changes: Sequence[Change], recorded: dict[str, Recorded]
+    ) -> None:
+        async with self._session.transaction() as session:
+            recorded |= await self.record_within(session, [records[change.id] for change in changes])
+
+    async def _finish(
+        self, steps: Mapping[str, FinishedStep], changes: Sequence[Change], recorded: dict[str, Recorded]
+    ) -> None:
+        async with self._session.transaction() as session:
+            await self._change(session, changes, recorded)
+            await session.fetch_many(_SQL["insert_step"], [steps[run_id] for run_id in recorded])
+
+    async def _change(
+        self, session: Session, changes: Sequence[Change], recorded: dict[str, Recorded]
+    ) -> None:
+        """Change the runs that still carry token and epoch: one statement for each kind of change.
+
+        A run that does not go on under the same lease is handed over.
+        """
+        by_kind: dict[type, list[Change]] = {}
+        for change in _ordered(changes):
+            by_kind.setdefault(type(change), []).append(change)
+        for kind, statement in _STATEMENTS.items():
+            if kind in by_kind:
+                rows = await session.fetch_many(_SQL[statement], by_kind[kind])
+                recorded.update({row[0]: _AT[row[1]] for row in rows})
+        left = [change for change in by_kind.get(Advanced, ()) if change.id not in recorded]
+        if left:
+            rows = await session.fetch_many(_SQL["hand_over"], left)
+            recorded.update({row[0]: _AT[row[1]] for row in rows})
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, Recorded]:
         """Write records as part of a transaction: what they changed holds once it is committed."""
@@ -86,10 +130,7 @@ class Records:
         records = [_without_letter(record) if record.change.id in rejected else record for record in records]
         noted = await self._noted_slots(session, [record.change for record in records if record.limited])
         won: dict[str, Recorded] = {}
-        for kind, statement in _STATEMENTS.items():
-            changes = _ordered(record.change for record in records if isinstance(record.change, kind))
-            if changes:
-                won |= {row[0]: _AT[row[1]] for row in await session.fetch_many(_SQL[statement], changes)}
+        await self._change(session, [record.change for record in records], won)
         written = [record for record in records if record.change.id in won]
         await self._write_beside(session, written)
         freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)
@@ -113,10 +154,9 @@ class Records:
         settlements = [record.settlement for record in records if record.settlement]
         if not letters and not settlements:
             return
-        if settlements:
-            await self._replays.lock_letters(session, settlements)
+        locked = await self._replays.lock_letters(session, settlements)
         letters = await self._insert_letters(session, letters) if letters else []
-        settled = await self._replays.settle(session, settlements) if settlements else []
+        settled = await self._replays.settle(session, settlements, locked)
         changes = await self.letter_writer.written(session, letters, settled)
         for replay in settled:
             recorded = won[replay.run_id]
@@ -144,9 +184,9 @@ class Records:
         ids = {row[0]: row[1] for row in await session.fetch_many(_SQL["insert_dead_letter"], letters)}
         return [letter.replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
 
-    async def applied(self, records: Sequence[Record]) -> tuple[dict[str, str], set[str]]:
+    async def applied(self, changes: Sequence[Change]) -> tuple[dict[str, str], set[str]]:
         """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
-        changes = _ordered(each.change for each in records)
+        changes = _ordered(changes)
         found = {row[0]: row for row in await self._session.fetch_many(_SQL["settled"], changes)}
         fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
         written = {each: found[each][3] for each in fates if fates[each] == "written"}
@@ -184,12 +224,12 @@ class Records:
 
 
 class RecordBatch:
-    """Records that are written once, however often `write` is tried."""
+    """Changes that are written once, however often `write` is tried."""
 
-    def __init__(self, store: Records, session: Session, records: Sequence[Record]) -> None:
+    def __init__(self, store: Records, changes: Sequence[Change], write: Write) -> None:
         self._store = store
-        self._session = session
-        self._rest = records
+        self._rest = changes
+        self._write = write
         self._recorded: dict[str, Recorded] = {}
         self._unconfirmed: dict[str, Recorded] = {}
         self._tried = False
@@ -199,18 +239,13 @@ class RecordBatch:
             places, still_open = await self._store.applied(self._rest)
             for run_id, place in places.items():
                 self._recorded[run_id] = self._unconfirmed.get(run_id) or _AT[place]
-            self._rest = [record for record in self._rest if record.change.id in still_open]
+            self._rest = [change for change in self._rest if change.id in still_open]
         self._tried = True
         if self._rest:
-            self._recorded |= await self._write()
+            self._unconfirmed = {}
+            await self._write(self._rest, self._unconfirmed)
+            self._recorded |= self._unconfirmed
         return self._recorded
-
-    async def _write(self) -> dict[str, Recorded]:
-        if all(_is_plain(record) for record in self._rest):
-            return await self._store.complete(self._rest)
-        async with self._session.transaction() as session:
-            self._unconfirmed = await self._store.record_within(session, self._rest)
-        return self._unconfirmed
 
 
 class _Freed(NamedTuple):
@@ -233,9 +268,6 @@ def slot_names(slots: str) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-_NOTHING_BESIDE = (None,) * (len(Record._fields) - 2) + (False,)
-
-
 def _has_place(record: Record) -> bool:
     return record.settlement is not None and record.settlement.has_letter == 1
 
@@ -251,10 +283,6 @@ def _without_letter(record: Record) -> Record:
     event = RunEvent(id=letter.id, run_id=letter.run_id, kind=UNBURIED, step_index=step_index, detail=told)
     failed = change.replace(state=RunState.FAILED, step_state=StepState.FAILED)
     return record._replace(change=failed, dead_letter=None, event=event)
-
-
-def _is_plain(record: Record) -> bool:
-    return type(record.change) is Completed and record[1:] == _NOTHING_BESIDE
 
 
 def _ordered(changes: Iterable[Change]) -> list[Change]:

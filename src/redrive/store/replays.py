@@ -12,12 +12,14 @@ from typing import NamedTuple
 from redrive.errors import NotFoundError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
+from redrive.store.work_row import WorkRow
 
 
 class NewReplay(Row, frozen=True):
@@ -49,11 +51,12 @@ class NewReplay(Row, frozen=True):
 
 
 class Begun(NamedTuple):
-    """What came of beginning some: the replays, and the queues where their runs are ready."""
+    """What came of beginning some: the replays, the queues where their runs are ready, and the new rows."""
 
     replays: tuple[NewReplay, ...]
     queues: tuple[str, ...]
     refused: int = 0
+    rows: tuple[Replay, ...] = ()
 
 
 class Settlement(Row, frozen=True):
@@ -84,6 +87,26 @@ class Resolved(NamedTuple):
     by: str
 
 
+class LockedLetter(NamedTuple):
+    """A live dead letter of a run that is settled."""
+
+    id: str
+    org: str
+    run_id: str
+    step_index: int
+    state: str
+    last_replayed_by: str | None
+
+
+class ClosedByReplay(NamedTuple):
+    """What the outcome of its replay makes of a dead letter."""
+
+    id: str
+    state: DeadLetterState
+    by: str | None
+    resolution: str
+
+
 class RefusedItem(NamedTuple):
     """An item of an operation that cannot be replayed, and why."""
 
@@ -91,7 +114,13 @@ class RefusedItem(NamedTuple):
     note: str
 
 
-_SQL = statements("replays", Replay, NewReplay, Settlement, RefusedItem)
+_SQL = statements(
+    "replays", Replay, NewReplay, Settlement, LockedLetter, ClosedByReplay, RefusedItem, WorkRow
+)
+
+REPLAYED = "replayed"
+SUPERSEDED = "superseded: its replay has failed in another step, which has a dead letter of its own"
+CANCELLED = "the run was cancelled"
 
 
 class ReplayStore:
@@ -122,10 +151,11 @@ class ReplayStore:
         """
         known = {row[0] for row in await session.fetch_many(_SQL["known"], replays)}
         begun = await self._restart(session, [each for each in replays if each.id not in known])
-        if begun.replays:
-            await session.fetch_many(_SQL["insert"], begun.replays)
-            await self._audit.append(session, _requests(begun.replays))
-        return begun
+        if not begun.replays:
+            return begun
+        rows = await session.fetch_many(_SQL["insert"], begun.replays)
+        await self._audit.append(session, _requests(begun.replays))
+        return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
         """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
@@ -154,29 +184,29 @@ class ReplayStore:
         await session.fetch_many(_SQL["insert"], [replay])
         return str(rows[0][1])
 
-    async def lock_letters(self, session: Session, settlements: Sequence[Settlement]) -> None:
-        """Before anything is done to them: everybody locks letters in the same order."""
-        await session.fetch_many(_SQL["lock_letters"], settlements)
+    async def lock_letters(self, session: Session, settlements: Sequence[Settlement]) -> list[LockedLetter]:
+        """Lock the live letters of these runs. All transactions lock letters in order of ids."""
+        rows = await session.fetch_many(_SQL["lock_letters"], settlements)
+        return [LockedLetter._make(row) for row in rows]
 
-    async def settle(self, session: Session, settlements: Sequence[Settlement]) -> list[Settled | Resolved]:
-        """Bring letters and replays to where the records of their runs have brought these."""
-        ended = [each for each in settlements if each.state is not None]
-        cancelled = [each for each in ended if each.state == ReplayState.CANCELLED]
-        failed = [each for each in ended if each.state == ReplayState.FAILED]
-        succeeded = [each for each in settlements if each.state in (None, ReplayState.SUCCEEDED)]
-        resolved = await session.fetch_many(_SQL["resolve"], succeeded) if succeeded else []
-        for name, those in (("supersede", failed), ("ignore", cancelled)):
-            if those:
-                await session.fetch_many(_SQL[name], those)
-        rows = await session.fetch_many(_SQL["settle"], ended) if ended else []
-        settled = [Settled._make(row) for row in rows]
-        told = {each.letter_id for each in settled}
+    async def settle(
+        self, session: Session, settlements: Sequence[Settlement], letters: Sequence[LockedLetter]
+    ) -> list[Settled | Resolved]:
+        """Bring replays, and the locked letters, to where the records of their runs have brought these."""
+        by_run = {settlement.run_id: settlement for settlement in settlements}
+        replayed = [letter for letter in letters if letter.state == DeadLetterState.REPLAYING]
+        closed = [outcome for letter in replayed if (outcome := _outcome(letter, by_run[letter.run_id]))]
+        await session.fetch_many(_SQL["close"], closed)
+        ended = [settlement for settlement in settlements if settlement.state is not None]
+        settled = [Settled._make(row) for row in await session.fetch_many(_SQL["settle"], ended)]
+        resolved = {outcome.id for outcome in closed if outcome.resolution == REPLAYED}
+        resolved -= {replay.letter_id for replay in settled}
         return [
             *settled,
             *(
-                Resolved(org=org, letter_id=letter, run_id=run, by=by or SELF)
-                for letter, org, by, run in resolved
-                if letter not in told
+                Resolved(letter.org, letter.id, letter.run_id, letter.last_replayed_by or SELF)
+                for letter in replayed
+                if letter.id in resolved
             ),
         ]
 
@@ -203,6 +233,26 @@ class ReplayStore:
         situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
         notes = [RefusedItem(each.id, why_not(*situations[each.id][1:])) for each in replays]
         await session.fetch_many(_SQL["refuse"], notes)
+
+
+def _outcome(letter: LockedLetter, settlement: Settlement) -> ClosedByReplay | None:
+    """How the letter is closed; None when it is live still."""
+    same_step = letter.step_index == settlement.step_index
+    if settlement.state == ReplayState.CANCELLED:
+        return ClosedByReplay(
+            id=letter.id, state=DeadLetterState.IGNORED, by=settlement.by, resolution=CANCELLED
+        )
+    if settlement.state == ReplayState.FAILED:
+        if same_step:
+            return None
+        return ClosedByReplay(
+            id=letter.id, state=DeadLetterState.RESOLVED, by=letter.last_replayed_by, resolution=SUPERSEDED
+        )
+    if not same_step:
+        return None
+    return ClosedByReplay(
+        id=letter.id, state=DeadLetterState.RESOLVED, by=letter.last_replayed_by, resolution=REPLAYED
+    )
 
 
 def why_not(letter: str | None, run: str | None, run_step: int | None, letter_step: int) -> str:

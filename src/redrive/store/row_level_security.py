@@ -22,7 +22,11 @@ _ADD_AND_REMOVE = "SELECT, INSERT, DELETE"
 _ALL = "SELECT, INSERT, UPDATE, DELETE"
 
 WALLED: Mapping[str, str] = {
-    "runs": _CHANGE,
+    "run_inputs": _CHANGE,
+    "ready": _ALL,
+    "idle": _ALL,
+    "leases": _CHANGE,
+    "ended": _ALL,
     "steps": _ALL,
     "attempts": _ADD,
     "run_events": _ADD,
@@ -47,8 +51,14 @@ WALLED: Mapping[str, str] = {
 HOME: Mapping[str, str] = {"queues": _CHANGE, "breakers": _CHANGE}
 """Seen by everybody, changed by the home org alone."""
 
-SHARED: Mapping[str, str] = {"definitions": _ADD, "limits": _CHANGE, "workers": _READ, "processors": _READ}
-"""No org's; seen by everybody."""
+SHARED: Mapping[str, str] = {
+    "runs": _READ,
+    "definitions": _ADD,
+    "limits": _CHANGE,
+    "workers": _READ,
+    "processors": _READ,
+}
+"""No org's; seen by everybody. `runs` is a view, which shows every org its own."""
 
 RIGHTS: Mapping[str, str] = {**WALLED, **HOME, **SHARED}
 

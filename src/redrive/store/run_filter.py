@@ -54,7 +54,7 @@ class RunFilter:
         wanted = {
             "_over": states & set(ENDED_RUNS),
             "_idle": states & set(LIVE_RUNS),
-            "_leased": states & {RunState.RUNNING},
+            "_executing": states & {RunState.RUNNING},
         }
         branches = [_branch(name, query, writer) for name, those in wanted.items() if those]
         return cls(tuple(branches), writer.parameters, looks=any(map(_looks, query.terms)))
@@ -88,7 +88,7 @@ def _looked_up(rare: Term, query: Query, writer: Writer) -> tuple[Branch, ...]:
         return (Branch("_looked_up", _ALWAYS, rows),)
     # Only ids that were given are in the index: the others are those of their runs.
     own = writer.condition(rare._replace(key="id"))
-    given = Branch("_looked_up", _ALWAYS, f"correlation_id <> id AND {rows}")
+    given = Branch("_correlated", _ALWAYS, f"correlation_id <> id AND {rows}")
     return (given, Branch("_looked_up", _ALWAYS, f"correlation_id = id AND {own} AND {rows}"))
 
 

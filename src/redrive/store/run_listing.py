@@ -123,4 +123,4 @@ def _template(name: str, postgres: bool) -> str:
     return template("run_listing", name, postgres=postgres)
 
 
-_HELD = written("held", *(_template("_held", each).replace("{keys}", HELD) for each in (False, True)))
+_HELD = written("held", *(_template("_holders", each).replace("{keys}", HELD) for each in (False, True)))

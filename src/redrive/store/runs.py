@@ -18,8 +18,9 @@ from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
 from redrive.store.rows import read_row, read_rows
-from redrive.store.statement import statements
+from redrive.store.statement import Statement, statements
 from redrive.store.tallies import count_ended
+from redrive.store.work_row import WorkRow
 
 
 class DefinitionRow(NamedTuple):
@@ -39,7 +40,7 @@ class RunKey(NamedTuple):
     id: str
 
 
-_SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent)
+_SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, WorkRow)
 
 
 class RunStore:
@@ -80,8 +81,7 @@ class RunStore:
         """The same, in somebody's transaction. The definitions must be stored already."""
         # In order of keys: two batches that share some then do not wait for each other crosswise.
         ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
-        statement = _SQL["enqueue" if _are_alike(runs) else "enqueue_mixed"]
-        stored = {row[0] for row in await session.fetch_many(statement, ordered)}
+        stored = {row[0] for row in await session.fetch_many(_enqueue(runs), ordered)}
         if len(stored) == len(runs):
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
@@ -157,7 +157,8 @@ class RunStore:
             await count_ended(session, {(caller.org, RunState.CANCELLED): 1})
             state, note = ReplayState.CANCELLED, f"the run was cancelled by {caller.name}"
             settlement = Settlement(run_id, 0, state, note=note, by=caller.name)
-            return Cancellation.CANCELLED, await self._replays.settle(session, [settlement])
+            letters = await self._replays.lock_letters(session, [settlement])
+            return Cancellation.CANCELLED, await self._replays.settle(session, [settlement], letters)
         if await session.fetch(_SQL["cancel_leased"], parameters):
             return Cancellation.REQUESTED, []
         return None, []
@@ -216,9 +217,11 @@ _OF_A_RUN = (
 _shared = attrgetter("org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata")
 
 
-def _are_alike(runs: Sequence[NewRun]) -> bool:
-    """Do they differ only in what they are given?"""
-    return len(set(map(_shared, runs))) <= 1
+def _enqueue(runs: Sequence[NewRun]) -> Statement:
+    """Most batches differ only in what each run is given, and are ready at once: they have a shorter way."""
+    alike = len(set(map(_shared, runs))) <= 1
+    plain = alike and all(run.at is None and run.delay <= 0 for run in runs[:1])
+    return _SQL["enqueue" if plain else "enqueue_mixed"]
 
 
 async def _existing(session: Session, run: NewRun) -> str:
@@ -230,7 +233,7 @@ async def _existing(session: Session, run: NewRun) -> str:
         if await session.fetch(_SQL["present"], {"id": run.id}):
             return run.id
         # What was there has been removed in between, by retention.
-        if await session.fetch_many(_SQL["enqueue"], [run]):
+        if await session.fetch_many(_enqueue([run]), [run]):
             return run.id
 
 

@@ -74,6 +74,8 @@ class SqliteSession:
             return await self._call(lambda: self._fetch_alone(statement.sqlite, parameters))
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        if not rows:
+            return []
         async with self._turn:
             return await self._call(
                 lambda: self._all_or_nothing(lambda: self._fetch_many(statement.sqlite, rows))
@@ -200,6 +202,8 @@ class _Transaction(OpenTransaction):
         return await session._call(lambda: session._fetch(statement.sqlite, parameters))
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
+        if not rows:
+            return []
         session = self._session
         return await session._call(lambda: session._fetch_many(statement.sqlite, rows))
 

@@ -7,6 +7,7 @@ the present moment, for values that must not lie before something that the state
 whose name starts with `_` is a fragment: `{_claim}` stands for it in the others.
 
 A section of the same name in `<module>.postgres.sql` replaces it on PostgreSQL, and its first line says why.
+The fragments of `shared.sql` and `shared.postgres.sql` stand in every file.
 """
 
 from __future__ import annotations
@@ -114,11 +115,11 @@ class Statements(Mapping[str, Statement]):
         if self._loading:
             raise RuntimeError(f"redrive.store.{module} must not use a statement while it is imported")
         self._loading = True
-        shared, overrides = _texts(f"{module}.sql"), _texts(f"{module}.postgres.sql")
-        strangers = {name for name in overrides.keys() - shared.keys() if not name.startswith("_")}
+        texts, overrides = _texts(f"{module}.sql"), _texts(f"{module}.postgres.sql")
+        strangers = {name for name in overrides.keys() - texts.keys() if not name.startswith("_")}
         if strangers:
             raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
-        sqlite, postgres = _filled(shared), _filled(shared | overrides)
+        sqlite, postgres = _filled(_sections_of(module)), _filled(_sections_of(module, postgres=True))
         return {name: self._rendered(name, sqlite[name], postgres[name]) for name in sqlite}
 
     def _rendered(self, name: str, sqlite: str, postgres: str) -> Statement:
@@ -148,13 +149,17 @@ def statement(module: str, name: str) -> Statement:
 
 def template(module: str, name: str, *, postgres: bool = False) -> str:
     """The text of a fragment, filled in, to compose a statement at run time."""
-    fragments = _texts(f"{module}.sql")
-    if postgres:
-        fragments |= _texts(f"{module}.postgres.sql")
-    text = fragments[name]
+    text = _sections_of(module, postgres=postgres)[name]
     for fragment in _FRAGMENT.findall(text):
         text = text.replace(f"{{{fragment}}}", template(module, fragment, postgres=postgres))
     return with_columns(text, statements(module).row_class)
+
+
+def _sections_of(module: str, *, postgres: bool = False) -> dict[str, str]:
+    """All texts that a module may use on one of the databases, by name."""
+    names = ("shared", "shared.postgres", module, f"{module}.postgres")
+    chosen = names if postgres else names[::2]
+    return {name: text for file in chosen for name, text in _texts(f"{file}.sql").items()}
 
 
 @lru_cache(maxsize=MAX_COMPOSED)

@@ -130,6 +130,12 @@ ALWAYS = (
         "dead letters",
         "{1} live dead letters are counted as {0}, but there are {2}.",
     ),
+    Check(
+        "I16",
+        "misplaced",
+        "runs",
+        "Its work must lie in one place, and lies in {0}; its input must be stored once, and is {1} times.",
+    ),
     Check("I16", "strays", "runs", "The run does not exist, but rows of it do: {0} ({1})."),
 )
 

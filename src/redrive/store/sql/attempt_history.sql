@@ -50,7 +50,7 @@ ORDER BY run.id
 -- The newest of each workflow that the org has runs of.
 SELECT body FROM redrive.definitions AS known
 WHERE EXISTS (
-    SELECT 1 FROM redrive.runs AS run WHERE run.org = :org AND run.place = 'ended' AND run.workflow = known.workflow
+    SELECT 1 FROM {_ended} AND org = :org AND workflow = known.workflow
     UNION ALL
     SELECT 1 FROM redrive.runs AS run
     WHERE run.org = :org AND run.place <> 'ended' AND run.place <> 'leased' AND run.workflow = known.workflow

@@ -2,7 +2,7 @@
 -- JSON is read by other functions.
 SELECT id, org, run_id, step_index FROM (
     SELECT letter.id, letter.org, letter.run_id, letter.step_index, letter.priority, letter.created_at
-    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
     WHERE {_due} AND {_no_dependency}
         AND (CAST(:queue AS text) IS NULL OR letter.queue = :queue)
         AND (letter.breaker IS NULL

@@ -1,5 +1,5 @@
 -- name: _due
-letter.state = 'OPEN' AND letter.next_redrive_at <= :now AND run.place = 'ended'
+letter.state = 'OPEN' AND letter.next_redrive_at <= :now AND {_has_ended}
     AND run.state IN ('DLQ_PENDING', 'FAILED') AND run.step_index = letter.step_index
 
 -- name: _no_dependency
@@ -12,7 +12,7 @@ NOT EXISTS (
 -- name: due
 SELECT id, org, run_id, step_index FROM (
     SELECT letter.id, letter.org, letter.run_id, letter.step_index, letter.priority, letter.created_at
-    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
     WHERE {_due} AND {_no_dependency}
         AND (:queue IS NULL OR letter.queue = :queue)
         AND (letter.breaker IS NULL OR letter.breaker NOT IN (SELECT value FROM json_each(:open)))
@@ -28,7 +28,7 @@ SELECT min(next_redrive_at) - :now FROM redrive.dead_letters WHERE state = 'OPEN
 -- name: lock_due
 -- SKIP LOCKED: whoever has locked one of them redrives or changes it just now.
 SELECT letter.id
-FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
 JOIN {batch:Due only letter_id} ON letter.id = batch.letter_id
 WHERE {_due} AND {_no_dependency}
 FOR UPDATE OF run, letter SKIP LOCKED

@@ -53,7 +53,7 @@ LIMIT :most
 
 -- name: lock_runs
 -- A run must not be removed, or replayed, in this moment.
-SELECT run.id FROM redrive.runs AS run
+SELECT run.id FROM {_ended_runs} AS run
 WHERE run.id IN (
     SELECT letter.run_id FROM redrive.dead_letters AS letter
     JOIN {batch:LetterKey only id} ON letter.id = batch.id

@@ -3,28 +3,29 @@ SELECT sum(number) FROM redrive.dead_letter_counts
 WHERE org = :org AND queue = :queue AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: lock_known
-SELECT id, place FROM redrive.runs WHERE org = :org AND idempotency_key = :key FOR UPDATE
+SELECT id FROM {_given} WHERE org = :org AND idempotency_key = :key FOR UPDATE
 
 -- name: live_letter
 SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: newest_letter
-SELECT letter.id FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+SELECT letter.id FROM redrive.dead_letters AS letter JOIN {_given} AS run ON run.id = letter.run_id
 WHERE run.org = :org AND run.idempotency_key = :key
 ORDER BY letter.created_at DESC, letter.id DESC
 LIMIT 1
 
 -- name: give_up_key
-UPDATE redrive.runs SET idempotency_key = NULL, request_hash = NULL WHERE id = :run_id
+UPDATE {_given} SET idempotency_key = NULL, request_hash = NULL WHERE id = :run_id
 
 -- name: insert
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, token, worker,
     code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, request_hash,
-    correlation_id, tags, metadata)
+    correlation_id, tags, metadata, sort_key)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
     'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
-    :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata)
+    :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata,
+    :now - {_hour} * :priority)
 RETURNING {columns:Claim}
 
 -- name: take_again
@@ -34,7 +35,7 @@ SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :wor
     attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, has_letter = 1, token = :token,
     worker = :worker, code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
     failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
-    policy_override = NULL, due_at = NULL, held_by = NULL
+    policy_override = NULL, due_at = NULL, held_by = NULL, sort_key = submitted_at - {_hour} * :priority
 WHERE id = :run_id AND org = :org AND place = 'ended'
 RETURNING {columns:Claim}
 
@@ -55,31 +56,24 @@ LIMIT 1
 
 -- name: page
 {_item}
-WHERE letter.org = :org AND letter.queue = :queue
-ORDER BY letter.created_at, letter.id
-LIMIT :most
-
--- name: page_in_state
-{_item}
 WHERE letter.org = :org AND letter.queue = :queue AND letter.state = :state
 ORDER BY letter.created_at, letter.id
 LIMIT :most
 
 -- name: _removable
-SELECT run.id FROM redrive.runs AS run
-WHERE run.org = :org AND run.place = 'ended' AND run.id IN (
+SELECT id FROM {_ended} AND org = :org AND id IN (
     SELECT letter.run_id FROM redrive.dead_letters AS letter WHERE letter.org = :org AND letter.queue = :queue
 )
 
 -- name: _gone
 FROM redrive.dead_letters AS letter
 WHERE letter.org = :org AND letter.queue = :queue
-    AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = letter.run_id)
+    AND NOT EXISTS (SELECT 1 FROM {_given} AS run WHERE run.id = letter.run_id)
 
 -- name: lock_removable
 -- The rows are locked: a caller that replays one of them at this moment waits, or was first.
 {_removable}
-ORDER BY run.id
+ORDER BY id
 FOR UPDATE
 
 -- name: count_gone
@@ -108,10 +102,10 @@ DELETE FROM redrive.run_events WHERE run_id IN (SELECT letter.run_id {_gone})
 DELETE FROM redrive.runs WHERE id IN ({_removable})
 
 -- name: clear_replays
-DELETE FROM redrive.replays WHERE operation_id IS NULL AND letter_id IN (SELECT letter.id {_gone})
+DELETE FROM redrive.replays WHERE operation_id IS NULL AND run_id IN (SELECT letter.run_id {_gone})
 
 -- name: clear_letters
 DELETE FROM redrive.dead_letters
 WHERE org = :org AND queue = :queue
-    AND NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = redrive.dead_letters.run_id)
+    AND NOT EXISTS (SELECT 1 FROM {_given} AS run WHERE run.id = redrive.dead_letters.run_id)
 RETURNING id

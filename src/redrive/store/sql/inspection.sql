@@ -1,7 +1,6 @@
 -- name: expired
 SELECT worker, count(*), min(lease_expires_at), :now FROM (
-    SELECT worker, lease_expires_at FROM redrive.runs
-    WHERE place = 'leased' AND lease_expires_at < :now - :leeway
+    SELECT worker, lease_expires_at FROM {_leased} AND lease_expires_at < :now - :leeway
     ORDER BY lease_expires_at LIMIT :most
 ) AS expired
 GROUP BY worker
@@ -9,7 +8,7 @@ ORDER BY min(lease_expires_at)
 
 -- name: overdue
 SELECT count(*), min(due_at), :now FROM (
-    SELECT due_at FROM redrive.runs WHERE place = 'waiting' AND due_at < :now - :leeway ORDER BY due_at LIMIT :most
+    SELECT due_at FROM {_waiting} AND due_at < :now - :leeway ORDER BY due_at LIMIT :most
 ) AS late
 
 -- name: letters

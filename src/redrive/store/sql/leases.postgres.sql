@@ -1,65 +1,123 @@
--- name: claim
--- Rows are picked under SKIP LOCKED, so that workers do not wait for one another; plain IN could take too many.
-WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'ready' AND queue = :queue
-        AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
-        AND (CAST(:without AS text) IS NULL OR workflow NOT IN {items:without})
-        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
-    ORDER BY priority DESC, submitted_at, id
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
+-- name: _wanted_workflows
+(CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
+            AND (CAST(:without AS text) IS NULL OR workflow NOT IN {items:without})
+            AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+
+-- name: _set_by_claims
+attempt, epoch, token, worker, code_version, attempt_started_at, started_at
+
+-- name: _leased_from_gone
+leased AS (
+    INSERT INTO redrive.leases ({columns:WorkRow except {_set_by_claims}}, {_set_by_claims}, lease_expires_at)
+    SELECT {columns:WorkRow except {_set_by_claims}}, attempt + 1, epoch + 1, :token, :worker, :code_version, :clock,
+        COALESCE(started_at, :clock), :now + :ttl
+    FROM gone
+    RETURNING *
 )
-UPDATE redrive.runs SET {_lease} FROM picked WHERE id = picked_id
-RETURNING {columns:Claim}
+
+-- name: claim
+-- The work moves from ready into leases. Rows are picked under SKIP LOCKED, so that workers do not wait for one another,
+-- and deleted where they were found: no plan can take more than it has picked.
+WITH gone AS (
+    DELETE FROM redrive.ready WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.ready
+        WHERE queue = :queue AND sort_key >= :floor AND {_wanted_workflows}
+        ORDER BY sort_key, id
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+), {_leased_from_gone}
+{_claims}
 
 -- name: claim_alone
--- SKIP LOCKED, as in claim.
-WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'alone' AND queue = :queue
-        AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
-        AND (CAST(:without AS text) IS NULL OR workflow NOT IN {items:without})
-        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
-    ORDER BY submitted_at
-    LIMIT 1
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE redrive.runs SET {_lease} FROM picked WHERE id = picked_id
-RETURNING {columns:Claim}
+-- As claim, out of idle.
+WITH gone AS (
+    DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.idle
+        WHERE place = 'alone' AND queue = :queue AND {_wanted_workflows}
+        ORDER BY submitted_at
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+), {_leased_from_gone}
+{_claims}
+
+-- name: begin_alone
+-- A lease is a row of its own.
+UPDATE redrive.leases SET isolation = 2
+WHERE id = :id AND token = :token AND epoch = :epoch
+RETURNING id
+
+-- name: adopt
+-- A lease is a row of its own.
+WITH leased AS (SELECT * FROM redrive.leases WHERE token = :token AND worker = :worker)
+{_claims}
+
+-- name: failed
+-- The row that is locked is the one that a replay deletes.
+SELECT {columns:Claim} FROM (
+    SELECT run.id, run.org, run.workflow, given.definition, run.queue, run.priority, run.submitted_at, run.step_index,
+        given.input, run.step_input, run.attempt, run.epoch, COALESCE(run.failures, 0) AS failures,
+        COALESCE(run.rate_limit_waits, 0) AS rate_limit_waits, COALESCE(run.holds, 0) AS holds,
+        COALESCE(run.losses, 0) AS losses, COALESCE(run.isolated_crashes, 0) AS isolated_crashes, run.previous_delay,
+        run.attempt_started_at, run.token, run.worker, run.code_version, given.idempotency_key,
+        COALESCE(given.correlation_id, run.id) AS correlation_id, given.tags, given.metadata, NULL AS slots,
+        run.policy_override, COALESCE(run.isolation, 0) AS isolation, run.cancel_requested_at,
+        COALESCE(run.replays, 0) AS replays, COALESCE(run.step_only, 0) AS step_only,
+        COALESCE(run.redrives, 0) AS redrives, COALESCE(run.has_letter, 0) AS has_letter,
+        run.submitted_at - {_hour} * run.priority AS sort_key
+    FROM redrive.ended AS run JOIN redrive.run_inputs AS given ON given.id = run.id
+    WHERE run.id = :id AND run.org = :org AND run.state IN ('FAILED', 'DLQ_PENDING')
+    FOR UPDATE OF run
+) AS failed
 
 -- name: reclaim
--- SKIP LOCKED, as in claim; the lock makes PostgreSQL check state and expiry again on the newest version of the row.
+-- SKIP LOCKED, as in claim; the lock makes PostgreSQL check the expiry again on the newest version of the row.
 WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'leased' AND lease_expires_at < :now
+    SELECT id AS picked_id FROM redrive.leases
+    WHERE lease_expires_at < :now
     ORDER BY lease_expires_at
     LIMIT :most
     FOR UPDATE SKIP LOCKED
+), leased AS (
+    UPDATE redrive.leases SET token = :token, lease_expires_at = :now + :ttl FROM picked WHERE id = picked_id
+    RETURNING redrive.leases.*
 )
-UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl FROM picked WHERE id = picked_id
-RETURNING {columns:Claim}
+{_claims}
 
 -- name: renew
 -- SKIP LOCKED, since what is being recorded in this moment needs no renewal.
 WITH picked AS MATERIALIZED (
-    SELECT run.id AS picked_id, batch.ttl AS picked_ttl FROM redrive.runs AS run
-    JOIN {batch:Renewal} ON run.id = batch.id AND run.token = batch.token
-    WHERE run.place || '' = 'leased'
-    FOR UPDATE OF run SKIP LOCKED
+    SELECT lease.id AS picked_id, batch.ttl AS picked_ttl FROM redrive.leases AS lease
+    JOIN {batch:Renewal} ON lease.id = batch.id AND lease.token = batch.token
+    FOR UPDATE OF lease SKIP LOCKED
 )
-UPDATE redrive.runs SET lease_expires_at = :now + picked_ttl FROM picked WHERE id = picked_id
+UPDATE redrive.leases SET lease_expires_at = :now + picked_ttl FROM picked WHERE id = picked_id
 RETURNING id, token
 
+-- name: kept
+-- A lease is a row of its own.
+SELECT lease.id, lease.token FROM redrive.leases AS lease
+JOIN {batch:Renewal only id, token}
+    ON lease.id = batch.id AND lease.token = batch.token
+WHERE lease.lease_expires_at >= :now
+
 -- name: promote
--- SKIP LOCKED, as in claim.
-WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'waiting' AND due_at <= :now
-    ORDER BY due_at
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
-FROM picked WHERE id = picked_id
-RETURNING queue
+-- The work moves out of idle, or from one place in it to another. SKIP LOCKED, as in claim.
+WITH gone AS (
+    DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.idle
+        WHERE place = 'waiting' AND due_at <= :now
+        ORDER BY due_at
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+), moved AS (
+    SELECT {columns:WorkRow}, CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END AS place, state, step_state,
+        CAST(NULL AS double precision) AS due_at, CAST(NULL AS text) AS held_by
+    FROM gone
+), {_queued}
+SELECT queue FROM moved

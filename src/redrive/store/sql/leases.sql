@@ -7,11 +7,11 @@ place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt +
 UPDATE redrive.runs SET {_lease}
 WHERE id IN (
     SELECT id FROM redrive.runs
-    WHERE place = 'ready' AND queue = :queue
+    WHERE place = 'ready' AND queue = :queue AND sort_key >= :floor
         AND (:workflows IS NULL OR workflow IN {items:workflows})
         AND (:without IS NULL OR workflow NOT IN {items:without})
         AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
-    ORDER BY priority DESC, submitted_at, id
+    ORDER BY sort_key, id
     LIMIT :most
 )
 RETURNING {columns:Claim}
@@ -64,19 +64,17 @@ JOIN {batch:Renewal only id, token}
 WHERE run.place || '' = 'leased' AND run.lease_expires_at >= :now
 
 -- name: cancelling
-SELECT id, token FROM redrive.runs
-WHERE place = 'leased' AND cancel_requested_at IS NOT NULL AND worker = :worker
+SELECT id, token FROM {_leased} AND cancel_requested_at IS NOT NULL AND worker = :worker
 
 -- name: ready_queues
 SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
-WHERE EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = wanted.value)
+WHERE EXISTS (SELECT 1 FROM {_ready} AND queue = wanted.value)
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
 -- name: lonely_queues
 SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (
-        SELECT 1 FROM redrive.runs
-        WHERE place = 'alone' AND queue = wanted.value
+        SELECT 1 FROM {_alone} AND queue = wanted.value
             AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
     )
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
@@ -89,4 +87,4 @@ WHERE id IN (
 RETURNING queue
 
 -- name: next_due
-SELECT min(due_at) - :now FROM redrive.runs WHERE place = 'waiting'
+SELECT min(due_at) - :now FROM {_waiting}

@@ -1,10 +1,9 @@
 -- name: _holders
 WITH RECURSIVE holders (name) AS (
-    SELECT min(held_by) FROM redrive.runs WHERE place = 'held' AND held_by >= :first AND held_by < :beyond
+    SELECT min(held_by) FROM {_held} AND held_by >= :first AND held_by < :beyond
     UNION ALL
     SELECT (
-        SELECT min(held_by) FROM redrive.runs
-        WHERE place = 'held' AND held_by > holders.name AND held_by < :beyond
+        SELECT min(held_by) FROM {_held} AND held_by > holders.name AND held_by < :beyond
     )
     FROM holders WHERE holders.name IS NOT NULL
 )
@@ -20,19 +19,16 @@ WHERE name IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM redrive.limits WHERE limits.name = substr(holders.name, length('limit:') + 1))
 
 -- name: count_held
-SELECT count(*) FROM (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = :held_by LIMIT :most) AS counted
+SELECT count(*) FROM (SELECT 1 FROM {_held} AND held_by = :held_by LIMIT :most) AS counted
 
 -- name: release
--- SKIP LOCKED, so that workers do not wait for one another.
-WITH picked AS MATERIALIZED (
-    SELECT id AS picked_id FROM redrive.runs
-    WHERE place = 'held' AND held_by = :held_by
-    ORDER BY priority DESC, submitted_at, id
-    LIMIT :most OFFSET :skip
-    FOR UPDATE SKIP LOCKED
-)
 UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
-FROM picked WHERE id = picked_id
+WHERE id IN (
+    SELECT id FROM redrive.runs
+    WHERE place = 'held' AND held_by = :held_by
+    ORDER BY sort_key, id
+    LIMIT :most OFFSET :skip
+)
 RETURNING {columns:Released}
 
 -- name: lock_limit
@@ -49,14 +45,14 @@ ON CONFLICT (name) DO NOTHING
 -- name: limits_with_room
 SELECT name, maximum - in_use FROM redrive.limits AS known
 WHERE in_use < maximum
-    AND EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
+    AND EXISTS (SELECT 1 FROM {_held} AND held_by = 'limit:' || known.name)
 
 -- name: forget_limits
 -- SKIP LOCKED: waiting for a worker that locks several limits at once could end in a deadlock.
 DELETE FROM redrive.limits WHERE name IN (
     SELECT name FROM redrive.limits AS known
     WHERE in_use = 0
-        AND NOT EXISTS (SELECT 1 FROM redrive.runs WHERE place = 'held' AND held_by = 'limit:' || known.name)
+        AND NOT EXISTS (SELECT 1 FROM {_held} AND held_by = 'limit:' || known.name)
     FOR UPDATE SKIP LOCKED
 )
 

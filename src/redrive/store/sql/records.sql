@@ -2,9 +2,6 @@
 -- || '' keeps PostgreSQL from reading all leases by their index.
 run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 
--- name: _goes_on
-batch.in_place = 1 AND cancel_requested_at IS NULL
-
 -- name: _clean
 failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL
@@ -42,16 +39,21 @@ CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
 CASE WHEN run.lease_expires_at > :now + batch.ttl / 2 THEN run.lease_expires_at ELSE :now + batch.ttl END
 
 -- name: advance
+-- The next step starts under the same lease.
 UPDATE redrive.runs AS run
-SET step_index = step_index + 1,
-    step_state = CASE WHEN {_goes_on} THEN 'RUNNING' ELSE 'PENDING' END,
-    step_input = batch.step_input, queue = batch.queue,
-    place = CASE WHEN {_goes_on} THEN 'leased' ELSE 'ready' END,
-    attempt = CASE WHEN {_goes_on} THEN 1 ELSE {_used_before} END,
-    epoch = CASE WHEN {_goes_on} THEN run.epoch + 1 ELSE run.epoch END,
-    attempt_started_at = CASE WHEN {_goes_on} THEN :now END,
-    lease_expires_at = CASE WHEN {_goes_on} THEN {_prolonged} END,
-    policy_override = NULL, redrives = {_redriven_before}, {_clean}
+SET step_index = step_index + 1, step_state = 'RUNNING', step_input = batch.step_input, queue = batch.queue, attempt = 1,
+    epoch = run.epoch + 1, attempt_started_at = :now, lease_expires_at = {_prolonged}, policy_override = NULL,
+    redrives = {_redriven_before}, {_clean}
+FROM {batch:Advanced}
+WHERE {_fence} AND batch.in_place = 1 AND cancel_requested_at IS NULL
+RETURNING run.id, run.place
+
+-- name: hand_over
+-- The next step starts under another lease.
+UPDATE redrive.runs AS run
+SET step_index = step_index + 1, step_state = 'PENDING', step_input = batch.step_input, queue = batch.queue,
+    place = 'ready', attempt = {_used_before}, attempt_started_at = NULL, lease_expires_at = NULL, policy_override = NULL,
+    redrives = {_redriven_before}, {_clean}
 FROM {batch:Advanced}
 WHERE {_fence}
 RETURNING run.id, run.place
@@ -151,13 +153,13 @@ stack, public_message, explanation, config, policy
 INSERT INTO redrive.dead_letters (
     {columns:DeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}, settings, {_set_by_database})
 SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}, {_elsewhere}}, batch.settings,
-    run.org, run.workflow, run.step_index, run.queue, run.attempt, run.failures, run.first_failed_at,
+    run.org, run.workflow, run.step_index, run.queue, run.attempt, COALESCE(run.failures, 0), run.first_failed_at,
     run.last_failed_at, :now, :now, 0, run.priority, :now + batch.redrive_delay,
     CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
 FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}
-JOIN redrive.runs AS run ON run.id = batch.run_id
+JOIN {_ended_runs} AS run ON run.id = batch.run_id
 WHERE true
-ON CONFLICT (run_id, step_index) WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') DO UPDATE
+ON CONFLICT (run_id, step_index, (CASE WHEN state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') THEN '' ELSE id END)) DO UPDATE
 SET {assign:DeadLetter except id, org, run_id, step_index, step, task, workflow, queue, idempotency_key, correlation_id,
         tags, metadata, created_at, replay_count, priority, assignee, {_set_by_people}, {_elsewhere}},
     settings = excluded.settings

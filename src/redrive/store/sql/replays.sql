@@ -53,10 +53,11 @@ SELECT replay.id FROM redrive.replays AS replay
 JOIN {batch:NewReplay only id} ON replay.id = batch.id
 
 -- name: lock_letters
--- In order of ids, as everybody locks them.
-SELECT letter.id FROM redrive.dead_letters AS letter
+-- In order of ids, as all transactions lock letters. PostgreSQL must not look up the state: where it believes that few
+-- letters are live, it would compare each of them with the whole batch.
+SELECT {columns:LockedLetter letter} FROM redrive.dead_letters AS letter
 JOIN {batch:Settlement only run_id} ON letter.run_id = batch.run_id
-WHERE letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+WHERE (letter.state || '') IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 ORDER BY letter.id
 FOR UPDATE OF letter
 
@@ -74,12 +75,13 @@ ON CONFLICT (run_id, step_index, number) DO NOTHING
 DELETE FROM redrive.steps WHERE run_id = :run_id AND step_index >= :from_step
 
 -- name: mark_replaying
+-- The state is spelled as in lock_letters, for the same reason.
 UPDATE redrive.dead_letters AS letter
 SET state = 'REPLAYING', replay_count = replay_count + 1, last_replayed_at = :now,
     last_replayed_by = batch.requested_by, replay_override = batch.policy_override,
     redrives = letter.redrives + batch.automatic, next_redrive_at = NULL, updated_at = :now
 FROM {batch:NewReplay only letter_id, org, requested_by, policy_override, automatic}
-WHERE letter.id = batch.letter_id AND letter.org = batch.org AND letter.state IN ('OPEN', 'EXHAUSTED')
+WHERE letter.id = batch.letter_id AND letter.org = batch.org AND (letter.state || '') IN ('OPEN', 'EXHAUSTED')
 RETURNING letter.id
 
 -- name: insert
@@ -93,6 +95,7 @@ SELECT batch.id, batch.org, NULL, 0, batch.letter_id, run.id, run.replays, batch
 FROM {batch:NewReplay only id, org, letter_id, run_id, step_index, from_step, mode, automatic, requested_by, reason, policy_override, edit}
 JOIN redrive.runs AS run ON run.id = batch.run_id
 LEFT JOIN redrive.dead_letters AS letter ON letter.id = batch.letter_id
+RETURNING {columns:Replay}
 
 -- name: pick
 UPDATE redrive.replays
@@ -128,7 +131,8 @@ SELECT {columns:Replay} FROM redrive.replays WHERE id = :id AND org = :org
 
 -- name: of_letter
 SELECT {columns:Replay} FROM redrive.replays
-WHERE letter_id = :letter_id AND org = :org
+WHERE run_id = (SELECT letter.run_id FROM redrive.dead_letters AS letter WHERE letter.id = :letter_id)
+    AND letter_id = :letter_id AND org = :org
 ORDER BY requested_at DESC, id DESC
 LIMIT :most
 
@@ -137,32 +141,17 @@ SELECT {columns:Replay} FROM redrive.replays
 WHERE run_id = :run_id AND org = :org AND number IS NOT NULL
 ORDER BY number
 
--- name: resolve
+-- name: close
+-- The letters are locked, so their states are known.
 UPDATE redrive.dead_letters AS letter
-SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, resolution = 'replayed', updated_at = :now
-FROM {batch:Settlement only run_id, step_index}
-WHERE letter.run_id = batch.run_id AND letter.step_index = batch.step_index AND letter.state = 'REPLAYING'
-RETURNING letter.id, letter.org, letter.last_replayed_by, letter.run_id
-
--- name: supersede
-UPDATE redrive.dead_letters AS letter
-SET state = 'RESOLVED', resolved_by = last_replayed_by, resolved_at = :now, updated_at = :now,
-    resolution = 'superseded: its replay has failed in another step, which has a dead letter of its own'
-FROM {batch:Settlement only run_id, step_index}
-WHERE letter.run_id = batch.run_id AND letter.step_index <> batch.step_index AND letter.state = 'REPLAYING'
-RETURNING letter.id, letter.org
-
--- name: ignore
-UPDATE redrive.dead_letters AS letter
-SET state = 'IGNORED', resolved_by = batch.by, resolved_at = :now, resolution = 'the run was cancelled',
-    updated_at = :now
-FROM {batch:Settlement only run_id, by}
-WHERE letter.run_id = batch.run_id AND letter.state = 'REPLAYING'
-RETURNING letter.id, letter.org
+SET state = batch.state, resolved_by = batch.by, resolved_at = :now, resolution = batch.resolution, updated_at = :now
+FROM {batch:ClosedByReplay}
+WHERE letter.id = batch.id
 
 -- name: settle
+-- The state is spelled as in lock_letters, for the same reason.
 UPDATE redrive.replays AS replay
 SET state = batch.state, ended_at = :now, fingerprint_after = batch.fingerprint_after, note = batch.note
 FROM {batch:Settlement only run_id, state, fingerprint_after, note}
-WHERE replay.run_id = batch.run_id AND replay.state = 'RUNNING'
+WHERE replay.run_id = batch.run_id AND (replay.state || '') = 'RUNNING'
 RETURNING replay.org, replay.letter_id, replay.run_id, replay.state

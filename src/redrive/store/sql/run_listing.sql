@@ -50,23 +50,12 @@ idle_keys (id) AS (
     FROM idle_keys JOIN redrive.runs AS run ON run.id = idle_keys.id
 )
 
--- name: _ready_keys
--- The oldest of each queue and priority.
-ready_keys (id) AS (
-    SELECT (
-        SELECT id FROM redrive.runs WHERE place = 'ready' ORDER BY queue, priority DESC, submitted_at, id LIMIT 1
-    )
+-- name: _ready_queues
+ready_queues (queue) AS (
+    SELECT (SELECT min(queue) FROM {_ready})
     UNION ALL
-    SELECT COALESCE((
-        SELECT next.id FROM redrive.runs AS next
-        WHERE next.place = 'ready' AND next.queue = run.queue AND next.priority < run.priority
-        ORDER BY next.priority DESC, next.submitted_at, next.id LIMIT 1
-    ), (
-        SELECT next.id FROM redrive.runs AS next
-        WHERE next.place = 'ready' AND next.queue > run.queue
-        ORDER BY next.queue, next.priority DESC, next.submitted_at, next.id LIMIT 1
-    ))
-    FROM ready_keys JOIN redrive.runs AS run ON run.id = ready_keys.id
+    SELECT (SELECT min(queue) FROM {_ready} AND queue > ready_queues.queue) FROM ready_queues
+    WHERE ready_queues.queue IS NOT NULL
 )
 
 -- name: _newest
@@ -111,11 +100,14 @@ SELECT id, submitted_at FROM ({_wanted_over}) AS wanted CROSS JOIN redrive.runs 
 -- name: _idle_all
 SELECT id, submitted_at FROM ({_wanted_idle}) AS wanted CROSS JOIN redrive.runs WHERE {_of_idle} AND {rows}
 
--- name: _leased
+-- name: _executing
 SELECT id, submitted_at FROM redrive.runs AS key WHERE org = :org AND place = 'leased' AND {keys} AND {rows}
 
 -- name: _looked_up
 SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
+
+-- name: _correlated
+{_looked_up}
 
 -- name: _page
 WITH RECURSIVE {_over_keys}, {_idle_keys}
@@ -128,7 +120,7 @@ ORDER BY listed.submitted_at DESC, listed.id DESC
 WITH RECURSIVE {_over_keys}, {_idle_keys}
 SELECT count(*) FROM (SELECT id FROM ({branches}) AS gathered LIMIT :most) AS counted
 
--- name: _held
+-- name: _holders
 WITH RECURSIVE {_idle_keys}
 SELECT held_by, count(*) FROM (
     SELECT held_by FROM ({_wanted_idle}) AS wanted CROSS JOIN redrive.runs WHERE {_of_idle} LIMIT :most
@@ -166,25 +158,25 @@ UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
 ) AS leased GROUP BY queue
 
 -- name: overall_depths
-WITH RECURSIVE {_ready_keys}
-SELECT oldest.queue, 'ready', (
-    SELECT count(*) FROM (
-        SELECT 1 FROM redrive.runs WHERE place = 'ready' AND queue = oldest.queue LIMIT :most
-    ) AS counted
-), 0, oldest.submitted_at, :now
-FROM (
-    SELECT queue, min(submitted_at) AS submitted_at FROM redrive.runs
-    WHERE id IN (SELECT ready_keys.id FROM ready_keys) GROUP BY queue
-) AS oldest
+-- The oldest of a queue is the oldest of those that are counted, which are the next to be claimed.
+WITH RECURSIVE {_ready_queues}
+SELECT queue, 'ready', (
+    SELECT count(*) FROM (SELECT 1 FROM {_ready} AND queue = ready_queues.queue LIMIT :most) AS counted
+), 0, (
+    SELECT min(submitted_at) FROM (
+        SELECT submitted_at FROM {_ready} AND queue = ready_queues.queue ORDER BY sort_key, id LIMIT :most
+    ) AS next
+), :now
+FROM ready_queues WHERE queue IS NOT NULL
 UNION ALL SELECT queue, 'waiting', count(*), 1, NULL, :now FROM (
-    SELECT queue FROM redrive.runs WHERE place = 'waiting' LIMIT :most
+    SELECT queue FROM {_waiting} LIMIT :most
 ) AS waiting GROUP BY queue
 UNION ALL SELECT queue, 'held', count(*), 1, NULL, :now FROM (
-    SELECT queue FROM redrive.runs WHERE place = 'held' LIMIT :most
+    SELECT queue FROM {_held} LIMIT :most
 ) AS held GROUP BY queue
 UNION ALL SELECT queue, 'alone', count(*), 1, min(submitted_at), :now FROM (
-    SELECT queue, submitted_at FROM redrive.runs WHERE place = 'alone' LIMIT :most
+    SELECT queue, submitted_at FROM {_alone} LIMIT :most
 ) AS alone GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*), 1, NULL, :now FROM (
-    SELECT queue FROM redrive.runs WHERE place = 'leased' LIMIT :most
+    SELECT queue FROM {_leased} LIMIT :most
 ) AS leased GROUP BY queue

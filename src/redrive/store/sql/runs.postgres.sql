@@ -1,13 +1,78 @@
 -- name: enqueue
--- What all runs of the batch share is sent once instead of once per run.
-{_insert_run}
-SELECT batch.id, CAST(:org AS text), CAST(:workflow AS text), CAST(:definition AS text), CAST(:queue AS text),
-    CAST(:priority AS integer), 'PENDING', CASE WHEN due_at <= :now THEN 'ready' ELSE 'waiting' END, :now,
-    CASE WHEN due_at <= :now THEN NULL ELSE due_at END,
-    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
-    CAST(:tags AS text), CAST(:metadata AS text)
-FROM {batch:NewRun only id, input, idempotency_key, request_hash, correlation_id},
-    (SELECT COALESCE(CAST(:at AS double precision), :now + CAST(:delay AS double precision)) AS due_at) AS shared
-WHERE true
-ON CONFLICT DO NOTHING
+-- What all runs of the batch share is sent once instead of once per run. All of them are ready at once.
+WITH given AS (
+    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
+    SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.idempotency_key, batch.request_hash,
+        NULLIF(batch.correlation_id, batch.id), CAST(:tags AS text), CAST(:metadata AS text)
+    FROM {batch:NewRun only id, input, idempotency_key, request_hash, correlation_id}
+    WHERE true
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+INSERT INTO redrive.ready ({_new_work}, place)
+SELECT given.id, CAST(:org AS text), CAST(:workflow AS text), CAST(:queue AS text), CAST(:priority AS integer), :now,
+    :now - {_hour} * CAST(:priority AS integer), {_untouched}, 'ready'
+FROM given
 RETURNING id
+
+-- name: enqueue_mixed
+-- Some are ready at once, others wait.
+WITH given AS (
+    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
+    SELECT batch.id, batch.org, batch.definition, batch.input, batch.idempotency_key, batch.request_hash,
+        NULLIF(batch.correlation_id, batch.id), batch.tags, batch.metadata
+    FROM {batch:NewRun}
+    WHERE true
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), due AS (
+    SELECT batch.id, batch.org, batch.workflow, batch.queue, batch.priority,
+        COALESCE(batch.at, :now + batch.delay) AS due_at
+    FROM {batch:NewRun} JOIN given ON given.id = batch.id
+), into_ready AS (
+    INSERT INTO redrive.ready ({_new_work}, place)
+    SELECT id, org, workflow, queue, priority, :now, :now - {_hour} * priority, {_untouched}, 'ready'
+    FROM due WHERE due_at <= :now
+), into_idle AS (
+    INSERT INTO redrive.idle ({_new_work}, place, due_at)
+    SELECT id, org, workflow, queue, priority, :now, :now - {_hour} * priority, {_untouched}, 'waiting', due_at
+    FROM due WHERE due_at > :now
+)
+SELECT id FROM given
+
+-- name: _new_work
+id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt, step_index, failures, rate_limit_waits, holds,
+    losses, isolated_crashes, isolation, replays, redrives, step_only, has_letter, state, step_state
+
+-- name: _untouched
+0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'PENDING', 'PENDING'
+
+-- name: _idle_again
+{_kept_at_the_end}, {_kept_of_failures}, {_replayed}
+
+-- name: cancel_idle
+-- The work moves out of ready or idle into ended.
+WITH from_ready AS (
+    DELETE FROM redrive.ready WHERE id = :id AND org = :org RETURNING *
+), from_idle AS (
+    DELETE FROM redrive.idle WHERE id = :id AND org = :org RETURNING *
+)
+INSERT INTO redrive.ended ({_kept_at_the_end}, {_kept_of_failures}, {_replayed}, state, step_state, ended_at)
+SELECT {_kept_at_the_end_now}, {_kept_of_failures}, {_replayed_or_null}, 'CANCELLED', 'CANCELLED', :now
+FROM (SELECT {_idle_again} FROM from_ready UNION ALL SELECT {_idle_again} FROM from_idle) AS gone
+RETURNING id, step_index
+
+-- name: _kept_at_the_end_now
+submitted_at, attempt_started_at, started_at, :now, token, epoch, attempt, step_index, priority, id, org, workflow, queue,
+    step_input, worker, code_version, policy_override
+
+-- name: cancel_leased
+-- A lease is a row of its own.
+UPDATE redrive.leases SET cancel_requested_at = COALESCE(cancel_requested_at, :now)
+WHERE id = :id AND org = :org
+RETURNING id, step_index
+
+-- name: delete_run
+-- The run is gone with what it was given.
+WITH work AS (DELETE FROM redrive.ended WHERE id = :id)
+DELETE FROM redrive.run_inputs WHERE id = :id

@@ -17,7 +17,7 @@ SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN NULL ELSE COALESCE(batch.at, :now + batch.delay) END,
     0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
-    batch.tags, batch.metadata
+    batch.tags, batch.metadata, :now - {_hour} * batch.priority
 FROM {batch:NewRun}
 ON CONFLICT DO NOTHING
 RETURNING id
@@ -25,10 +25,10 @@ RETURNING id
 -- name: _insert_run
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, idempotency_key,
-    request_hash, correlation_id, tags, metadata)
+    request_hash, correlation_id, tags, metadata, sort_key)
 
 -- name: known
-SELECT id, request_hash FROM redrive.runs WHERE org = :org AND idempotency_key = :idempotency_key
+SELECT id, request_hash FROM {_given} WHERE org = :org AND idempotency_key = :idempotency_key
 
 -- name: get
 SELECT {columns:Run} FROM redrive.runs WHERE id = :id AND org = :org
@@ -42,18 +42,18 @@ SELECT state, result FROM redrive.runs WHERE id = :id AND org = :org
 -- name: steps
 SELECT {columns:FinishedStep}
 FROM redrive.steps
-WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY step_index
 
 -- name: attempts
 SELECT {columns:AttemptRecord}
 FROM redrive.attempts
-WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY step_index, number
 
 -- name: events
 SELECT {columns:RunEvent} FROM redrive.run_events
-WHERE run_id = :id AND EXISTS (SELECT 1 FROM redrive.runs WHERE id = :id AND org = :org)
+WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY at, id
 
 -- name: count_by_place
@@ -63,7 +63,7 @@ SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
 SELECT state, count(*) FROM redrive.runs WHERE org = :org GROUP BY state
 
 -- name: present
-SELECT 1 FROM redrive.runs WHERE id = :id
+SELECT 1 FROM {_given} WHERE id = :id
 
 -- name: cancel_idle
 UPDATE redrive.runs
@@ -78,19 +78,17 @@ WHERE id = :id AND org = :org AND place = 'leased'
 RETURNING id, step_index
 
 -- name: expired
-SELECT id FROM redrive.runs
-WHERE place = 'ended' AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now - :age
+SELECT id FROM {_ended} AND state IN ('SUCCESS', 'CANCELLED') AND ended_at < :now - :age
 ORDER BY ended_at
 LIMIT :most
 FOR UPDATE SKIP LOCKED
 
 -- name: _expired_failures
-SELECT id FROM redrive.runs
-WHERE place = 'ended' AND ended_at < :now - :age AND id IN (
+SELECT id FROM {_ended} AND ended_at < :now - :age AND id IN (
     SELECT letter.run_id
-    FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
+    FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
     WHERE letter.state IN ('RESOLVED', 'IGNORED') AND letter.updated_at < :now - :age
-        AND run.place = 'ended' AND run.ended_at < :now - :age
+        AND {_has_ended} AND run.ended_at < :now - :age
         AND NOT EXISTS (
             SELECT 1 FROM redrive.dead_letters AS other
             WHERE other.run_id = letter.run_id AND other.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED'))

@@ -4,7 +4,7 @@
 SELECT COALESCE(code_version, ''), count(*) FROM (
     SELECT run.started_at, run.code_version FROM queue_names
     CROSS JOIN LATERAL (
-        SELECT submitted_at, started_at, code_version FROM redrive.runs WHERE {_successes}
+        SELECT submitted_at, started_at, code_version FROM {_ended} AND {_successes}
     ) AS run
     ORDER BY run.submitted_at DESC LIMIT :most
 ) AS newest

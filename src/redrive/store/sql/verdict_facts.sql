@@ -9,24 +9,23 @@ WHERE id = :id AND org = :org
 
 -- name: _queue_names
 WITH RECURSIVE queue_names (queue) AS (
-    SELECT (SELECT min(queue) FROM redrive.runs WHERE place = 'ended' AND org = :org AND workflow = :workflow)
+    SELECT (SELECT min(queue) FROM {_ended} AND org = :org AND workflow = :workflow)
     UNION ALL
     SELECT (
-        SELECT min(queue) FROM redrive.runs
-        WHERE place = 'ended' AND org = :org AND workflow = :workflow AND queue > queue_names.queue
+        SELECT min(queue) FROM {_ended} AND org = :org AND workflow = :workflow AND queue > queue_names.queue
     )
     FROM queue_names WHERE queue_names.queue IS NOT NULL
 )
 
 -- name: _successes
-place = 'ended' AND org = :org AND workflow = :workflow AND queue = queue_names.queue AND state = 'SUCCESS'
+org = :org AND workflow = :workflow AND queue = queue_names.queue AND state = 'SUCCESS'
     ORDER BY submitted_at DESC LIMIT :most
 
 -- name: successes
 {_queue_names}
 SELECT COALESCE(code_version, ''), count(*) FROM (
     SELECT started_at, code_version FROM queue_names
-    CROSS JOIN redrive.runs AS run ON run.id IN (SELECT id FROM redrive.runs WHERE {_successes})
+    CROSS JOIN redrive.runs AS run ON run.id IN (SELECT id FROM {_ended} AND {_successes})
     ORDER BY submitted_at DESC LIMIT :most
 ) AS newest
 WHERE started_at > :since
@@ -57,7 +56,8 @@ SELECT CASE WHEN letter_id = :id THEN 1 ELSE 0 END, state, count(*), max(ended_a
         LIMIT :most
     ) AS failed
     UNION ALL SELECT letter_id, state, ended_at FROM redrive.replays
-    WHERE org = :org AND letter_id = :id AND state IN ('SUCCEEDED', 'FAILED')
+    WHERE run_id = (SELECT letter.run_id FROM redrive.dead_letters AS letter WHERE letter.id = :id)
+        AND org = :org AND letter_id = :id AND state IN ('SUCCEEDED', 'FAILED')
 ) AS ended
 GROUP BY 1, 2
 

@@ -324,6 +324,10 @@ SELECT run_id, 'dead letter', count(*) FROM redrive.dead_letters AS stray
 WHERE NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = stray.run_id) GROUP BY run_id
 LIMIT :most
 
+-- name: misplaced
+-- One table holds the runs: each is in one place.
+SELECT id, 1, 1 FROM redrive.runs WHERE 1 = 0 LIMIT :most
+
 -- name: states
 SELECT state, count(*) FROM redrive.runs GROUP BY state
 

@@ -1,0 +1,1 @@
+-- See the files for SQLite and for PostgreSQL.

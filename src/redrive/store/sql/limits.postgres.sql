@@ -1,0 +1,17 @@
+-- name: release
+-- The work moves out of idle, or from one place in it to another. SKIP LOCKED, so that workers do not wait for one another.
+WITH gone AS (
+    DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM redrive.idle
+        WHERE place = 'held' AND held_by = :held_by
+        ORDER BY sort_key, id
+        LIMIT :most OFFSET :skip
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING *
+), moved AS (
+    SELECT {columns:WorkRow}, CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END AS place, state, step_state,
+        CAST(NULL AS double precision) AS due_at, CAST(NULL AS text) AS held_by
+    FROM gone
+), {_queued}
+SELECT {columns:Released} FROM moved

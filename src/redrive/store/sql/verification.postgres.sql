@@ -1,0 +1,12 @@
+-- name: misplaced
+-- A run is two rows: what it was given, and its work, which moves between tables and must be in one of them.
+SELECT COALESCE(given.id, work.id), count(work.id), count(DISTINCT given.id) FROM (
+    SELECT id FROM redrive.ready
+    UNION ALL SELECT id FROM redrive.idle
+    UNION ALL SELECT id FROM redrive.leases
+    UNION ALL SELECT id FROM redrive.ended
+) AS work
+FULL JOIN redrive.run_inputs AS given ON given.id = work.id
+GROUP BY 1
+HAVING count(work.id) <> 1 OR count(given.id) <> 1
+LIMIT :most

@@ -1,0 +1,135 @@
+"""The guards of runs that move from table to table on PostgreSQL: what they take along, and that they lie in
+one table at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.guards.guard import Guard
+from tests.guards.patch import ALWAYS, Schema, Side, Sql
+
+MOVES = "tests/guards/test_moves.py::"
+RECORDED = f"{MOVES}test_a_record_leaves_the_marks_of_its_lease_i4"
+MOVED_ON = f"{MOVES}test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4"
+CANCELLED = f"{MOVES}test_a_record_does_not_undo_the_request_to_cancel"
+ONE_TABLE = f"{MOVES}test_the_work_of_a_run_lies_in_one_table"
+NEVER_COUNTED = f"{MOVES}test_what_was_never_counted_of_a_run_that_has_ended_is_0"
+TAKEN_UP = f"{MOVES}test_what_was_never_counted_of_a_failed_run_is_0_for_who_takes_it_up"
+POSTGRES: tuple[Side, ...] = ("postgres",)
+
+NO_TOKEN, NO_EPOCH = "CAST(-1 AS bigint) AS token", "0 AS epoch"
+NO_TIME = "CAST(NULL AS double precision)"
+SELECTED = r"(?s)(\nSELECT (?:(?!\nFROM).)*?)"
+MOVED = r"(?s)(moved AS \(\s*SELECT .*?)"
+
+MARKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "records.complete": (SELECTED + r"\b", r"\g<1>", (f"{RECORDED}[postgres-complete]",)),
+    "records.complete_partly": (SELECTED + r"\b", r"\g<1>", (f"{RECORDED}[postgres-complete_partly]",)),
+    "records.hand_over": (r"lease\.", "", (f"{RECORDED}[postgres-hand_over]",)),
+    "records.reschedule": (r"lease\.", "", (f"{RECORDED}[postgres-reschedule]",)),
+    "records.park": (r"lease\.", "", (f"{RECORDED}[postgres-park]",)),
+    "records.stop": (r"lease\.", "", (f"{RECORDED}[postgres-stop]",)),
+    "leases.promote": (MOVED + r"\b", r"\g<1>", (f"{MOVED_ON}[postgres-promote]",)),
+    "limits.release": (MOVED + r"\b", r"\g<1>", (f"{MOVED_ON}[postgres-release]",)),
+    "runs.cancel_idle": (
+        SELECTED + r"\b",
+        r"\g<1>",
+        (f"{MOVED_ON}[postgres-cancel_idle, ready]", f"{MOVED_ON}[postgres-cancel_idle, waiting]"),
+    ),
+    "replays.restart": (r"run\.", "", (f"{MOVED_ON}[postgres-restart]",)),
+    "replays.resume": (r"run\.", "", (f"{MOVED_ON}[postgres-resume]",)),
+}
+"""What stands before the column where it is moved, and the tests."""
+
+
+def _marks() -> Iterator[Guard]:
+    for statement, (before, kept, tests) in MARKS.items():
+        name = statement.partition(".")[2]
+        yield Guard(
+            f"{name}.takes the token along",
+            "a record that was written being taken for a lost one, when the answer was lost",
+            (Sql(statement, before + r"token(?=,)", kept + NO_TOKEN, POSTGRES),),
+            tests,
+        )
+        yield Guard(
+            f"{name}.takes the epoch along",
+            "a record that was written being taken for a lost one, and two attempts with one fence number",
+            (Sql(statement, before + r"epoch(?=,)", kept + NO_EPOCH, POSTGRES),),
+            tests,
+        )
+
+
+def _cancelled() -> Iterator[Guard]:
+    """A run that somebody has cancelled stays cancelled, wherever it goes."""
+    for statement in ("complete", "complete_partly", "hand_over", "reschedule", "park", "stop"):
+        before, kept, _ = MARKS[f"records.{statement}"]
+        yield Guard(
+            f"{statement}.takes the cancellation along",
+            "a request to cancel being forgotten",
+            (
+                Sql(
+                    f"records.{statement}",
+                    before + r"cancel_requested_at(?=,)",
+                    kept + f"{NO_TIME} AS cancel_requested_at",
+                    POSTGRES,
+                ),
+            ),
+            (f"{CANCELLED}[postgres-{statement}]",),
+        )
+    yield Guard(
+        "claim.takes the cancellation along",
+        "a run that was cancelled being executed nevertheless",
+        (Sql("leases.claim", r"(?<=SELECT submitted_at, sort_key, )cancel_requested_at", NO_TIME, POSTGRES),),
+        (f"{CANCELLED}[postgres-hand_over]", f"{CANCELLED}[postgres-reschedule]"),
+    )
+
+
+def _one_table() -> Iterator[Guard]:
+    for statement, into_ready, into_idle in (
+        ("records.reschedule", "waiting", "ready"),
+        ("records.park", "held", "cancelled"),
+        ("leases.promote", "alone", "ready"),
+        ("limits.release", "alone", "ready"),
+    ):
+        name = statement.partition(".")[2]
+        for table, sign, caught in (("ready", "=", into_ready), ("idle", "<>", into_idle)):
+            yield Guard(
+                f"{name}.into {table}",
+                "work lying in two tables, and being executed twice",
+                (Sql(statement, rf"(?<=FROM moved WHERE )place {sign} 'ready'", ALWAYS, POSTGRES),),
+                (f"{ONE_TABLE}[{name}, {caught}]",),
+            )
+
+
+COUNTS = (
+    "failures",
+    "rate_limit_waits",
+    "holds",
+    "losses",
+    "isolated_crashes",
+    "isolation",
+    "replays",
+    "redrives",
+    "step_only",
+    "has_letter",
+)
+
+
+def _counts() -> Iterator[Guard]:
+    """A run that has ended stores no zeros."""
+    for name in COUNTS:
+        yield Guard(
+            f"runs view.{name}",
+            f"{name} of a run that has ended not being a number",
+            (Schema(f"COALESCE({name}, 0) AS {name}", name),),
+            (f"{NEVER_COUNTED}[postgres-{name}]",),
+        )
+        yield Guard(
+            f"failed.{name}",
+            f"a failed run not being taken up since its {name} is not a number",
+            (Sql("leases.failed", rf"COALESCE\(run\.{name}, 0\)", f"run.{name}", POSTGRES),),
+            (f"{TAKEN_UP}[{name}]",),
+        )
+
+
+GUARDS = (*_marks(), *_cancelled(), *_one_table(), *_counts())
