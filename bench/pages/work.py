@@ -30,7 +30,7 @@ _ENDED = {
     **_PLACED,
     **_NOBODY,
     **_UNFAILED,
-    "id": "'0192f3a4b5c67d8e9f01' || (100000000000 + one.number)",
+    "id": "{run_id: '0192f3a4b5c67d8e9f01' || (100000000000 + one.number)}",
     "state": "CASE WHEN one.chance < 80 THEN 'SUCCESS' WHEN one.chance < 88 THEN 'CANCELLED'"
     " WHEN one.chance < 97 THEN 'FAILED' ELSE 'PARTIAL' END",
     "step_state": "CASE WHEN one.chance < 80 THEN 'SUCCESS' WHEN one.chance < 88 THEN 'CANCELLED'"
@@ -42,7 +42,7 @@ _ENDED = {
 _IDLE = {
     **_PLACED,
     **_NOBODY,
-    "id": "'0192f3a4b5c67d8e9f02' || (100000000000 + one.number)",
+    "id": "{run_id: '0192f3a4b5c67d8e9f02' || (100000000000 + one.number)}",
     "place": "CASE WHEN one.chance < 30 THEN 'ready' WHEN one.chance < 65 THEN 'waiting'"
     " WHEN one.chance < 99 THEN 'held' ELSE 'leased' END",
     "state": "CASE WHEN one.chance < 20 THEN 'PENDING' ELSE 'RUNNING' END",
@@ -97,7 +97,7 @@ async def _copy(app: Redrive, changes: dict[str, str], number: int, moment: str)
         f" one AS (SELECT number, {moment} AS at, {dice(5, 100)} AS chance, {dice(6, 100)} AS chance2,"
         f" {dice(7, 40)} AS workflow FROM counter)"
         f" SELECT {values} FROM one CROSS JOIN redrive.runs AS template"
-        " WHERE template.id = (SELECT min(run_id) FROM redrive.dead_letters)"
+        " WHERE template.id = (SELECT run_id FROM redrive.dead_letters ORDER BY run_id LIMIT 1)"
     )
     await fetch(app, *(text.replace("{now}", now) for now in _NOW))
 
