@@ -31,7 +31,11 @@ _SETTINGS = {
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": str(IDLE_TIMEOUT_MS),
     "jit": "off",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
 }
+"""Every statement that works on many rows has an index. PostgreSQL's statistics do not know of a burst: where
+the table was empty before, PostgreSQL would read and sort all ready work for every claim."""
 
 
 class Connections:
