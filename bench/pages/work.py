@@ -61,11 +61,10 @@ _OF_LETTER = (
     "error_class",
     "error_type",
     "message",
-    "stack",
     "http_status",
     "public_code",
-    "public_message",
 )
+_OF_AN_ATTEMPT = ("stack", "public_message", "explanation")
 
 
 async def outcomes(app: Redrive, letters: int) -> None:
@@ -104,17 +103,19 @@ async def _copy(app: Redrive, changes: dict[str, str], number: int, moment: str)
 
 async def attempts(app: Redrive, letters: int) -> None:
     """As many of them as the letter says, but no more than four."""
-    copied = ", ".join(_OF_LETTER)
+    copied = ", ".join((*_OF_LETTER, *_OF_AN_ATTEMPT))
     of_letter = ", ".join(f"letter.{column}" for column in _OF_LETTER)
+    of_an_attempt = ", ".join(f"template.{column}" for column in _OF_AN_ATTEMPT)
     await fetch(
         app,
         "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at,"
-        f" ended_at, delay, reason, explanation, {copied})"
+        f" ended_at, delay, reason, {copied})"
         " SELECT letter.run_id, letter.step_index, numbered.number, 'failed', 'w-1', letter.code_version,"
         " letter.created_at - 60 * (5 - numbered.number), letter.created_at - 60 * (5 - numbered.number) + 2,"
-        f" 58.0, letter.reason, letter.explanation, {of_letter}"
+        f" 58.0, letter.reason, {of_letter}, {of_an_attempt}"
         " FROM redrive.dead_letters AS letter CROSS JOIN"
         " (SELECT 1 AS number UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) AS numbered"
+        f" CROSS JOIN (SELECT {', '.join(_OF_AN_ATTEMPT)} FROM redrive.attempts LIMIT 1) AS template"
         f" WHERE letter.id LIKE '{WITH_ATTEMPTS}' AND letter.attempts >= numbered.number"
         " ON CONFLICT DO NOTHING",
     )
