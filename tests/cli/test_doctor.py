@@ -88,7 +88,7 @@ def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    by_hand("UPDATE redrive.runs SET lease_expires_at = :now - 120")
+    by_hand("UPDATE redrive.runs SET leased_until = :now - 120")
     by_hand("UPDATE redrive.workers SET seen_at = :now - 180")
     ended = office("doctor", "-o", "json")
     assert ended.code == 7

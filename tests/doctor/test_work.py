@@ -61,7 +61,7 @@ async def killed(app: Redrive) -> None:
     leased = "SELECT 1 FROM redrive.runs WHERE place = 'leased'"
     async with at_work(app, lease_seconds=0.1):
         await until(lambda: some(app, leased))
-    await until(lambda: some(app, f"{leased} AND lease_expires_at < :now"))
+    await until(lambda: some(app, f"{leased} AND leased_until < :now"))
 
 
 async def test_an_empty_database_is_well(app: Redrive) -> None:

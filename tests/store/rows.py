@@ -16,7 +16,7 @@ ENDED = {"place": "ended", "ended_at": 2.0}
 SUCCESS = {**ENDED, "state": "SUCCESS", "step_state": "SUCCESS"}
 BURIED = {**ENDED, "state": "DLQ_PENDING", "step_state": "DLQ"}
 HELD = {"place": "held", "held_by": "breaker mail"}
-LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9}
+LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "leased_until": 9e9}
 
 
 def run_row(**changes: Any) -> dict[str, Any]:

@@ -233,7 +233,7 @@ SPLIT: dict[str, tuple[set[str], set[str]]] = {
     "run_inputs": (set(), {"correlation_id"}),
     "ready": (set(), set()),
     "idle": (set(), set()),
-    "leases": ({"lease_expires_at"}, set()),
+    "leases": ({"leased_until"}, set()),
     "ended": (
         {"ended_at"},
         {"failures", "rate_limit_waits", "holds", "losses", "isolated_crashes", "isolation"}
@@ -261,7 +261,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "waiting": {"state": "RUNNING", "step_state": "RETRYING", "due_at": 9e9},
     "held": {"held_by": "breaker:mail"},
     "alone": {"state": "RUNNING", "isolation": 1},
-    "leased": {"state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9, "slots": '["mail"]'},
+    "leased": {"state": "RUNNING", "step_state": "RUNNING", "leased_until": 9e9, "slots": '["mail"]'},
     "ended": {"state": "SUCCESS", "step_state": "SUCCESS", "ended_at": 7.0, "result": '"done"'},
 }
 

@@ -420,7 +420,7 @@ PLACES = (
         "'RUNNING', 'PENDING', 'held', number, 'breaker mail'",
         "number % 4 = 3 AND number % 100 <> 3",
     ),
-    ("leases", "sort_key, lease_expires_at", "number, 9e9", "number % 100 = 3"),
+    ("leases", "sort_key, leased_until", "number, 9e9", "number % 100 = 3"),
 )
 
 
