@@ -24,6 +24,7 @@ _PLACED = {
     "workflow": "'workflow-' || one.workflow",
     "queue": "'queue-' || (one.workflow % 8)",
     "submitted_at": "one.at",
+    "sort_key": "one.at",
     "correlation_id": "'order-' || (one.number / 3)",
 }
 _ENDED = {

@@ -46,7 +46,8 @@ def run_row(**changes: Any) -> dict[str, Any]:
         "isolation": 0,
         "correlation_id": identifier,
     }
-    return columns | changes
+    row = columns | changes
+    return {"sort_key": row["submitted_at"] - 3600.0 * row["priority"]} | row
 
 
 async def put_runs(database: Database, rows: list[dict[str, Any]]) -> list[str]:

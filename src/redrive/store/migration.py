@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.errors import SchemaError
 from redrive.store.database import Session
 from redrive.store.statement import statements
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _SQL = statements("migration")
 _ONLY_POSTGRES = re.compile(r"/\* postgres: (.*?) \*/")
@@ -51,18 +54,20 @@ class Migration(NamedTuple):
 @cache
 def migrations() -> tuple[Migration, ...]:
     """The baseline, and what has changed since."""
-    return _read("migrations")
+    return _read(files("redrive.store") / "migrations")
 
 
 @cache
 def conversion() -> tuple[Migration, ...]:
     """The steps from the tables of version 0.1 to the baseline."""
-    return tuple(step._replace(needs_drained_workers=True) for step in _read("conversion"))
+    return tuple(
+        step._replace(needs_drained_workers=True) for step in _read(files("redrive.store") / "conversion")
+    )
 
 
-def _read(folder: str) -> tuple[Migration, ...]:
-    found = (files("redrive.store") / folder).iterdir()
-    texts = {file.name: file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql")}
+def _read(folder: Traversable) -> tuple[Migration, ...]:
+    found = (file for file in folder.iterdir() if file.name.endswith(".sql"))
+    texts = {file.name: file.read_text(encoding="utf-8") for file in found}
     return tuple(
         _migration(name.removesuffix(".sql"), texts) for name in sorted(texts) if name.count(".") == 1
     )

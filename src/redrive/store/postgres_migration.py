@@ -58,7 +58,9 @@ async def migrate(connection: Any, schema: str, qualified: Qualified) -> bool:
     return bool(left)
 
 
-async def _lock(connection: Any, schema: str, qualified: Qualified, tables: Sequence[tuple[str, str]]) -> None:
+async def _lock(
+    connection: Any, schema: str, qualified: Qualified, tables: Sequence[tuple[str, str]]
+) -> None:
     """Lock the tables that exist until the end of the transaction.
 
     If they were locked one by one as they are changed, workers and this could wait for each other.
