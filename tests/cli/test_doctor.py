@@ -146,7 +146,7 @@ def test_a_database_that_is_away(redrive: Command) -> None:
 
 def test_tables_of_an_older_version(office: Command) -> None:
     office("migrate")
-    by_hand("DELETE FROM redrive.migrations WHERE version > 5")
+    by_hand("UPDATE redrive.migrations SET version = 13")
     ended = office("doctor", "-o", "json")
     assert ended.code == 7
     [found] = [each for each in findings(ended) if each["state"] != "ok"]

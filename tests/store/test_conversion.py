@@ -370,13 +370,24 @@ async def test_a_database_from_before_0_1_is_refused(old: Database) -> None:
 QUEUES = {"leases.claim_alone": "fragile"}
 NEW_RUN = {
     **dict.fromkeys(("at", "idempotency_key", "request_hash", "tags", "metadata"), None),
-    **{"workflow": "single", "definition": "d", "input": "{}", "correlation_id": "c"},
-    **{"org": ORG, "priority": 0, "delay": 0.0},
+    "workflow": "single",
+    "definition": "d",
+    "input": "{}",
+    "correlation_id": "c",
+    "org": ORG,
+    "priority": 0,
+    "delay": 0.0,
 }
 CLAIM = {"worker": "frozen", "code_version": "v0", "ttl": 60.0, "most": 9, "workflows": None, "without": None}
 RECORD = {
-    **{"step_state": "PENDING", "state": "DLQ_PENDING", "place": "waiting", "held_by": "breaker:mail"},
-    **{"result": None, "step_input": None, "previous_delay": None, "error_class": None},
+    "step_state": "PENDING",
+    "state": "DLQ_PENDING",
+    "place": "waiting",
+    "held_by": "breaker:mail",
+    "result": None,
+    "step_input": None,
+    "previous_delay": None,
+    "error_class": None,
     **dict.fromkeys(("failures", "rate_limit_waits", "holds", "losses", "given_back", "failed"), 0),
     **dict.fromkeys(("isolated_crashes", "isolation", "lonely_losses", "alone", "in_place"), 0),
 }
@@ -454,12 +465,12 @@ async def worker(live_postgres: PostgresServer, postgres: PostgresDatabase) -> A
     await connection.close()
 
 
-async def until_it_waits(database: PostgresDatabase) -> None:
-    """Wait until a session waits for a table of the schema."""
+async def until_it_waits(database: PostgresDatabase, table: str = "runs") -> None:
+    """Wait until a session waits for the table."""
     text = """SELECT 1 FROM pg_locks JOIN pg_class ON pg_class.oid = relation
-        WHERE NOT granted AND relnamespace = CAST(:name AS regnamespace)"""
+        WHERE NOT granted AND relnamespace = CAST(:name AS regnamespace) AND relname = :table"""
     async with asyncio.timeout(PATIENCE):
-        while not await ask(database, text, name=database.schema):
+        while not await ask(database, text, name=database.schema, table=table):
             await asyncio.sleep(0.01)
 
 
@@ -489,8 +500,8 @@ async def test_a_worker_cannot_report_while_the_conversion_runs(
         converting = asyncio.create_task(postgres.migrate())
         await until_it_waits(postgres)
         beating = asyncio.create_task(beat(other, "late"))
-        done, _ = await asyncio.wait([beating], timeout=0.2)
-        assert not done
+        await until_it_waits(postgres, "workers")
+        assert not beating.done()
     await converting
     await beating
     await other.close()

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import asyncpg
 import pytest
-from tests.servers import PostgresServer
-from tests.store.build import TABLES, ask, enqueued, holder, tables, value
-from tests.store.rows import put_runs, run_row
+from tests.store.build import TABLES, ask, enqueued, tables, value
 
-from redrive.errors import ConflictError, SchemaError, StoreError
+from redrive.errors import SchemaError, StoreError
 from redrive.store import migration
 from redrive.store.database import Database
 from redrive.store.migration import Migration, conversion, migrations, pending
@@ -23,7 +17,6 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import statements
 from redrive.store.store import Store
-from redrive.store.tallies import Live, TallyPart
 
 pytestmark = pytest.mark.usefixtures("real_migrations")
 
@@ -253,8 +246,10 @@ async def postgres_columns(database: PostgresDatabase, table: str) -> dict[str, 
 
 
 async def test_without_anything_to_do_no_work_is_stopped(
-    postgres_database: PostgresDatabase, worker: Any
+    live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
+    worker = await asyncpg.connect(live_postgres.url)
     async with asyncio.timeout(60), worker.transaction():
-        await worker.execute(f"LOCK TABLE {postgres_database.schema}.runs IN ACCESS SHARE MODE")
+        await worker.execute(f"LOCK TABLE {postgres_database.schema}.leases IN ACCESS SHARE MODE")
         await postgres_database.migrate()
+    await worker.close()

@@ -3,7 +3,8 @@
 All three come from that version itself. `schema_0_1` has its migrations. `work_0_1.json` has the rows that
 its engine wrote to SQLite: runs in every place, letters in every state, replays, audit. `statements_0_1.json`
 has the rendered statements of its workers, by the version of the tables that they were written for: 11, the
-last one of 0.1, and 13, the last one before a run was split.
+last one of 0.1, and 13, the last one before a run was split. The `promote` of 13 is not among them: it would
+still work on SQLite, and does there what it does now.
 """
 
 from __future__ import annotations
