@@ -66,7 +66,7 @@ async def catalog_of(database: Database) -> Catalog:
 
 
 async def forget_triggers_of_tests(database: Database) -> None:
-    """Make the view `runs` read-only again on PostgreSQL, as it is outside of tests: see tests/runs_view.py."""
+    """Make the view `runs` read-only again on PostgreSQL: tests/runs_view.py lets tests write to it."""
     if isinstance(database, PostgresDatabase):
         await ask(database, "DROP FUNCTION IF EXISTS redrive.write_runs CASCADE")
 

@@ -23,7 +23,7 @@ def run_row(**changes: Any) -> dict[str, Any]:
     """All columns of a run that must be told, and those that are changed; ready unless told otherwise."""
     number = next(_numbers)
     identifier = f"{number:08d}{uuid.uuid4().hex[:8]}"
-    columns = {
+    columns: dict[str, Any] = {
         "id": identifier,
         "org": ORG,
         "workflow": "greet",

@@ -21,7 +21,7 @@ from redrive.errors import ConflictError, SchemaError, StoreError
 from redrive.settings import Settings
 from redrive.store import migration
 from redrive.store.automatic_redrive import Redrives
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.limits import Limits
 from redrive.store.migration import Migration, conversion, migrations
 from redrive.store.postgres import PostgresDatabase
@@ -393,12 +393,12 @@ RECORD = {
 }
 
 
-async def send(database: Database, name: str, statement: Statement) -> list[Any]:
+async def send(session: Session, name: str, statement: Statement) -> list[Any]:
     """Send what a frozen worker sends that holds the leased run, or starts, claims or promotes others."""
     held = {name: work_of_worker()[name] for name in ("id", "token", "epoch")}
     own = held if name.startswith(("records", "leases.renew")) else {"id": "new", "token": 99}
     parameters = {"queue": QUEUES.get(name, "default"), **NEW_RUN, **CLAIM, **RECORD, **own}
-    return list(await database.fetch(statement, parameters))
+    return list(await session.fetch(statement, parameters))
 
 
 def work_of_worker() -> dict[str, Any]:
@@ -465,12 +465,14 @@ async def worker(live_postgres: PostgresServer, postgres: PostgresDatabase) -> A
     await connection.close()
 
 
-async def until_it_waits(database: PostgresDatabase, table: str = "runs") -> None:
-    """Wait until a session waits for the table."""
+async def until_it_waits(
+    database: PostgresDatabase, table: str = "runs", task: asyncio.Task[None] | None = None
+) -> None:
+    """Wait until a session waits for the table, or the task is done."""
     text = """SELECT 1 FROM pg_locks JOIN pg_class ON pg_class.oid = relation
         WHERE NOT granted AND relnamespace = CAST(:name AS regnamespace) AND relname = :table"""
     async with asyncio.timeout(PATIENCE):
-        while not await ask(database, text, name=database.schema, table=table):
+        while not (task and task.done()) and not await ask(database, text, name=database.schema, table=table):
             await asyncio.sleep(0.01)
 
 
@@ -500,7 +502,7 @@ async def test_a_worker_cannot_report_while_the_conversion_runs(
         converting = asyncio.create_task(postgres.migrate())
         await until_it_waits(postgres)
         beating = asyncio.create_task(beat(other, "late"))
-        await until_it_waits(postgres, "workers")
+        await until_it_waits(postgres, "workers", beating)
         assert not beating.done()
     await converting
     await beating

@@ -6,7 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
+import asyncpg
 import pytest
+from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask, enqueued, tables, value
 
 from redrive.errors import SchemaError, StoreError

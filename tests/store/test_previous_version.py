@@ -61,16 +61,20 @@ async def test_what_a_migration_may_do(fresh: Database, monkeypatch: pytest.Monk
     await check(fresh)
 
 
+STEPS_WITH_WEIGHT = """
+DROP TABLE redrive.steps;
+CREATE TABLE redrive.steps (
+    run_id text NOT NULL, step_index integer NOT NULL, name text NOT NULL, task text NOT NULL,
+    state text NOT NULL, output text, attempts integer NOT NULL, worker text, code_version text,
+    started_at double precision, ended_at double precision, weight integer NOT NULL,
+    PRIMARY KEY (run_id, step_index)
+);
+"""
 HARMFUL = {
     "a dropped column": ("ALTER TABLE redrive.steps DROP COLUMN output;\n",),
     "a renamed column": ("ALTER TABLE redrive.attempts RENAME COLUMN reason TO cause;\n",),
     "a dropped table": ("DROP TABLE redrive.failure_group_versions;\n",),
-    "a column that must be given": (
-        "DROP TABLE redrive.steps;\nCREATE TABLE redrive.steps (run_id text NOT NULL, step_index integer NOT NULL, "
-        "name text NOT NULL, task text NOT NULL, state text NOT NULL, output text, attempts integer NOT NULL, "
-        "worker text, code_version text, started_at double precision, ended_at double precision, "
-        "weight integer NOT NULL, PRIMARY KEY (run_id, step_index));\n",
-    ),
+    "a column that must be given": (STEPS_WITH_WEIGHT,),
     "a renamed column of runs": (
         "",
         "ALTER TABLE runs RENAME COLUMN leased_until TO lease_ends_at;\n",

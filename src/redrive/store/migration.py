@@ -1,8 +1,8 @@
 """Migrations: the versions of the tables, forward only, and which of them a database has.
 
-`migrations/` starts with the baseline, which creates all tables. `conversion/` turns the tables of version 0.1
-into those of the baseline. A migration after the baseline must work while workers of the version before it
-are running: see docs/internals/storage.md.
+`migrations/` starts with the baseline, which creates all tables. `conversion/` turns the tables of version
+0.1 into those of the baseline. A migration after the baseline must work while workers of the version before
+it are running: see docs/internals/storage.md.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _read(folder: Traversable) -> tuple[Migration, ...]:
 
 
 def _migration(name: str, texts: Mapping[str, str]) -> Migration:
-    own = (texts.get(f"{name}.{database}.sql", "") for database in ("sqlite", "postgres"))
-    return Migration(int(name[:4]), name[5:], texts[f"{name}.sql"], *own)
+    sqlite, postgres = (texts.get(f"{name}.{database}.sql", "") for database in ("sqlite", "postgres"))
+    return Migration(int(name[:4]), name[5:], texts[f"{name}.sql"], sqlite, postgres)
 
 
 def pending(applied: Iterable[int]) -> list[Migration]:
