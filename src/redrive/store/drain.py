@@ -31,9 +31,9 @@ def require_drained(live: Iterable[Row]) -> None:
     running = "1 process is" if len(names) == 1 else f"{len(names)} processes are"
     raise SchemaError(
         f"{running} still working on this database of Redrive 0.1: "
-        f"{', '.join([*names[:_MAX_NAMED], *more])}. Nothing was changed. Stop all workers and servers of 0.1 "
-        f"(SIGTERM lets them finish their work), then run `redrive migrate` again. A process that was killed "
-        f"counts as running until it has been silent for {SILENT_SECONDS:g} s"
+        f"{', '.join([*names[:_MAX_NAMED], *more])}. Nothing was changed. Stop all workers and servers of "
+        f"0.1 (SIGTERM lets them finish their work), then run `redrive migrate` again. A process that was "
+        f"killed counts as running until it has been silent for {SILENT_SECONDS:g} s"
     )
 
 
