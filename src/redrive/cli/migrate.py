@@ -30,8 +30,8 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
     """Bring the tables of the database up to date.
 
     An application does that by itself when it starts; a deployment does it here, before new workers start.
-    Migrations go forward only, all of them or none. A SQLite database that does not exist is made. Workers may
-    keep running, except while a database of Redrive 0.1 is converted: that is refused until they have stopped.
+    Migrations go forward only, all of them or none. A SQLite database that does not exist is made. Workers
+    may keep running, except while a database of Redrive 0.1 is converted: stop them first.
     """
     done = not (check or dry_run)
 
