@@ -56,9 +56,9 @@ def table_page() -> str:
         "`schema` names). This is not an interface: read it, but write through Redrive only, and expect "
         "[migrations](../operations/upgrade.md) to change it. Why it is so: "
         "[storage](../internals/storage.md).",
-        "A run is one row of the table `runs` on SQLite. On PostgreSQL it is a row of `run_inputs` and a row of "
-        "`ready`, `idle`, `leases` or `ended`; there `runs` is a view that shows both as one, with the same "
-        "columns.",
+        "A run is one row of the table `runs` on SQLite. On PostgreSQL it is a row of `run_inputs` and a row "
+        "of `ready`, `idle`, `leases` or `ended`; there `runs` is a view that shows both as one, with the "
+        "same columns.",
         table(("table", "database", "columns"), rows),
     )
 
