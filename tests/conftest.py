@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from tests.ready_tables import copy_ready_tables, real_migrations
 from tests.runs_view import make_runs_writable
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
+from tests.short_ids import allow_short_ids
 from tests.store.schemas import Schemas
 from tests.tiers import belongs_to_test, is_left_out_of_test
 
@@ -42,7 +43,7 @@ settings.register_profile(
 )
 settings.load_profile("redrive")
 make_runs_writable()
-
+allow_short_ids()
 copy_ready_tables()
 
 

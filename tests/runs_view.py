@@ -70,7 +70,10 @@ async def _triggers(connection: Any, schema: str) -> list[str]:
     gone = "".join(f"DELETE FROM {space}.{table} WHERE id = OLD.id; " for table in _TABLES)
     given = ", ".join(_GIVEN)
     values = ", ".join(
-        "NULLIF(NEW.correlation_id, NEW.id)" if name == "correlation_id" else f"NEW.{name}" for name in _GIVEN
+        "NULLIF(NEW.correlation_id, encode(uuid_send(NEW.id), 'hex'))"
+        if name == "correlation_id"
+        else f"NEW.{name}"
+        for name in _GIVEN
     )
     put = "".join(_insert(space, table, columns[table]) for table in _TABLES)
     return [

@@ -47,6 +47,7 @@ def _failure(groups: int) -> str:
 
 
 _ID = f"'0192f3a4b5c67d8e9f00' || ({_FIRST_ID} + letter.number)"
+_RUN_ID = f"{{run_id: {_ID}}}"
 _STATE = (
     "CASE WHEN letter.chance < 60 THEN 'OPEN' WHEN letter.chance < 61 THEN 'REPLAYING'"
     " WHEN letter.chance < 66 THEN 'EXHAUSTED' WHEN letter.chance < 90 THEN 'RESOLVED'"
@@ -64,7 +65,7 @@ _OF_FAILURE = (
 )
 _PAYLOAD = "'{\"order\": ' || letter.number || ', \"note\": \"' || failure.filling || '\"}'"
 _RUN = {
-    "id": _ID,
+    "id": _RUN_ID,
     "workflow": "failure.workflow",
     "queue": "failure.queue",
     "input": _PAYLOAD,
@@ -74,7 +75,7 @@ _RUN = {
 }
 _LETTER = {
     "id": _ID,
-    "run_id": _ID,
+    "run_id": _RUN_ID,
     "state": _STATE,
     "payload": _PAYLOAD,
     "task": "failure.step",

@@ -31,7 +31,7 @@ _ENDED = {
     **_PLACED,
     **_NOBODY,
     **_UNFAILED,
-    "id": "'0192f3a4b5c67d8e9f01' || (100000000000 + one.number)",
+    "id": "{run_id: '0192f3a4b5c67d8e9f01' || (100000000000 + one.number)}",
     "state": "CASE WHEN one.chance < 80 THEN 'SUCCESS' WHEN one.chance < 88 THEN 'CANCELLED'"
     " WHEN one.chance < 97 THEN 'FAILED' ELSE 'PARTIAL' END",
     "step_state": "CASE WHEN one.chance < 80 THEN 'SUCCESS' WHEN one.chance < 88 THEN 'CANCELLED'"
@@ -43,7 +43,7 @@ _ENDED = {
 _IDLE = {
     **_PLACED,
     **_NOBODY,
-    "id": "'0192f3a4b5c67d8e9f02' || (100000000000 + one.number)",
+    "id": "{run_id: '0192f3a4b5c67d8e9f02' || (100000000000 + one.number)}",
     "place": "CASE WHEN one.chance < 30 THEN 'ready' WHEN one.chance < 65 THEN 'waiting'"
     " WHEN one.chance < 99 THEN 'held' ELSE 'leased' END",
     "state": "CASE WHEN one.chance < 20 THEN 'PENDING' ELSE 'RUNNING' END",
@@ -62,11 +62,10 @@ _OF_LETTER = (
     "error_class",
     "error_type",
     "message",
-    "stack",
     "http_status",
     "public_code",
-    "public_message",
 )
+_OF_AN_ATTEMPT = ("stack", "public_message", "explanation")
 
 
 async def outcomes(app: Redrive, letters: int) -> None:
@@ -98,24 +97,26 @@ async def _copy(app: Redrive, changes: dict[str, str], number: int, moment: str)
         f" one AS (SELECT number, {moment} AS at, {dice(5, 100)} AS chance, {dice(6, 100)} AS chance2,"
         f" {dice(7, 40)} AS workflow FROM counter)"
         f" SELECT {values} FROM one CROSS JOIN redrive.runs AS template"
-        " WHERE template.id = (SELECT min(run_id) FROM redrive.dead_letters)"
+        " WHERE template.id = (SELECT run_id FROM redrive.dead_letters ORDER BY run_id LIMIT 1)"
     )
     await fetch(app, *(text.replace("{now}", now) for now in _NOW))
 
 
 async def attempts(app: Redrive, letters: int) -> None:
     """As many of them as the letter says, but no more than four."""
-    copied = ", ".join(_OF_LETTER)
+    copied = ", ".join((*_OF_LETTER, *_OF_AN_ATTEMPT))
     of_letter = ", ".join(f"letter.{column}" for column in _OF_LETTER)
+    of_an_attempt = ", ".join(f"template.{column}" for column in _OF_AN_ATTEMPT)
     await fetch(
         app,
         "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at,"
-        f" ended_at, delay, reason, explanation, {copied})"
+        f" ended_at, delay, reason, {copied})"
         " SELECT letter.run_id, letter.step_index, numbered.number, 'failed', 'w-1', letter.code_version,"
         " letter.created_at - 60 * (5 - numbered.number), letter.created_at - 60 * (5 - numbered.number) + 2,"
-        f" 58.0, letter.reason, letter.explanation, {of_letter}"
+        f" 58.0, letter.reason, {of_letter}, {of_an_attempt}"
         " FROM redrive.dead_letters AS letter CROSS JOIN"
         " (SELECT 1 AS number UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) AS numbered"
+        f" CROSS JOIN (SELECT {', '.join(_OF_AN_ATTEMPT)} FROM redrive.attempts LIMIT 1) AS template"
         f" WHERE letter.id LIKE '{WITH_ATTEMPTS}' AND letter.attempts >= numbered.number"
         " ON CONFLICT DO NOTHING",
     )

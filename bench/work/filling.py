@@ -76,10 +76,11 @@ async def _worked_off(contender: Contender) -> tuple[str, str]:
 
 
 async def _copy(app: Redrive, burden: Burden, template: str, numbers: tuple[int, int]) -> None:
-    copied = f"'{template}-' || copy_number"
-    await _copy_rows(app, "runs", "id", template, {"id": copied, **burden.changes}, numbers)
+    copied = f"'{template[:20]}' || (100000000000 + copy_number)"
+    run_id = f"{{run_id: {copied}}}"
+    await _copy_rows(app, "runs", "id", template, {"id": run_id, **burden.changes}, numbers)
     for table in burden.tables:
-        changes = {"run_id": copied, "id": copied}
+        changes = {"run_id": run_id, "id": copied}
         await _copy_rows(app, table, "run_id", template, changes, numbers)
 
 

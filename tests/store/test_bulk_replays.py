@@ -459,10 +459,12 @@ async def test_an_operation_can_be_large(store: Store, database: Database) -> No
     await put(database, [template])
     names = ", ".join(each for each in template if each not in ("id", "run_id"))
     numbers = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000)"
+    is_postgres = isinstance(database, PostgresDatabase)
+    run_id = "gen_random_uuid()" if is_postgres else "'run ' || CAST(n AS text)"
     await ask(
         database,
         f"{numbers} INSERT INTO redrive.dead_letters (id, run_id, {names}) "
-        f"SELECT 'letter ' || CAST(n AS text), 'run ' || CAST(n AS text), {names} "
+        f"SELECT 'letter ' || CAST(n AS text), {run_id}, {names} "
         f"FROM redrive.dead_letters CROSS JOIN numbers WHERE id = 'template'",
     )
 

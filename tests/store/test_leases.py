@@ -37,7 +37,7 @@ from redrive.engine.in_flight import renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.claim import Claim
 from redrive.store.database import Database
-from redrive.store.leases import Renewal
+from redrive.store.leases import Leases, Renewal
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Change, Record
 from redrive.store.statement import SqlQuery, Statement, statement
@@ -831,6 +831,28 @@ async def test_the_hot_index_serves_prepared_statements_too(
             plan = "\n".join(row[0] for row in rows)
             assert f"using {index} on" in plan, plan
             assert not scanned(plan), plan
+
+
+async def test_a_claim_reads_what_it_takes_though_the_table_was_empty_when_it_was_planned(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """By its statistics, PostgreSQL expects a few rows: it would read and sort all of them for each claim."""
+    store = Store(postgres_database)
+    await ask(postgres_database, "ALTER TABLE redrive.ready SET (autovacuum_enabled = off)")
+    await ask(postgres_database, "ANALYZE redrive.ready")
+    for _ in range(8):
+        assert await store.leases.claim("default", 10, holder()) == []
+    await enqueued(store, 5_000)
+
+    async with postgres_database.transaction() as session:
+        assert len(await Leases(session).claim("default", 10, holder())) == 10
+        [[rows, entries]] = await ask(session, READ)
+
+    assert rows + entries <= 100
+
+
+READ = """SELECT pg_stat_get_xact_tuples_returned(CAST('redrive.ready' AS regclass)),
+    pg_stat_get_xact_tuples_returned(CAST('redrive.ready_order' AS regclass))"""
 
 
 async def test_a_pile_of_other_work_is_not_even_looked_at(store: Store, database: Database) -> None:

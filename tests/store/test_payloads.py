@@ -232,7 +232,8 @@ async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missin
         await app.start("both", {}, delay=3600.0)
     await ask(
         database,
-        "UPDATE redrive.runs SET input = :damaged WHERE id = (SELECT min(id) FROM redrive.runs)",
+        "UPDATE redrive.runs SET input = :damaged "
+        "WHERE id = (SELECT id FROM redrive.runs ORDER BY id LIMIT 1)",
         damaged=f'{{"$sealed":"{key_id(NEW)}x:AAAA"}}',
     )
     before = await texts(database)

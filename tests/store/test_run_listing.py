@@ -394,7 +394,8 @@ POSTGRES_INDEXES = {
 
 MANY_INPUTS = """
     INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, idempotency_key)
-    SELECT 'r' || (100000 + number), CASE WHEN number % 500 = 0 THEN 'acme' ELSE 'default' END, 'd', '{}',
+    SELECT CAST(lpad(CAST(number AS text), 32, '0') AS uuid),
+        CASE WHEN number % 500 = 0 THEN 'acme' ELSE 'default' END, 'd', '{}',
         CASE WHEN number % 10 = 2 THEN 'c' || number END, CASE WHEN number % 10 = 3 THEN 'k' || number END
     FROM generate_series(1, 20000) AS number
 """
@@ -402,7 +403,8 @@ MANY_OF_ONE_PLACE = """
     INSERT INTO redrive.{table} ({more}, submitted_at, epoch, attempt, step_index, priority, failures,
         rate_limit_waits, holds, losses, isolated_crashes, isolation, replays, redrives, step_only,
         has_letter, id, org, workflow, queue)
-    SELECT {values}, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'r' || (100000 + number),
+    SELECT {values}, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        CAST(lpad(CAST(number AS text), 32, '0') AS uuid),
         CASE WHEN number % 500 = 0 THEN 'acme' ELSE 'default' END, 'w' || number % 5, 'q'
     FROM generate_series(1, 20000) AS number WHERE {condition}
 """

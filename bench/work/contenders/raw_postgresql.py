@@ -23,7 +23,7 @@ CONNECTIONS = 8
 _INSERT = """WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input)
     SELECT id, 'default', 'none', input
-    FROM unnest(CAST($1 AS text[]), CAST($2 AS text[])) AS batch (id, input)
+    FROM unnest(CAST($1 AS uuid[]), CAST($2 AS text[])) AS batch (id, input)
     RETURNING id
 )
 INSERT INTO redrive.ready (id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt,
@@ -53,7 +53,7 @@ SELECT leased.id, given.input FROM leased
 CROSS JOIN LATERAL (SELECT input FROM redrive.run_inputs WHERE id = leased.id OFFSET 0) AS given"""
 
 _COMPLETE = """WITH gone AS (
-    DELETE FROM redrive.leases WHERE id = ANY(CAST($1 AS text[])) AND token = $2 RETURNING id
+    DELETE FROM redrive.leases WHERE id = ANY(CAST($1 AS uuid[])) AND token = $2 RETURNING id
 )
 INSERT INTO redrive.ended (id, org, workflow, queue, priority, submitted_at, ended_at, epoch, attempt,
     step_index, state, step_state, result)

@@ -12,7 +12,7 @@ from redrive.store.migration import migrations
 _CREATED = re.compile(r"CREATE TABLE (?:redrive\.)?(\w+) \((.*?)\n\)", re.DOTALL)
 _ADDED = re.compile(r"ALTER TABLE (?:redrive\.)?(\w+)\s+ADD COLUMN (\w+)")
 _DROPPED = re.compile(r"ALTER TABLE (?:redrive\.)?(\w+)\s+DROP COLUMN (\w+)")
-_COLUMN = re.compile(r"^\s*(\w+) (?:text|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
+_COLUMN = re.compile(r"^\s*(\w+) (?:text|uuid|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
 
 Tables = dict[str, list[str]]
 """The columns of every table."""

@@ -18,6 +18,9 @@ from redrive.store.record import Recorded
 MAX_PENDING_RECORDS = 2_000
 UNREADABLE_DELAY = 60.0
 SHORT_WAIT = 0.005
+MIN_CLAIM_SIZE = 50
+"""A claim takes at most half of the slots, or this many: the worker executes one half while it claims the
+other."""
 MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
 """How long other works may take to finish before an isolated run is given back, and when it is retried."""
 
@@ -104,14 +107,17 @@ class Claimer:
         return self._options.concurrency - len(self._executor.tasks)
 
     async def wait_for_room(self) -> int:
-        """Wait for a free slot, and a moment for a quarter of the slots: large batches are cheap."""
+        """Wait for a free slot, and a moment for a quarter of the slots: large batches are cheap.
+
+        Returns how many runs to claim.
+        """
         if 0 < self.free() < self._options.concurrency // 4:
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, SHORT_WAIT, self._clock)
         while self.free() <= 0 and not self._signals.stopping.is_set():
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, self._options.poll_seconds, self._clock)
-        return self.free()
+        return min(self.free(), max(MIN_CLAIM_SIZE, self._options.concurrency // 2))
 
     # Claims
 

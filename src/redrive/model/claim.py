@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from redrive.model.field import BigInt
+from redrive.model.field import BigInt, RunId
 from redrive.model.row import Row
 from redrive.model.step import Tally
 
@@ -29,7 +29,7 @@ class Claim(Row, frozen=True):
     `has_letter`: it is replayed for a dead letter, which keeps its place in the queue.
     """
 
-    id: str
+    id: RunId
     org: str
     workflow: str
     definition: str

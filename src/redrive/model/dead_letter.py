@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from redrive.model.decision import Reason
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.field import Instant, Json, JsonList
+from redrive.model.field import Instant, Json, JsonList, RunId
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
@@ -70,7 +70,7 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
     """
 
     id: str
-    run_id: str
+    run_id: RunId
     step_index: int = 0
     step: str
     task: str

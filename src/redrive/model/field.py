@@ -32,3 +32,6 @@ JsonObject = Annotated[Mapping[str, Any], "text", Meaning.JSON_OBJECT]
 
 BigInt = Annotated[int, "bigint"]
 """A number that PostgreSQL keeps in 64 bits; a plain `int` has 32 there."""
+
+RunId = Annotated[str, "uuid"]
+"""The id of a run: 32 hexadecimal digits, which PostgreSQL keeps in 16 bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from redrive.model.field import Instant, Json
+from redrive.model.field import Instant, Json, RunId
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
@@ -52,7 +52,7 @@ class Replay(Row, frozen=True, kw_only=True):
     operation_id: str | None
     position: int
     letter_id: str
-    run_id: str
+    run_id: RunId
     step_index: int
     from_step: int
     mode: Mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from redrive.model.failure import ErrorClass
-from redrive.model.field import Instant, JsonList
+from redrive.model.field import Instant, JsonList, RunId
 from redrive.model.row import Row
 from redrive.model.step import StepState
 from redrive.model.transition import TransitionTable, moves
@@ -66,7 +66,7 @@ class Cancellation(StrEnum):
 class NewRun(Row, frozen=True):
     """A run to be stored. It is due `delay` seconds after that, or at the instant `at`."""
 
-    id: str
+    id: RunId
     org: str
     workflow: str
     definition: str
@@ -81,11 +81,16 @@ class NewRun(Row, frozen=True):
     tags: JsonList | None
     metadata: str | None
 
+    @property
+    def given_correlation_id(self) -> str | None:
+        """The correlation id that the caller has given; without one it is the id of the run."""
+        return None if self.correlation_id == self.id else self.correlation_id
+
 
 class RunLine(Row, frozen=True, kw_only=True):
     """A run as lists show it: without its input and results."""
 
-    id: str
+    id: RunId
     workflow: str
     definition: str
     queue: str
@@ -135,7 +140,7 @@ class RunEvent(Row, frozen=True, kw_only=True):
     """Something that happened to a run besides its attempts. The database sets `at`."""
 
     id: str
-    run_id: str
+    run_id: RunId
     kind: str
     at: Instant = 0.0
     step_index: int

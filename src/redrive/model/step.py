@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from redrive.model.decision import Decision, Reason, Release, Retry
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.field import Instant
+from redrive.model.field import Instant, RunId
 from redrive.model.row import Row
 from redrive.model.transition import TransitionTable, moves
 
@@ -88,7 +88,7 @@ STEP_TRANSITIONS = TransitionTable(
 class FinishedStep(Row, frozen=True, kw_only=True):
     """A step that has succeeded. The database sets `ended_at`."""
 
-    run_id: str
+    run_id: RunId
     step_index: int
     name: str
     task: str
@@ -112,7 +112,7 @@ class AttemptOutcome(StrEnum):
 class AttemptRecord(Row, frozen=True, kw_only=True):
     """An attempt: one execution of a step. `delay` is the wait that was decided on afterwards, in seconds."""
 
-    run_id: str
+    run_id: RunId
     step_index: int
     number: int
     outcome: AttemptOutcome

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import LIVE, DeadLetterState
+from redrive.model.field import RunId
 from redrive.model.statistics import LifetimeStats
 from redrive.policy.codec import encode
 from redrive.store.database import Session
@@ -20,7 +21,7 @@ class Due(NamedTuple):
 
     letter_id: str
     org: str
-    run_id: str
+    run_id: RunId
     step_index: int
 
 

@@ -85,8 +85,8 @@ def _looked_up(
         return
     # Only ids that somebody has given are in the index: the others are those of their runs.
     own = writer.condition(rare[0]._replace(key="run"))
-    yield f"correlation_id <> run_id AND {found}"
-    yield f"correlation_id = run_id AND {own} AND {found}"
+    yield f"correlation_id <> {{text:run_id}} AND {found}"
+    yield f"correlation_id = {{text:run_id}} AND {own} AND {found}"
 
 
 def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:

@@ -10,6 +10,7 @@ Placeholders in a text name the row classes of the Python module beside the `.sq
     {batch:NewRun only id, input}      these fields only, or all `except` some; a parameter that is not of the
                                        batch is the same for all its rows
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
+    {text:run_id}                      the id of a run as text; on PostgreSQL it is a `uuid`
 
 PostgreSQL takes a batch as arrays, in one execution. SQLite executes the statement once per row, with the
 values of the row in place of `batch.<column>`; an insert of a batch becomes `VALUES`. `FOR UPDATE` is for

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from redrive.model.claim import Claim
-from redrive.model.field import BigInt
+from redrive.model.field import BigInt, RunId
 from redrive.policy.codec import encode
 from redrive.store.database import Session
 from redrive.store.rows import read_row, read_rows
@@ -24,7 +24,7 @@ class Holder(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    id: str
+    id: RunId
     token: BigInt
     ttl: float
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _SQL = statements("migration")
+_UUID = re.compile(r"\buuid\b(?= NOT NULL)")
 _ONLY_POSTGRES = re.compile(r"/\* postgres: (.*?) \*/")
 
 CREATE_LEDGER = """CREATE TABLE IF NOT EXISTS redrive.migrations (
@@ -45,7 +46,8 @@ class Migration(NamedTuple):
     needs_drained_workers: bool = False
 
     def for_sqlite(self) -> list[str]:
-        return _statements(self.text.replace("redrive.", "") + self.sqlite)
+        text = _UUID.sub("text", self.text.replace("redrive.", ""))
+        return _statements(text + self.sqlite)
 
     def for_postgres(self) -> list[str]:
         return _statements(_ONLY_POSTGRES.sub(r"\1", self.text) + self.postgres)

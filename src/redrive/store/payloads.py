@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
+from redrive.model.field import RunId
 from redrive.store.database import Session, findable
 from redrive.store.statement import statements
 
@@ -34,7 +35,7 @@ class AttemptPayload(NamedTuple):
 class NewRunPayloads(NamedTuple):
     """What is to stand there instead, as long as nobody else has changed it."""
 
-    id: str
+    id: RunId
     input: str
     step_input: str | None
     result: str | None
@@ -46,14 +47,14 @@ class NewRunPayloads(NamedTuple):
 
 
 class NewStepPayload(NamedTuple):
-    run_id: str
+    run_id: RunId
     step_index: int
     output: str
     new_output: str
 
 
 class NewAttemptPayload(NamedTuple):
-    run_id: str
+    run_id: RunId
     step_index: int
     number: int
     output: str

@@ -25,12 +25,17 @@ IDLE_TIMEOUT_MS = 30_000
 """A worker that is frozen inside of a transaction keeps its row locks for this long."""
 MAX_IDLE_SECONDS = 300.0
 
+_NO_RUN = bytes(16)
 _SETTINGS = {
     "application_name": "redrive",
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": str(IDLE_TIMEOUT_MS),
     "jit": "off",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
 }
+"""Every statement that works on many rows has an index. PostgreSQL's statistics do not know of a burst: where
+the table was empty before, PostgreSQL would read and sort all ready work for every claim."""
 
 
 class Connections:
@@ -81,7 +86,11 @@ class Connections:
                 self.throw_away(self._idle.pop(0).connection)
 
     async def single(self) -> Any:
-        return await self.driver.connect(self._url, **self._options)
+        connection = await self.driver.connect(self._url, **self._options)
+        await connection.set_type_codec(
+            "uuid", schema="pg_catalog", encoder=_id_bytes, decoder=_id_text, format="binary"
+        )
+        return connection
 
     def throw_away(self, connection: Any) -> None:
         with suppress(self.driver.InterfaceError):  # it is away already
@@ -117,6 +126,18 @@ class Connections:
         idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.throw_away(connection)
+
+
+def _id_bytes(text: str) -> bytes:
+    """The 16 bytes of a run's id. A text that is no id is that of no run: zeros."""
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        return _NO_RUN
+    return value if len(value) == len(_NO_RUN) else _NO_RUN
+
+
+_id_text = bytes.hex
 
 
 class Lent(NamedTuple):

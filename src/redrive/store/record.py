@@ -8,7 +8,7 @@ from redrive.model.claim import Isolation
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.failure import ErrorClass
 from redrive.model.failure_group import GroupChange, Occurrence
-from redrive.model.field import BigInt, JsonList
+from redrive.model.field import BigInt, JsonList, RunId
 from redrive.model.row import Row
 from redrive.model.run import Place, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
@@ -48,7 +48,7 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
 class Fenced(Row, frozen=True):
     """A write of a claim: it counts only while the run still carries the token and the epoch of the claim."""
 
-    id: str
+    id: RunId
     token: BigInt
     epoch: int
 

@@ -13,6 +13,7 @@ from redrive.errors import NotFoundError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
+from redrive.model.field import RunId
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.store.audit import AuditStore
@@ -33,7 +34,7 @@ class NewReplay(Row, frozen=True):
     id: str
     org: str
     letter_id: str
-    run_id: str
+    run_id: RunId
     step_index: int
     from_step: int
     mode: Mode
@@ -62,7 +63,7 @@ class Begun(NamedTuple):
 class Settlement(Row, frozen=True):
     """What a record of a replayed run means for its replay. `state` is None while the run goes on."""
 
-    run_id: str
+    run_id: RunId
     step_index: int
     state: ReplayState | None
     fingerprint_after: str | None = None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from redrive.errors import ConflictError, NotFoundError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
+from redrive.model.field import RunId
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep
@@ -37,7 +38,7 @@ class CancelledRun(NamedTuple):
 
 
 class RunKey(NamedTuple):
-    id: str
+    id: RunId
 
 
 _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, WorkRow)

@@ -27,6 +27,7 @@ _SECTION = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{(_\w+)\}")
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
+_ID_TEXT = re.compile(r"\{text:([^}]+)\}")
 _ARRAY = re.compile(r"CAST\(:([a-z_][a-z_0-9]*)\s+AS\s+[a-z\s]+\[\]\)")
 _POSTGRES_NOW = "date_part('epoch', now())"
 _POSTGRES_CLOCK = "date_part('epoch', clock_timestamp())"
@@ -195,7 +196,7 @@ def _filled(sections: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sqlite(name: str, text: str) -> SqlQuery:
-    text = for_sqlite(text)
+    text = for_sqlite(_ID_TEXT.sub(r"\1", text))
     timed = ":now" in text
     names = _names(text.replace(":now", "?1"))
     first = 2 if timed else 1
@@ -204,6 +205,7 @@ def _sqlite(name: str, text: str) -> SqlQuery:
 
 
 def _postgres(name: str, text: str) -> SqlQuery:
+    text = _ID_TEXT.sub(r"encode(uuid_send(\1), 'hex')", text)
     text = text.replace(":now", _POSTGRES_NOW).replace(":clock", _POSTGRES_CLOCK)
     names = _names(text)
     numbered = _PARAMETER.sub(lambda match: f"${names.index(match[1]) + 1}", text)

@@ -5,7 +5,7 @@ The statements name this class for the columns that these tables share.
 
 from __future__ import annotations
 
-from redrive.model.field import BigInt
+from redrive.model.field import BigInt, RunId
 from redrive.model.row import Row
 
 
@@ -33,7 +33,7 @@ class WorkRow(Row, frozen=True, kw_only=True):
     redrives: int
     step_only: int
     has_letter: int
-    id: str
+    id: RunId
     org: str
     workflow: str
     queue: str

@@ -3,7 +3,7 @@
 -- is ever in the way of a claim, and no row with a payload is written twice. The next step makes the view runs of them.
 
 CREATE TABLE redrive.run_inputs (
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     definition text NOT NULL,
     input text NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE redrive.ready (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -77,7 +77,7 @@ CREATE TABLE redrive.idle (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -118,7 +118,7 @@ CREATE TABLE redrive.leases (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE redrive.ended (
     redrives integer,
     step_only integer,
     has_letter integer,
-    id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -173,7 +173,7 @@ CREATE TABLE redrive.ended (
 ) WITH (autovacuum_vacuum_cost_delay = 0);
 
 INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
-SELECT id, org, definition, input, idempotency_key, request_hash, NULLIF(correlation_id, id), tags, metadata
+SELECT CAST(id AS uuid), org, definition, input, idempotency_key, request_hash, NULLIF(correlation_id, id), tags, metadata
 FROM redrive.runs;
 INSERT INTO redrive.ready (submitted_at, sort_key, attempt_started_at, started_at, cancel_requested_at, previous_delay,
     first_failed_at, last_failed_at, token, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
@@ -181,7 +181,7 @@ INSERT INTO redrive.ready (submitted_at, sort_key, attempt_started_at, started_a
     step_state, step_input, error_class, worker, code_version, policy_override, progress)
 SELECT submitted_at, submitted_at - 3600 * priority, attempt_started_at, started_at, cancel_requested_at, previous_delay,
     first_failed_at, last_failed_at, token, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue, place, state,
+    isolated_crashes, isolation, replays, redrives, step_only, has_letter, CAST(id AS uuid), org, workflow, queue, place, state,
     step_state, step_input, error_class, worker, code_version, policy_override, progress
 FROM redrive.runs WHERE place = 'ready';
 INSERT INTO redrive.idle (submitted_at, sort_key, attempt_started_at, started_at, cancel_requested_at, previous_delay,
@@ -190,7 +190,7 @@ INSERT INTO redrive.idle (submitted_at, sort_key, attempt_started_at, started_at
     step_state, step_input, error_class, worker, code_version, policy_override, progress, due_at, held_by)
 SELECT submitted_at, submitted_at - 3600 * priority, attempt_started_at, started_at, cancel_requested_at, previous_delay,
     first_failed_at, last_failed_at, token, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue, place, state,
+    isolated_crashes, isolation, replays, redrives, step_only, has_letter, CAST(id AS uuid), org, workflow, queue, place, state,
     step_state, step_input, error_class, worker, code_version, policy_override, progress, due_at, held_by
 FROM redrive.runs WHERE place IN ('waiting', 'held', 'alone');
 INSERT INTO redrive.leases (submitted_at, sort_key, attempt_started_at, started_at, cancel_requested_at, previous_delay,
@@ -199,7 +199,7 @@ INSERT INTO redrive.leases (submitted_at, sort_key, attempt_started_at, started_
     error_class, worker, code_version, policy_override, progress, lease_expires_at, slots)
 SELECT submitted_at, submitted_at - 3600 * priority, attempt_started_at, started_at, cancel_requested_at, previous_delay,
     first_failed_at, last_failed_at, token, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue, step_input,
+    isolated_crashes, isolation, replays, redrives, step_only, has_letter, CAST(id AS uuid), org, workflow, queue, step_input,
     error_class, worker, code_version, policy_override, progress, lease_expires_at, slots
 FROM redrive.runs WHERE place = 'leased';
 INSERT INTO redrive.ended (submitted_at, ended_at, attempt_started_at, started_at, cancel_requested_at, previous_delay,
@@ -209,7 +209,7 @@ INSERT INTO redrive.ended (submitted_at, ended_at, attempt_started_at, started_a
 SELECT submitted_at, ended_at, attempt_started_at, started_at, cancel_requested_at, previous_delay, first_failed_at,
     last_failed_at, token, epoch, attempt, step_index, priority, NULLIF(failures, 0), NULLIF(rate_limit_waits, 0),
     NULLIF(holds, 0), NULLIF(losses, 0), NULLIF(isolated_crashes, 0), NULLIF(isolation, 0), NULLIF(replays, 0),
-    NULLIF(redrives, 0), NULLIF(step_only, 0), NULLIF(has_letter, 0), id, org, workflow, queue, state, step_state,
+    NULLIF(redrives, 0), NULLIF(step_only, 0), NULLIF(has_letter, 0), CAST(id AS uuid), org, workflow, queue, state, step_state,
     step_input, error_class, worker, code_version, policy_override, progress, result
 FROM redrive.runs WHERE place = 'ended';
 
@@ -238,6 +238,15 @@ CREATE INDEX ended_lists ON redrive.ended (org, workflow, queue, state, submitte
 CREATE INDEX ended_removable ON redrive.ended USING brin (ended_at) WITH (pages_per_range = 32);
 
 DROP TABLE redrive.runs CASCADE;
+
+DROP INDEX redrive.dead_letters_correlated;
+ALTER TABLE redrive.steps ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
+ALTER TABLE redrive.attempts ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
+ALTER TABLE redrive.run_events ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
+ALTER TABLE redrive.replays ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
+ALTER TABLE redrive.dead_letters ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
+CREATE INDEX dead_letters_correlated ON redrive.dead_letters (correlation_id)
+    WHERE correlation_id <> encode(uuid_send(run_id), 'hex');
 
 ALTER TABLE redrive.run_inputs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON redrive.run_inputs USING (

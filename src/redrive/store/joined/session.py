@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from redrive.errors import InvalidValueError
 from redrive.store.database import OpenTransaction, Row, Session
@@ -76,8 +77,13 @@ class JoinedSession(OpenTransaction):
         spelling = self._driver.spelling
         text = spelling.text(query, self._schema)
         if rows and query.batched:
-            return await self._driver.fetch(text, spelling.values(query.columns(rows)))
-        return [found for values in rows for found in await self._driver.fetch(text, values)]
+            return _with_text_ids(await self._driver.fetch(text, spelling.values(query.columns(rows))))
+        return _with_text_ids([found for values in rows for found in await self._driver.fetch(text, values)])
+
+
+def _with_text_ids(rows: Sequence[Row]) -> list[Row]:
+    """The ids of runs as text: every driver has made a UUID of them."""
+    return [tuple([value.hex if isinstance(value, UUID) else value for value in row]) for row in rows]
 
 
 def joined_session(connection: object, database: Session) -> JoinedSession:

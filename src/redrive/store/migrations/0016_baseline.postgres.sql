@@ -8,7 +8,7 @@
 
 -- What runs were given. An empty correlation id means the id of the run.
 CREATE TABLE redrive.run_inputs (
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     definition text NOT NULL,
     input text NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE redrive.ready (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE redrive.idle (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -137,7 +137,7 @@ CREATE TABLE redrive.leases (
     redrives integer NOT NULL,
     step_only integer NOT NULL,
     has_letter integer NOT NULL,
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -178,7 +178,7 @@ CREATE TABLE redrive.ended (
     redrives integer,
     step_only integer,
     has_letter integer,
-    id text COLLATE "C" PRIMARY KEY,
+    id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
     workflow text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -205,8 +205,8 @@ SELECT work.id, work.org, work.workflow, given.definition, work.queue, work.prio
     work.isolated_crashes, work.isolation, work.previous_delay, work.error_class, work.first_failed_at,
     work.last_failed_at, work.token, work.worker, work.code_version, work.leased_until, work.attempt_started_at,
     work.started_at, work.ended_at, given.idempotency_key, given.request_hash,
-    COALESCE(given.correlation_id, work.id) AS correlation_id, given.tags, given.metadata, work.slots,
-    work.policy_override, work.cancel_requested_at, work.progress, work.replays, work.step_only, work.redrives,
+    COALESCE(given.correlation_id, encode(uuid_send(work.id), 'hex')) AS correlation_id, given.tags,
+    given.metadata, work.slots, work.policy_override, work.cancel_requested_at, work.progress, work.replays, work.step_only, work.redrives,
     work.has_letter
 FROM (
     SELECT id, org, workflow, queue, priority, state, CAST('ended' AS text) COLLATE "C" AS place, submitted_at,
@@ -250,6 +250,12 @@ FROM (
 ) AS work
 LEFT JOIN redrive.run_inputs AS given ON given.id = work.id AND given.org = work.org
 WHERE work.org = current_setting('redrive_tenant.org', true) OR right(current_user, 14) <> 'redrive_tenant';
+
+-- Dead letters
+
+-- A run without a correlation id has its own id for one: its letters are found by their run.
+CREATE INDEX dead_letters_correlated ON redrive.dead_letters (correlation_id)
+    WHERE correlation_id <> encode(uuid_send(run_id), 'hex');
 
 -- Counters of dead letters
 --

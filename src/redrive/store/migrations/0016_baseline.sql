@@ -1,4 +1,5 @@
--- The tables that both databases share. Runs and counters differ: see the files for PostgreSQL and for SQLite.
+-- The tables that both databases share. Runs and counters differ: see the files for PostgreSQL and for SQLite. The id of a
+-- run is text on SQLite, which has no uuid.
 
 -- Runs
 
@@ -12,7 +13,7 @@ CREATE TABLE redrive.definitions (
 
 -- Steps that have finished. A job of one step needs none.
 CREATE TABLE redrive.steps (
-    run_id text NOT NULL,
+    run_id uuid NOT NULL,
     step_index integer NOT NULL,
     name text NOT NULL,
     task text NOT NULL,
@@ -28,7 +29,7 @@ CREATE TABLE redrive.steps (
 
 -- Attempts that did not succeed at once, with the error and the decision that followed.
 CREATE TABLE redrive.attempts (
-    run_id text NOT NULL,
+    run_id uuid NOT NULL,
     step_index integer NOT NULL,
     number integer NOT NULL,
     outcome text NOT NULL,
@@ -55,7 +56,7 @@ CREATE TABLE redrive.attempts (
 -- Other events in the life of a run, such as a cancellation or a replay.
 CREATE TABLE redrive.run_events (
     id text PRIMARY KEY,
-    run_id text NOT NULL,
+    run_id uuid NOT NULL,
     kind text NOT NULL,
     at double precision NOT NULL,
     step_index integer NOT NULL,
@@ -120,7 +121,7 @@ CREATE TABLE redrive.processors (
 CREATE TABLE redrive.dead_letters (
     id text PRIMARY KEY,
     org text NOT NULL,
-    run_id text NOT NULL,
+    run_id uuid NOT NULL,
     step_index integer NOT NULL,
     step text NOT NULL,
     task text NOT NULL,
@@ -182,8 +183,7 @@ CREATE INDEX dead_letters_by_state ON redrive.dead_letters
 CREATE INDEX dead_letters_by_time ON redrive.dead_letters (org, created_at, id);
 CREATE INDEX dead_letters_by_failure ON redrive.dead_letters (org, fingerprint, state, created_at, id);
 
--- Few letters are in each of these. A run without a correlation id has its own id for one: its letters are found by run.
-CREATE INDEX dead_letters_correlated ON redrive.dead_letters (correlation_id) WHERE correlation_id <> run_id;
+-- Few letters are in each of these. Those with a correlation id have one more: see the other files.
 CREATE INDEX dead_letters_assigned ON redrive.dead_letters (org, assignee, created_at, id) WHERE assignee IS NOT NULL;
 CREATE INDEX dead_letters_due ON redrive.dead_letters (next_redrive_at)
     WHERE state = 'OPEN' AND next_redrive_at IS NOT NULL;
@@ -299,7 +299,7 @@ CREATE TABLE redrive.replays (
     operation_id text,
     position integer NOT NULL,
     letter_id text NOT NULL,
-    run_id text NOT NULL,
+    run_id uuid NOT NULL,
     number integer,
     step_index integer NOT NULL,
     from_step integer NOT NULL,

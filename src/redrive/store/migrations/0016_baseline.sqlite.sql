@@ -70,6 +70,11 @@ CREATE INDEX runs_idle ON runs (org, queue, place, state, workflow, submitted_at
 CREATE INDEX runs_over ON runs (org, workflow, queue, state, submitted_at, id) WHERE place = 'ended';
 CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHERE correlation_id <> id;
 
+-- Dead letters
+
+-- A run without a correlation id has its own id for one: its letters are found by their run.
+CREATE INDEX dead_letters_correlated ON dead_letters (correlation_id) WHERE correlation_id <> run_id;
+
 -- Counters of dead letters
 
 -- How many letters are in each state. Triggers keep it.

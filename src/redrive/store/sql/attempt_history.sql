@@ -22,12 +22,12 @@ FROM redrive.attempts AS past
 JOIN redrive.runs AS run ON run.id = past.run_id
 LEFT JOIN redrive.steps AS finished ON finished.run_id = past.run_id AND finished.step_index = past.step_index
 WHERE {_wanted} AND past.run_id > :after AND past.run_id <= (
-    SELECT max(page.run_id) FROM (
+    SELECT page.run_id FROM (
         SELECT past.run_id FROM redrive.attempts AS past JOIN redrive.runs AS run ON run.id = past.run_id
         WHERE {_wanted} AND past.run_id > :after
         ORDER BY past.run_id
         LIMIT :size
-    ) AS page
+    ) AS page ORDER BY page.run_id DESC LIMIT 1
 )
 ORDER BY past.run_id, past.step_index, past.number
 
@@ -43,7 +43,7 @@ SELECT run.id, run.definition, COALESCE(finished.step_index, run.step_index),
     CASE WHEN run.replays = 0 THEN COALESCE(finished.ended_at, CASE WHEN run.state = 'SUCCESS' THEN run.ended_at END) END
 FROM page AS run
 LEFT JOIN redrive.steps AS finished
-    ON finished.run_id = run.id AND finished.run_id > :after AND finished.run_id <= (SELECT max(id) FROM page)
+    ON finished.run_id = run.id AND finished.run_id > :after AND finished.run_id <= (SELECT id FROM page ORDER BY id DESC LIMIT 1)
 ORDER BY run.id
 
 -- name: definitions

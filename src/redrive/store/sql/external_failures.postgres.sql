@@ -17,7 +17,7 @@ submitted_at, sort_key, started_at, step_index, priority, failures, rate_limit_w
 -- A run is two rows: what it was given, and its work, here a lease.
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
-    VALUES (:id, :org, :definition, :input, :key, :request_hash, NULLIF(CAST(:correlation_id AS text), :id), :tags,
+    VALUES (:id, :org, :definition, :input, :key, :request_hash, NULLIF(CAST(:correlation_id AS text), {text:CAST(:id AS uuid)}), :tags,
         :metadata)
 ), leased AS (
     INSERT INTO redrive.leases ({_first_lease}, {_taken})
@@ -38,7 +38,7 @@ WITH gone AS (
     UPDATE redrive.run_inputs
     SET definition = :definition, input = :input, request_hash = :request_hash, tags = :tags, metadata = :metadata
     FROM gone WHERE redrive.run_inputs.id = gone.id
-    RETURNING definition, input, idempotency_key, COALESCE(correlation_id, gone.id) AS correlation_id, tags, metadata
+    RETURNING definition, input, idempotency_key, COALESCE(correlation_id, {text:gone.id}) AS correlation_id, tags, metadata
 ), leased AS (
     INSERT INTO redrive.leases ({_first_lease}, {_taken}, cancel_requested_at, error_class, first_failed_at, last_failed_at,
         progress)

@@ -63,7 +63,7 @@ SELECT {columns:Claim} FROM (
         COALESCE(run.rate_limit_waits, 0) AS rate_limit_waits, COALESCE(run.holds, 0) AS holds,
         COALESCE(run.losses, 0) AS losses, COALESCE(run.isolated_crashes, 0) AS isolated_crashes, run.previous_delay,
         run.attempt_started_at, run.token, run.worker, run.code_version, given.idempotency_key,
-        COALESCE(given.correlation_id, run.id) AS correlation_id, given.tags, given.metadata, NULL AS slots,
+        COALESCE(given.correlation_id, {text:run.id}) AS correlation_id, given.tags, given.metadata, NULL AS slots,
         run.policy_override, COALESCE(run.isolation, 0) AS isolation, run.cancel_requested_at,
         COALESCE(run.replays, 0) AS replays, COALESCE(run.step_only, 0) AS step_only,
         COALESCE(run.redrives, 0) AS redrives, COALESCE(run.has_letter, 0) AS has_letter,

@@ -35,7 +35,7 @@ ready_keys (queue, place, state, workflow) AS (
 -- name: _with_inputs
 -- PostgreSQL leaves the join out where nothing of it is asked for.
 LEFT JOIN (
-    SELECT id AS given_id, idempotency_key, COALESCE(correlation_id, id) AS correlation_id, tags FROM redrive.run_inputs
+    SELECT id AS given_id, idempotency_key, COALESCE(correlation_id, {text:id}) AS correlation_id, tags FROM redrive.run_inputs
 ) AS given ON given_id = id
 
 -- name: _of_idle
@@ -86,7 +86,7 @@ WHERE {keys} AND {rows}
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
         run.place, run.step_state, run.replays, given.idempotency_key,
-        COALESCE(given.correlation_id, given.id) AS correlation_id, given.tags
+        COALESCE(given.correlation_id, {text:given.id}) AS correlation_id, given.tags
     FROM redrive.run_inputs AS given JOIN redrive.runs AS run ON run.id = given.id WHERE given.org = :org
 ) AS found
 WHERE {rows}

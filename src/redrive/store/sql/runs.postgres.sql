@@ -3,8 +3,8 @@
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
     SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.idempotency_key, batch.request_hash,
-        NULLIF(batch.correlation_id, batch.id), CAST(:tags AS text), CAST(:metadata AS text)
-    FROM {batch:NewRun only id, input, idempotency_key, request_hash, correlation_id}
+        batch.given_correlation_id, CAST(:tags AS text), CAST(:metadata AS text)
+    FROM {batch:NewRun only id, input, idempotency_key, request_hash, given_correlation_id}
     WHERE true
     ON CONFLICT DO NOTHING
     RETURNING id
@@ -20,15 +20,15 @@ RETURNING id
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
     SELECT batch.id, batch.org, batch.definition, batch.input, batch.idempotency_key, batch.request_hash,
-        NULLIF(batch.correlation_id, batch.id), batch.tags, batch.metadata
-    FROM {batch:NewRun}
+        batch.given_correlation_id, batch.tags, batch.metadata
+    FROM {batch:NewRun only id, org, definition, input, idempotency_key, request_hash, given_correlation_id, tags, metadata}
     WHERE true
     ON CONFLICT DO NOTHING
     RETURNING id
 ), due AS (
     SELECT batch.id, batch.org, batch.workflow, batch.queue, batch.priority,
         COALESCE(batch.at, :now + batch.delay) AS due_at
-    FROM {batch:NewRun} JOIN given ON given.id = batch.id
+    FROM {batch:NewRun only id, org, workflow, queue, priority, delay, at} JOIN given ON given.id = batch.id
 ), into_ready AS (
     INSERT INTO redrive.ready ({_new_work}, place)
     SELECT id, org, workflow, queue, priority, :now, :now - {_hour} * priority, {_untouched}, 'ready'

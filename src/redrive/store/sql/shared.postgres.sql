@@ -39,7 +39,7 @@ into_ready AS (
 -- name: _claims
 -- What `leased` holds, with what its runs were given: looked up one by one, whatever the planner expects.
 SELECT {columns:Claim} FROM leased CROSS JOIN LATERAL (
-    SELECT given.definition, given.input, given.idempotency_key, COALESCE(given.correlation_id, leased.id) AS correlation_id,
+    SELECT given.definition, given.input, given.idempotency_key, COALESCE(given.correlation_id, {text:leased.id}) AS correlation_id,
         given.tags, given.metadata
     FROM redrive.run_inputs AS given WHERE given.id = leased.id OFFSET 0
 ) AS given

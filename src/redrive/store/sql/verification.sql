@@ -43,12 +43,12 @@ FROM (
         CASE WHEN explanation LIKE '%; the server asked for %' THEN 1 ELSE 0 END AS asked_for
     FROM redrive.attempts
     WHERE (delay IS NOT NULL OR reason = 'attempts_spent') AND run_id > :after AND run_id <= (
-        SELECT max(run_id) FROM (
+        SELECT run_id FROM (
             SELECT run_id FROM redrive.attempts
             WHERE (delay IS NOT NULL OR reason = 'attempts_spent') AND run_id > :after
             ORDER BY run_id
             LIMIT :size
-        ) AS page
+        ) AS page ORDER BY run_id DESC LIMIT 1
     )
 ) AS past
 LEFT JOIN redrive.runs AS run ON run.id = past.run_id
@@ -300,7 +300,7 @@ SELECT definition, count(*), max(step_index), min(CASE WHEN state = 'SUCCESS' TH
 FROM redrive.runs GROUP BY definition
 
 -- name: overrides
-SELECT policy_override, count(*), min(id) FROM redrive.runs WHERE policy_override IS NOT NULL GROUP BY policy_override
+SELECT policy_override, count(*), min({text:id}) FROM redrive.runs WHERE policy_override IS NOT NULL GROUP BY policy_override
 
 -- name: steps_unknown
 SELECT id, step_index, state FROM redrive.runs

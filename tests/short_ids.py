@@ -1,0 +1,34 @@
+"""Lets tests give runs other ids on PostgreSQL, as on SQLite: `run 1` is easier to read than 32 digits.
+
+The column is a `uuid`. A text of up to 16 bytes is stored as it is, with zeros behind it, so that ids sort as
+their texts do. This process remembers the texts.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from redrive.store import postgres_connections
+
+_SIZE = 16
+_id_bytes, _id_text = postgres_connections._id_bytes, postgres_connections._id_text
+_texts: dict[bytes, str] = {}
+
+
+def allow_short_ids() -> None:
+    """From now on, in every connection of Redrive's that this process opens."""
+    postgres_connections._id_bytes = short_id_bytes
+    postgres_connections._id_text = _short_id_text  # type: ignore[assignment]
+
+
+def short_id_bytes(text: str) -> bytes:
+    value = _id_bytes(text)
+    if text and not any(value):
+        short = text.encode()
+        value = short.ljust(_SIZE, b"\0") if len(short) <= _SIZE else short[:8] + sha256(short).digest()[:8]
+        _texts[value] = text
+    return value
+
+
+def _short_id_text(value: bytes) -> str:
+    return _texts.get(value) or _id_text(value)
