@@ -109,6 +109,6 @@ def _value(table: str, name: str) -> str:
         return f"COALESCE(NEW.{name}, 0)"
     if name == "sort_key":
         return "COALESCE(NEW.sort_key, NEW.submitted_at - 3600 * NEW.priority)"
-    if name == "lease_expires_at" and table == "leases":
-        return "COALESCE(NEW.lease_expires_at, 9e9)"
+    if name == "leased_until" and table == "leases":
+        return "COALESCE(NEW.leased_until, 9e9)"
     return f"NEW.{name}"

@@ -24,6 +24,7 @@ _PLACED = {
     "workflow": "'workflow-' || one.workflow",
     "queue": "'queue-' || (one.workflow % 8)",
     "submitted_at": "one.at",
+    "sort_key": "one.at",
     "correlation_id": "'order-' || (one.number / 3)",
 }
 _ENDED = {
@@ -51,7 +52,7 @@ _IDLE = {
     "due_at": "CASE WHEN one.chance BETWEEN 30 AND 64 THEN {now} + 3600 + one.chance2 END",
     "held_by": "CASE WHEN one.chance BETWEEN 65 AND 98 THEN 'breaker:' || CASE WHEN one.chance2 < 80 THEN"
     f" '{HOLDERS[0]}' WHEN one.chance2 < 95 THEN '{HOLDERS[1]}' ELSE '{HOLDERS[2]}' END END",
-    "lease_expires_at": "CASE WHEN one.chance = 99 THEN {now} + 3600 END",
+    "leased_until": "CASE WHEN one.chance = 99 THEN {now} + 3600 END",
     "started_at": "CASE WHEN one.chance < 20 THEN NULL ELSE one.at END",
     "ended_at": "NULL",
     "attempt": "CASE WHEN one.chance < 20 THEN 0 ELSE 1 + one.chance % 4 END",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import apsw
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.shop import Shop
+from tests.store.version_0_1 import NEWEST, create_tables
 
 from redrive.cli.outcome import report_error
 from redrive.cli.terminal import escape_controls, out
-from redrive.store.migration import CREATE_LEDGER, migrations
+from redrive.store.sqlite import SqliteDatabase
 
 
 def version_of(file: Path) -> int:
@@ -27,14 +28,10 @@ def version_of(file: Path) -> int:
 
 @pytest.fixture
 def old_database(redrive: Command, tmp_path: Path) -> Path:
-    """All but the newest migration."""
-    connection = apsw.Connection(str(tmp_path / "redrive.db"))
-    connection.execute(CREATE_LEDGER.replace("redrive.", ""))
-    for each in migrations()[:-1]:
-        for statement in each.for_sqlite():
-            connection.execute(statement)
-        connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (each.version, each.name, time.time()))
-    connection.close()
+    """One of version 0.1."""
+    database = SqliteDatabase(str(tmp_path / "redrive.db"))
+    asyncio.run(create_tables(database))
+    asyncio.run(database.close())
     return tmp_path / "redrive.db"
 
 
@@ -110,7 +107,7 @@ def test_nothing_but_migrate_changes_old_tables(
 ) -> None:
     ended = redrive(*arguments)
     assert (ended.code, "run `redrive migrate`" in ended.err) == (6, True)
-    assert version_of(old_database) == migrations()[-2].version
+    assert version_of(old_database) == NEWEST
 
 
 @pytest.mark.parametrize("arguments", [("run", "view", "\udcff"), ("dlq", "list", "\udcff")])

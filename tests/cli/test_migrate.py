@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from tests.cli.by_hand import by_hand
 from tests.cli.conftest import Command
+from tests.store.version_0_1 import create_tables
 
-from redrive.store.migration import migrations
+from redrive.app import Redrive
+from redrive.parts import parts_of
+from redrive.store.migration import conversion, migrations
 
 pytestmark = pytest.mark.usefixtures("real_migrations")
 
 NEWEST = migrations()[-1]
-MOVED_COLUMNS = ("stack", "public_message", "explanation", "config", "policy")
-"""What the newest migration stores elsewhere."""
 VERSIONS = "SELECT version FROM redrive.migrations ORDER BY version"
 
 
-@pytest.fixture
-def older(office: Command) -> Command:
-    """A database as the version before had it: with the columns that the last migration moves."""
-    assert office("migrate").code == 0
-    by_hand("DROP TABLE redrive.dead_letter_settings")
-    by_hand("ALTER TABLE redrive.dead_letters DROP COLUMN settings")
-    for name in MOVED_COLUMNS:
-        by_hand(f"ALTER TABLE redrive.dead_letters ADD COLUMN {name} text NOT NULL DEFAULT ''")
-    by_hand("DELETE FROM redrive.migrations WHERE version = :version", version=NEWEST.version)
-    return office
+@pytest.fixture(params=["sqlite", "postgres"])
+def older(request: pytest.FixtureRequest, redrive: Command) -> Command:
+    """Commands on a database of version 0.1, on each of the databases."""
+    if request.param == "postgres":
+        request.getfixturevalue("on_postgres")
+
+    async def create() -> None:
+        app = Redrive(log=False)
+        await create_tables(parts_of(app).database)
+        await app.close()
+
+    asyncio.run(create())
+    return redrive
 
 
 def test_a_new_database(redrive: Command, tmp_path: Path) -> None:
@@ -44,7 +49,7 @@ def test_a_new_database(redrive: Command, tmp_path: Path) -> None:
 
     made = redrive("migrate")
     assert made.code == 0
-    assert made.out.splitlines()[0] == "1\truns\tapplied"
+    assert made.out.splitlines()[0] == "16\tbaseline\tapplied"
     assert made.err == (
         f"Going to make the database redrive.db, at version {NEWEST.version}.\n"
         f"The database redrive.db is now at version {NEWEST.version}.\n"
@@ -69,21 +74,22 @@ def test_new_tables_in_postgresql(redrive: Command, on_postgres: None) -> None:
     assert redrive("verify").code == 0
 
 
-def test_an_older_database(older: Command) -> None:
-    before = NEWEST.version - 1
-    checked = older("migrate", "--check")
-    assert (checked.code, checked.out) == (6, f"{NEWEST.version}\t{NEWEST.name.replace('_', ' ')}\tpending\n")
-    assert checked.err.endswith(f" from version {before} to {NEWEST.version}.\n")
+CONVERSION = [{"version": step.version, "name": step.name.replace("_", " ")} for step in conversion()]
+
+
+def test_a_database_of_0_1(older: Command) -> None:
+    checked = older("migrate", "--check", "-o", "json")
+    assert checked.code == 6
+    assert json.loads(checked.out) == [{**step, "state": "pending"} for step in CONVERSION]
+    assert checked.err.endswith(" from version 11 to 16. Stop all workers and servers of 0.1 first.\n")
     assert older("migrate", "--dry-run").code == 0
-    assert by_hand(VERSIONS)[-1] == (before,)
+    assert by_hand(VERSIONS)[-1] == (11,)
 
     done = older("migrate", "-o", "json")
     assert done.code == 0
-    assert json.loads(done.out) == [
-        {"version": NEWEST.version, "name": NEWEST.name.replace("_", " "), "state": "applied"}
-    ]
+    assert json.loads(done.out) == [{**step, "state": "applied"} for step in CONVERSION]
     assert "Work on it waits until that is done." in done.err
-    assert by_hand(VERSIONS)[-1] == (NEWEST.version,)
+    assert by_hand(VERSIONS) == [(16,)]
 
     again = older("migrate", "--check", "-o", "json")
     assert (again.code, again.out) == (0, "[]\n")
@@ -91,12 +97,39 @@ def test_an_older_database(older: Command) -> None:
     assert older("migrate").code == 0
 
 
+def test_a_database_of_0_1_with_a_worker(older: Command) -> None:
+    by_hand(
+        "INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight,"
+        " state, host, process) VALUES ('w1', :now, :now, 'v1', '[]', 4, 1, 'running', 'shop-1', 7)"
+    )
+
+    refused = older("migrate")
+
+    assert (refused.code, refused.out) == (6, "")
+    assert "1 process is still working on this database of Redrive 0.1: worker w1" in refused.err
+    assert "then run `redrive migrate` again" in refused.err
+    assert by_hand(VERSIONS)[-1] == (11,)
+    by_hand("UPDATE redrive.workers SET state = 'stopped'")
+    assert older("migrate").code == 0
+
+
+@pytest.mark.parametrize("arguments", [["migrate"], ["migrate", "--check"], ["migrate", "--dry-run"]])
+def test_a_database_from_before_0_1_is_refused(older: Command, arguments: list[str]) -> None:
+    by_hand("DELETE FROM redrive.migrations WHERE version > 9")
+
+    refused = older(*arguments)
+
+    assert (refused.code, refused.out) == (6, "")
+    assert "the database is at version 9, from before Redrive 0.1" in refused.err
+    assert by_hand(VERSIONS)[-1] == (9,)
+
+
 def test_other_commands_say_that_it_is_needed(older: Command) -> None:
     ended = older("verify")
     assert (ended.code, ended.out) == (6, "")
-    assert f"is at version {NEWEST.version - 1}, this program needs {NEWEST.version}" in ended.err
+    assert f"is at version 11, this program needs {NEWEST.version}" in ended.err
     assert "run `redrive migrate`" in ended.err
-    assert by_hand(VERSIONS)[-1] == (NEWEST.version - 1,)
+    assert by_hand(VERSIONS)[-1] == (11,)
 
 
 @pytest.mark.parametrize(

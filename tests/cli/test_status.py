@@ -122,7 +122,7 @@ def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
     taken, _ = shop.order(1, wait=False), shop.order(2, wait=False)
     by_hand(
         "UPDATE redrive.runs SET place = 'leased', state = 'RUNNING', worker = 'gone', "
-        "lease_expires_at = :now - 5 WHERE id = :id",
+        "leased_until = :now - 5 WHERE id = :id",
         id=taken,
     )
     shown = anywhere("status", "-o", "table").out

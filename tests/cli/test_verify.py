@@ -82,7 +82,7 @@ def test_what_still_has_to_end(office: Command, history: dict[str, str]) -> None
 
 def test_how_long_something_may_be_overdue(office: Command, history: dict[str, str]) -> None:
     """I6."""
-    by_hand("UPDATE redrive.runs SET lease_expires_at = :now - 90 WHERE id = :id", id=history["leased"])
+    by_hand("UPDATE redrive.runs SET leased_until = :now - 90 WHERE id = :id", id=history["leased"])
     assert office("verify").code == 7
     assert office("verify", "--leeway", "10m").code == 0
 

@@ -1,13 +1,17 @@
 """Pages and drawings that follow from the code are what the code says now."""
 
+import asyncio
 from pathlib import Path
 
 import apsw
+import psycopg
 from docs.reference.generate.__main__ import DOCS, PAGES
-from docs.reference.generate.tables import tables
+from docs.reference.generate.tables import postgres_tables, sqlite_tables, tables
 from tests.cases import loop_over
+from tests.servers import PostgresServer
 
 from redrive import Redrive
+from redrive.settings import Settings
 
 
 @loop_over("name", sorted(PAGES))
@@ -25,11 +29,37 @@ def test_every_table_is_told_of() -> None:
     assert [name for name in tables() if f"`{name}`" not in told] == []
 
 
-async def test_the_tables_are_those_of_a_real_database(tmp_path: Path) -> None:
+async def test_the_tables_are_those_of_a_real_sqlite_database(tmp_path: Path) -> None:
     async with Redrive(f"sqlite:///{tmp_path}/redrive.db", log=False) as app:
         await app.open()
     connection = apsw.Connection(f"{tmp_path}/redrive.db")
     found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     names = {name for (name,) in connection.execute(found)} - {"migrations"}
-    columns = {name: {row[1] for row in connection.pragma("table_info", name)} for name in names}
-    assert {name: set(known) for name, known in tables().items()} == columns
+    assert sqlite_tables() == {
+        name: [row[1] for row in connection.pragma("table_info", name)] for name in names
+    }
+
+
+def test_the_tables_are_those_of_a_real_postgresql_database(live_postgres: PostgresServer) -> None:
+    found = columns_on_postgresql(live_postgres)
+    view = found.pop("runs")
+    assert postgres_tables() == found
+    assert view == sqlite_tables()["runs"]
+
+
+def columns_on_postgresql(server: PostgresServer) -> dict[str, list[str]]:
+    schema = "test_reference"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        asyncio.run(migrated(server.url, schema))
+        text = """SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s
+            AND table_name <> 'migrations' ORDER BY table_name, ordinal_position"""
+        found: dict[str, list[str]] = {}
+        for table, column in connection.execute(text, [schema]):
+            found.setdefault(table, []).append(column)
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+    return found
+
+
+async def migrated(url: str, schema: str) -> None:
+    async with Redrive(url, settings=Settings(schema=schema), log=False) as app:
+        await app.open()

@@ -51,7 +51,7 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
         lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
 
         async def expiry() -> float:
-            [[expires]] = await sql(app, "SELECT lease_expires_at FROM runs")
+            [[expires]] = await sql(app, "SELECT leased_until FROM runs")
             return float(expires) - EPOCH
 
         for seconds, expected in ((19.9, 60.0), (0.1, 80.0), (19.9, 80.0), (0.2, 100.1)):

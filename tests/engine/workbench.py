@@ -86,7 +86,7 @@ async def sql(app: Redrive, text: str, *values: Any) -> list[Row]:
 
 async def lose_lease(app: Redrive, run_id: str, *, worker: str = "another") -> None:
     """Somebody else has reclaimed the lease and died with it at once."""
-    change = "UPDATE runs SET token = token + 1, worker = ?2, lease_expires_at = 0"
+    change = "UPDATE runs SET token = token + 1, worker = ?2, leased_until = 0"
     await sql(app, f"{change} WHERE id = ?1 AND place = 'leased'", run_id, worker)
 
 

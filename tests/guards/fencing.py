@@ -120,7 +120,7 @@ def _locks() -> Iterator[Guard]:
     )
 
 
-EXPIRY = r"lease_expires_at < (?:\?1|date_part\('epoch', now\(\)\))"
+EXPIRY = r"leased_until < (?:\?1|date_part\('epoch', now\(\)\))"
 LIMIT = r"LIMIT ([?$]\d+|1)"
 MORE = r"LIMIT \1 + 1"
 PAUSED = "paused_at IS NOT NULL"
@@ -222,8 +222,8 @@ GUARDS = (
             Sql("leases.reclaim", PLACE, sides=SQLITE),
             Sql(
                 "records.complete",
-                "lease_expires_at = NULL",
-                "lease_expires_at = lease_expires_at",
+                "leased_until = NULL",
+                "leased_until = leased_until",
                 sides=SQLITE,
             ),
         ),

@@ -15,6 +15,7 @@ SQLITE = "tests/store/test_sqlite.py::"
 POSTGRES = "tests/store/test_postgres.py::"
 FOREIGN = "tests/store/test_foreign.py::"
 MIGRATION = "tests/store/test_migration.py::"
+CONVERSION = "tests/store/test_conversion.py::"
 HOLDS = "tests/store/test_limits.py::"
 BAD_INPUT = "tests/engine/test_bad_input.py::"
 MOVES = "tests/guards/test_moves.py::"
@@ -381,8 +382,26 @@ GUARDS = (
     Guard(
         "migration.newer",
         "an old program writing to the tables of a newer one",
-        (Code("redrive.store.migration:pending", "if done and max(done) > newest:", "if False:"),),
+        (Code("redrive.store.migration:pending", "if version > newest:", "if False:"),),
         (f"{MIGRATION}test_tables_of_a_newer_program_are_refused",),
+    ),
+    Guard(
+        "conversion.drained workers",
+        "tables of 0.1 being converted under workers that use them",
+        (Code("redrive.store.drain:require_drained", "if not names:", "if True:"),),
+        (f"{CONVERSION}test_it_is_refused_while_a_worker_is_alive",),
+    ),
+    Guard(
+        "conversion.heartbeats",
+        "a worker that starts while 0.1 is converted being overlooked",
+        (
+            Code(
+                "redrive.store.postgres_migration:migrate",
+                "await _lock(connection, schema, qualified, _HEARTBEATS)",
+                "pass",
+            ),
+        ),
+        (f"{CONVERSION}test_a_worker_cannot_report_while_the_conversion_runs",),
     ),
     Guard(
         "private file",

@@ -138,7 +138,7 @@ async def test_a_step_that_is_not_to_go_on_in_place_is_handed_over(store: Store,
 
     assert places(await store.records.record([Record(advanced(claim))])) == {claim.id: "ready"}
 
-    assert await column(database, claim.id, "place", "lease_expires_at") == ("ready", None)
+    assert await column(database, claim.id, "place", "leased_until") == ("ready", None)
 
 
 # Renewals
@@ -148,11 +148,11 @@ async def test_a_renewal_prolongs_the_lease_of_its_run_only_p7(store: Store, dat
     """All runs of one claim carry the same token."""
     await enqueued(store, 2)
     mine, other = await store.leases.claim("default", 2, holder(5.0))
-    before = await column(database, other.id, "lease_expires_at")
+    before = await column(database, other.id, "leased_until")
 
     assert await store.leases.renew([Renewal(mine.id, mine.token, 60.0)]) == {(mine.id, mine.token): True}
 
-    assert await column(database, other.id, "lease_expires_at") == before
+    assert await column(database, other.id, "leased_until") == before
 
 
 async def test_a_lease_that_is_over_is_not_kept_p7(store: Store, database: Database) -> None:

@@ -37,7 +37,7 @@ Lose = Callable[[Store, Claim], Awaitable[object]]
 
 
 async def reclaimed(store: Store, claim: Claim) -> None:
-    await ask(store.database, "UPDATE redrive.runs SET lease_expires_at = 1.0")
+    await ask(store.database, "UPDATE redrive.runs SET leased_until = 1.0")
     assert len(await store.leases.reclaim(999_999, 60.0, 1)) == 1
 
 
@@ -133,7 +133,7 @@ async def test_what_somebody_else_is_changing_is_left_alone(
         await ask(
             session,
             "UPDATE redrive.runs SET place = 'ended', ended_at = 1.0, due_at = NULL, held_by = NULL, "
-            "lease_expires_at = NULL",
+            "leased_until = NULL",
         )
         taking = asyncio.ensure_future(TAKING[name](other))
         await asyncio.wait({taking}, timeout=3)

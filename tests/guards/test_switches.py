@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 from tests.cases import loop_over
 from tests.guards.catching import ROOT, caught
@@ -20,8 +19,8 @@ from tests.guards.switch import switched_off
 from tests.guards.table import GUARDS
 from tests.servers import POSTGRES_URL, PostgresServer
 
-from redrive.store.migration import CREATE_LEDGER, migrations
 from redrive.store.postgres import PostgresDatabase
+from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import Statement, statement
 
 QUICK = [
@@ -125,11 +124,9 @@ def _statements_without() -> list[tuple[str, Sql]]:
 
 
 def test_sqlite_accepts_the_statements_without_their_guards() -> None:
-    connection = apsw.Connection(":memory:")
-    connection.execute(CREATE_LEDGER.replace("redrive.", ""))
-    for each in migrations():
-        for text in each.for_sqlite():
-            connection.execute(text)
+    database = SqliteDatabase(":memory:")
+    database._all_or_nothing(database._migrate)
+    connection = database._open()
     for name, patch in _statements_without():
         if "sqlite" in patch.sides and name != "one live dead letter":
             with switched_off(name):

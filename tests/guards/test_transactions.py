@@ -31,7 +31,7 @@ async def test_who_has_lost_the_lease_is_told_to_roll_back(
             async with connection.transaction():
                 await connection.execute(f"INSERT INTO {schema}.bookings VALUES ($1)", context.attempt)
                 if context.attempt == 1:
-                    lost = "UPDATE redrive.runs SET token = token + 1, lease_expires_at = 1.0"
+                    lost = "UPDATE redrive.runs SET token = token + 1, leased_until = 1.0"
                     await ask(parts_of(app).database, lost)
                 await context.complete("booked", connection=connection)
         finally:

@@ -236,7 +236,7 @@ class World:
 
     async def _expire_leases(self, worker: WorkerProcess) -> None:
         if worker.told("worker.started"):
-            expiry = "UPDATE redrive.runs SET lease_expires_at = 0 WHERE place = 'leased' AND worker = :id"
+            expiry = "UPDATE redrive.runs SET leased_until = 0 WHERE place = 'leased' AND worker = :id"
             await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
 
     async def runs(self) -> list[Run]:

@@ -41,7 +41,7 @@ class RunRow(NamedTuple):
     failures: int
     token: int | None
     worker: str | None
-    lease_expires_at: float | None
+    leased_until: float | None
     due_at: float | None
     cancel_requested_at: float | None
     slots: str | None
@@ -250,7 +250,7 @@ class Witness(Blind):
     def _check_reclaim(self, process: Process, before: RunRow, after: RunRow) -> None:
         self.reclaims[after.id] += 1
         self._stage.bitten["reclaim"] += 1
-        if before.lease_expires_at is None or before.lease_expires_at > EPOCH + self.now + MOMENT:
+        if before.leased_until is None or before.leased_until > EPOCH + self.now + MOMENT:
             self.find("I4", after.id, f"was taken over by {process} although its lease had not expired")
         if after.epoch != before.epoch:
             self.find("I4", after.id, f"was taken over, and its epoch rose to {after.epoch}")

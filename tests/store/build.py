@@ -37,7 +37,9 @@ EXPIRED = -1.0
 """The length of a lease that is over at once."""
 
 DEFINITION = DefinitionRow("digest", "greet", "{}")
-TABLES = tuple(re.findall(r"CREATE TABLE redrive\.(\w+)", "".join(each.text for each in migrations())))
+TABLES = tuple(
+    re.findall(r"CREATE TABLE (\w+)", ";\n".join(text for each in migrations() for text in each.for_sqlite()))
+)
 
 _INPUTS = Statement(
     _sqlite("test", "SELECT 1 WHERE 1 = 0"), _postgres("test", "SELECT * FROM redrive.run_inputs")

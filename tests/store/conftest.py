@@ -32,6 +32,22 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             yield postgres
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+async def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """A database without tables."""
+    if request.param == "sqlite":
+        sqlite = SqliteDatabase(str(tmp_path / "fresh.db"))
+        yield sqlite
+        await sqlite.close()
+        return
+    server: PostgresServer = request.getfixturevalue("live_postgres")
+    schemas: Schemas = request.getfixturevalue("schemas")
+    postgres = PostgresDatabase(server.url, schema=f"test_{uuid.uuid4().hex}")
+    yield postgres
+    await postgres.close()
+    await asyncio.to_thread(schemas.drop, postgres.schema)
+
+
 @pytest.fixture
 async def schema(schemas: Schemas) -> AsyncIterator[str]:
     """The name of a schema that does not exist yet, and will not exist afterwards."""

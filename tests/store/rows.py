@@ -16,14 +16,14 @@ ENDED = {"place": "ended", "ended_at": 2.0}
 SUCCESS = {**ENDED, "state": "SUCCESS", "step_state": "SUCCESS"}
 BURIED = {**ENDED, "state": "DLQ_PENDING", "step_state": "DLQ"}
 HELD = {"place": "held", "held_by": "breaker mail"}
-LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease_expires_at": 9e9}
+LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "leased_until": 9e9}
 
 
 def run_row(**changes: Any) -> dict[str, Any]:
     """All columns of a run that must be told, and those that are changed; ready unless told otherwise."""
     number = next(_numbers)
     identifier = f"{number:08d}{uuid.uuid4().hex[:8]}"
-    columns = {
+    columns: dict[str, Any] = {
         "id": identifier,
         "org": ORG,
         "workflow": "greet",
@@ -46,7 +46,8 @@ def run_row(**changes: Any) -> dict[str, Any]:
         "isolation": 0,
         "correlation_id": identifier,
     }
-    return columns | changes
+    row = columns | changes
+    return {"sort_key": row["submitted_at"] - 3600.0 * row["priority"]} | row
 
 
 async def put_runs(database: Database, rows: list[dict[str, Any]]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from pathlib import Path
 
 import pytest
 from tests.store.build import ask, value
@@ -12,14 +11,11 @@ from tests.store.build import ask, value
 from redrive.errors import NotFoundError, StoreError
 from redrive.model.identity import ApiKey, Identity, SignInKind, User
 from redrive.model.role import Role
-from redrive.store import migration
 from redrive.store.api_keys import NewApiKey
 from redrive.store.database import Database
 from redrive.store.memberships import Roles
-from redrive.store.migration import migrations
 from redrive.store.one_time import NewOneTime
 from redrive.store.sessions import NewSessionRow
-from redrive.store.sqlite import SqliteDatabase
 from redrive.store.store import Store
 
 
@@ -64,35 +60,13 @@ async def session_of(store: Store, someone: User, hash_: str, lifetime: float = 
         await store.sessions.insert(session, row)
 
 
-# Migrating
+# Organizations
 
 
-_RUN_OF_THE_FIRST_VERSION = """
-INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
-    step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-    lonely_losses, alone, correlation_id)
-VALUES (:id, :org, 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 0, 0, 'PENDING', 'null',
-    0, 0, 0, 0, 0, 0, 0, 0, '')"""
-
-
-async def test_organizations_that_have_work_already_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = SqliteDatabase(str(tmp_path / "old.db"))
-    everything = migrations()
-    monkeypatch.setattr(migration, "migrations", lambda: everything[:2])
-    await database.migrate()
-    for number, org in enumerate(("acme", "acme", "default")):
-        await ask(database, _RUN_OF_THE_FIRST_VERSION, id=f"run {number}", org=org)
-    monkeypatch.setattr(migration, "migrations", lambda: everything)
-    await database.migrate()
-    found = await Store(database).organizations.page(10, "")
-    applied = await value(database, "SELECT min(applied_at) FROM migrations")
-    assert [(each.name, each.created_at, each.created_by) for each in found] == [
-        ("acme", applied, "redrive"),
-        ("default", applied, "redrive"),
-    ]
-    await database.close()
+async def test_a_new_database_has_one_organization(store: Store) -> None:
+    [found] = await store.organizations.page(10, "")
+    applied = await value(store.database, "SELECT min(applied_at) FROM redrive.migrations")
+    assert (found.name, found.created_at, found.created_by) == ("default", applied, "redrive")
 
 
 # Users

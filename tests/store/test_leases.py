@@ -67,7 +67,7 @@ def renewal(claim: Claim, ttl: float = 60.0) -> Renewal:
 
 async def seconds_left(database: Database, run_id: str) -> float:
     return float(
-        await value(database, "SELECT lease_expires_at - :now FROM redrive.runs WHERE id = :id", id=run_id)
+        await value(database, "SELECT leased_until - :now FROM redrive.runs WHERE id = :id", id=run_id)
     )
 
 
@@ -403,7 +403,7 @@ async def test_renewing_prolongs_only_matching_leases_p7(store: Store, database:
     assert 55.0 < await seconds_left(database, kept.id) <= 60.0
     assert await seconds_left(database, stale.id) <= 5.0
     assert await seconds_left(database, untouched.id) <= 5.0
-    assert await column(database, done.id, "lease_expires_at") is None
+    assert await column(database, done.id, "leased_until") is None
 
 
 async def test_each_lease_has_its_own_length(store: Store, database: Database) -> None:
@@ -766,7 +766,7 @@ async def much_of_everything(store: Store, database: Database) -> None:
             queue = CASE WHEN n % 100 = 0 THEN queue ELSE 'other' END,
             due_at = CASE WHEN n > 2500 AND n <= 4500 THEN :now + n * 10 - 25500 END,
             held_by = CASE WHEN n > 5500 OR n <= 4500 THEN NULL WHEN n <= 4510 THEN :name ELSE 'other' END,
-            lease_expires_at = CASE WHEN n > 6500 AND n <= 11500 THEN :now + n - 6505 END,
+            leased_until = CASE WHEN n > 6500 AND n <= 11500 THEN :now + n - 6505 END,
             ended_at = CASE WHEN n > 11500 THEN :now - n END,
             submitted_at = submitted_at + n
         FROM redrive.numbered WHERE numbered.id = runs.id""",

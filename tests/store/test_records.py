@@ -138,7 +138,7 @@ async def earlier_epoch(store: Store, claim: Claim) -> Claim:
 
 async def reclaimed(store: Store, claim: Claim) -> Claim:
     await store.leases.renew([])
-    await ask(store.database, "UPDATE redrive.runs SET lease_expires_at = 1.0 WHERE id = :id", id=claim.id)
+    await ask(store.database, "UPDATE redrive.runs SET leased_until = 1.0 WHERE id = :id", id=claim.id)
     assert len(await store.leases.reclaim(999_999, 60.0, 1)) == 1
     return claim
 
@@ -410,7 +410,7 @@ async def test_success_clears_the_retry_fields_d8(store: Store, database: Databa
     assert (run.place, run.state, run.step_state, run.result) == ("ended", "SUCCESS", "SUCCESS", '"done"')
     assert (run.due_at, run.held_by) == (None, None)
     assert run.ended_at is not None
-    assert await column(database, claim.id, "lease_expires_at") is None
+    assert await column(database, claim.id, "leased_until") is None
     assert await store.runs.outcome(claim.id, ORG) == ("SUCCESS", '"done"')
 
 
@@ -456,7 +456,7 @@ async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: 
     assert won == {claim.id: "ready"}
 
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
-    leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at", "policy_override")
+    leased = ("step_index", "attempt", "epoch", "leased_until", "attempt_started_at", "policy_override")
     assert await column(database, claim.id, *leased) == (1, 0, 2, None, None, None)
     assert await store.leases.claim("default", 1, holder()) == []
     [following] = await store.leases.claim("mail", 1, holder())
@@ -478,7 +478,7 @@ async def test_advancing_in_place_keeps_the_lease(store: Store, database: Databa
     assert await column(database, claim.id, "step_index", "attempt", "epoch") == (1, 1, 3)
     leased = (claim.token, claim.worker, "leased", "RUNNING")
     assert await column(database, claim.id, "token", "worker", "place", "step_state") == leased
-    started, expires = await column(database, claim.id, "attempt_started_at", "lease_expires_at")
+    started, expires = await column(database, claim.id, "attempt_started_at", "leased_until")
     assert expires - started == pytest.approx(600.0, abs=1e-5)
     assert started >= claim.attempt_started_at
     assert await store.records.record([Record(completed(claim))]) == {}
@@ -490,11 +490,11 @@ async def test_advancing_in_place_leaves_a_lease_alone_that_is_half_full(
     store: Store, database: Database
 ) -> None:
     claim = await used_up(store)
-    expires = await column(database, claim.id, "lease_expires_at")
+    expires = await column(database, claim.id, "leased_until")
 
     await store.records.record([Record(advanced_in_place(claim, ttl=1.0), step=step_row(claim))])
 
-    assert await column(database, claim.id, "lease_expires_at") == expires
+    assert await column(database, claim.id, "leased_until") == expires
 
 
 async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
@@ -509,7 +509,7 @@ async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, data
     assert await store.records.applied([record.change]) == (won, set())
     assert await column(database, claim.id, *RETRY_FIELDS) == CLEARED
     assert await column(database, claim.id, "place", "state", "step_state") == PLACES["advanced"]
-    leased = ("step_index", "attempt", "epoch", "lease_expires_at", "attempt_started_at")
+    leased = ("step_index", "attempt", "epoch", "leased_until", "attempt_started_at")
     assert await column(database, claim.id, *leased) == (1, 0, 2, None, None)
     assert [step.name for step in await steps_of(store, claim.id)] == ["first"]
     for epoch in (claim.epoch, claim.epoch + 1):
@@ -590,7 +590,7 @@ async def test_scheduling_a_retry_clears_the_lease_p3(store: Store, database: Da
 
     await store.records.record([Record(rescheduled(claim))])
 
-    assert await column(database, claim.id, "lease_expires_at", "slots") == (None, None)
+    assert await column(database, claim.id, "leased_until", "slots") == (None, None)
     assert await store.leases.adopt(claim.token, claim.worker) == []
     assert await store.leases.reclaim(999_999, 60.0, 10) == []
 
@@ -910,7 +910,7 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
     run = await store.runs.get(claim.id, ORG)
     assert (run.place, run.held_by, run.step_state) == ("held", "breaker:mail", "RETRYING")
     assert (run.attempt, run.failures, run.holds) == (1, 2, 5)
-    assert await column(database, claim.id, "epoch", "lease_expires_at") == (2, None)
+    assert await column(database, claim.id, "epoch", "leased_until") == (2, None)
     await store.limits.release("breaker:mail", 1)
     [again] = await store.leases.claim("default", 1, holder())
     assert (again.attempt, again.epoch) == (2, 3)

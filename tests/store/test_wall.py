@@ -15,11 +15,9 @@ import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import ask
-from tests.store.test_migration import OLD_LETTER
+from tests.store.version_0_1 import create_tables, work
 
 from redrive.errors import StoreError
-from redrive.store import migration
-from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
 from redrive.store.row_level_security import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
@@ -435,19 +433,18 @@ async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin:
 
 
 async def test_a_server_that_runs_during_a_migration_goes_on(
-    live_postgres: PostgresServer, schema: str, admin: Any, monkeypatch: pytest.MonkeyPatch
+    live_postgres: PostgresServer, schema: str, admin: Any
 ) -> None:
     """What triggers write to new tables, they write as the role: it needs its rights at once."""
-    every, role = migrations(), tenant_role(schema)
+    role = tenant_role(schema)
     database = PostgresDatabase(live_postgres.url, schema=schema)
     try:
-        monkeypatch.setattr(migration, "migrations", lambda: every[:6])
-        await database.migrate()
+        await create_tables(database)
         await admin.execute(f"CREATE ROLE {role} NOLOGIN")
         await database.enable_row_level_security()
-        await ask(database, OLD_LETTER, id="old", state="OPEN", fingerprint="f")
+        letter = next(row for row in work()["dead_letters"] if row["state"] == "OPEN")
+        await insert(admin, schema, "dead_letters", letter | {"id": "old", "org": MINE})
 
-        monkeypatch.setattr(migration, "migrations", lambda: every)
         await database.migrate()
 
         close = "UPDATE redrive.dead_letters SET state = 'RESOLVED', updated_at = 5 RETURNING id"

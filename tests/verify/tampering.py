@@ -118,7 +118,7 @@ CHANGES = [
     ),
     Change("I5", "fading", ATTEMPT.format("delay = 3700.0", 1), "3700 s was decided"),
     # Nothing is stuck
-    Change("I6", "leased", RUN.format("lease_expires_at = 1"), "no worker has taken it over"),
+    Change("I6", "leased", RUN.format("leased_until = 1"), "no worker has taken it over"),
     Change("I6", "future", RUN.format("due_at = 1"), "no worker has made it ready"),
     Change(
         "I6",
@@ -156,8 +156,8 @@ CHANGES = [
     Change("I10", "single", RUN.format("token = NULL"), "a claimed run has a token"),
     Change("I10", "single", RUN.format("worker = NULL"), "a claimed run has a token"),
     Change("I10", "future", RUN.format("started_at = 1"), "a claimed run has a token"),
-    Change("I10", "single", RUN.format("lease_expires_at = 1"), "only a leased run", only="sqlite"),
-    Change("I10", "leased", RUN.format("lease_expires_at = NULL"), "only a leased run", only="sqlite"),
+    Change("I10", "single", RUN.format("leased_until = 1"), "only a leased run", only="sqlite"),
+    Change("I10", "leased", RUN.format("leased_until = NULL"), "only a leased run", only="sqlite"),
     Change("I10", "leased", RUN.format("attempt_started_at = NULL"), "only a leased run"),
     Change("I10", "ready", RUN.format("due_at = 1"), "only a waiting run", only="sqlite"),
     Change("I10", "future", RUN.format("due_at = NULL"), "only a waiting run"),

@@ -184,7 +184,7 @@ async def test_a_limit_with_free_slots_is_found_when_nothing_happens(history: Hi
 @pytest.mark.parametrize(
     ("run", "change", "option"),
     [
-        ("leased", "lease_expires_at = 1", "leeway"),
+        ("leased", "leased_until = 1", "leeway"),
         ("flaky", "attempt_started_at = attempt_started_at - 1000", "tolerance"),
     ],
 )

@@ -43,7 +43,7 @@ _CLAIM = """WITH gone AS (
 ), leased AS (
     INSERT INTO redrive.leases (id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt,
         step_index, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, replays, redrives,
-        step_only, has_letter, token, worker, lease_expires_at)
+        step_only, has_letter, token, worker, leased_until)
     SELECT id, 'default', 'nothing', 'default', 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, $2, 'raw',
         extract(epoch FROM clock_timestamp()) + 60
     FROM gone

@@ -26,7 +26,7 @@ VALUES (?1, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready', ?2, 
     0, 0, 0, 0, 0, 0, 0, 0, ?1, ?2)"""
 
 _CLAIM = """UPDATE runs SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING',
-    attempt = attempt + 1, epoch = epoch + 1, token = ?2, worker = 'raw', lease_expires_at = ?3 + 60,
+    attempt = attempt + 1, epoch = epoch + 1, token = ?2, worker = 'raw', leased_until = ?3 + 60,
     attempt_started_at = ?3
 WHERE id IN (
     SELECT id FROM runs WHERE place = 'ready' AND queue = 'default'
@@ -36,7 +36,7 @@ WHERE id IN (
 RETURNING id, input"""
 
 _COMPLETE = """UPDATE runs SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = 'null',
-    ended_at = ?3, lease_expires_at = NULL
+    ended_at = ?3, leased_until = NULL
 WHERE id = ?1 AND token = ?2 AND place = 'leased'"""
 
 _LEFT = "SELECT count(*) FROM runs WHERE place IN ('ready', 'leased')"

@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Iterable
 
 from docs.reference.generate.page import NOTE, code, page, table
 
-import redrive.store
+from redrive.store.migration import migrations
 
-MIGRATIONS = Path(redrive.store.__file__).parent / "migrations"
-_CREATED = re.compile(r"CREATE TABLE redrive\.(\w+) \((.*?)\n\)", re.DOTALL)
-_ADDED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+ADD COLUMN (\w+) ([a-z ]+)")
-_RENAMED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+RENAME COLUMN (\w+) TO (\w+)")
-_DROPPED = re.compile(r"ALTER TABLE redrive\.(\w+)\s+DROP COLUMN (\w+)")
-_COLUMN = re.compile(r"^\s*(\w+) (text|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
+_CREATED = re.compile(r"CREATE TABLE (?:redrive\.)?(\w+) \((.*?)\n\)", re.DOTALL)
+_ADDED = re.compile(r"ALTER TABLE (?:redrive\.)?(\w+)\s+ADD COLUMN (\w+)")
+_DROPPED = re.compile(r"ALTER TABLE (?:redrive\.)?(\w+)\s+DROP COLUMN (\w+)")
+_COLUMN = re.compile(r"^\s*(\w+) (?:text|uuid|integer|bigint|double precision|boolean|bytea)\b", re.MULTILINE)
+
+Tables = dict[str, list[str]]
+"""The columns of every table."""
 
 
-def tables() -> dict[str, dict[str, str]]:
-    """The columns of every table, with their types."""
-    found: dict[str, dict[str, str]] = {}
-    for file in sorted(MIGRATIONS.glob("*.sql")):
-        text = file.read_text()
-        for name, body in _CREATED.findall(text):
-            found.setdefault(name, {}).update(_COLUMN.findall(body))
-        for name, column, kind in _ADDED.findall(text):
-            found[name].setdefault(column, kind.replace("NOT NULL", "").strip())
-        for name, before, after in _RENAMED.findall(text):
-            found[name] = {
-                after if column == before else column: kind for column, kind in found[name].items()
-            }
+def sqlite_tables() -> Tables:
+    return _tables(text for migration in migrations() for text in migration.for_sqlite())
+
+
+def postgres_tables() -> Tables:
+    return _tables(text for migration in migrations() for text in migration.for_postgres())
+
+
+def tables() -> Tables:
+    """The tables of both databases."""
+    return postgres_tables() | sqlite_tables()
+
+
+def _tables(texts: Iterable[str]) -> Tables:
+    found: Tables = {}
+    for text in texts:
+        for name, body in _CREATED.findall(f"{text}\n"):
+            found[name] = _COLUMN.findall(body)
+        for name, column in _ADDED.findall(text):
+            found[name].append(column)
         for name, column in _DROPPED.findall(text):
-            del found[name][column]
+            found[name].remove(column)
     return found
 
 
 def table_page() -> str:
+    on_sqlite, on_postgres = sqlite_tables(), postgres_tables()
     rows = [
-        (code(name), ", ".join(code(column) for column in columns))
+        (code(name), _where(name, on_sqlite, on_postgres), ", ".join(code(column) for column in columns))
         for name, columns in sorted(tables().items())
     ]
     return page(
@@ -47,5 +56,14 @@ def table_page() -> str:
         "`schema` names). This is not an interface: read it, but write through Redrive only, and expect "
         "[migrations](../operations/upgrade.md) to change it. Why it is so: "
         "[storage](../internals/storage.md).",
-        table(("table", "columns"), rows),
+        "A run is one row of the table `runs` on SQLite. On PostgreSQL it is a row of `run_inputs` and a row "
+        "of `ready`, `idle`, `leases` or `ended`; there `runs` is a view that shows both as one, with the "
+        "same columns.",
+        table(("table", "database", "columns"), rows),
     )
+
+
+def _where(name: str, on_sqlite: Tables, on_postgres: Tables) -> str:
+    if name in on_sqlite and name in on_postgres:
+        return "both"
+    return "SQLite; a view on PostgreSQL" if name in on_sqlite else "PostgreSQL"

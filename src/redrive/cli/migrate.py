@@ -30,7 +30,8 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
     """Bring the tables of the database up to date.
 
     An application does that by itself when it starts; a deployment does it here, before new workers start.
-    Migrations go forward only, all of them or none. A SQLite database that does not exist is made.
+    Migrations go forward only, all of them or none. A SQLite database that does not exist is made. Workers
+    may keep running, except while a database of Redrive 0.1 is converted: stop them first.
     """
     done = not (check or dry_run)
 
@@ -55,7 +56,8 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
     ]
     show_rows(rows, COLUMNS, output)
     if not done:
-        notice(f"Would {_what(found)}.")
+        drain = " Stop all workers and servers of 0.1 first." if found.needs_drained_workers else ""
+        notice(f"Would {_what(found)}.{drain}")
     if check:
         raise Ended(Exit.CONFLICT)
     if done:

@@ -31,6 +31,12 @@ class DatabaseVersion(NamedTuple):
         missing = migrations() if self.schema is None else self.schema.missing
         return [(migration.version, migration.name.replace("_", " ")) for migration in missing]
 
+    @property
+    def needs_drained_workers(self) -> bool:
+        """Whether all workers must stop before it is migrated."""
+        missing = () if self.schema is None else self.schema.missing
+        return any(migration.needs_drained_workers for migration in missing)
+
     def require_current(self) -> None:
         """Raise SchemaError unless the tables are those that this program needs."""
         (self.schema or Schema((), self.newest)).require(self.place)

@@ -12,12 +12,10 @@ from redrive.model.replay import ReplayState
 from redrive.policy.bounds import require_kind
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, ReplayVerdict, verdict
+from redrive.store.limits import SILENT_SECONDS as SILENT_SECONDS
 from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
 from redrive.store.verdict_facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter
-
-SILENT_SECONDS = 60.0
-"""A worker whose last heartbeat is older than this is probably dead."""
 
 
 class _Since(NamedTuple):

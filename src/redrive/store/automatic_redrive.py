@@ -30,6 +30,10 @@ class Archived(NamedTuple):
     letter_id: str
 
 
+SILENT_INTERVALS = 3.0
+"""A processor that has sent no heartbeat for so many of its intervals is dead, whatever its state says."""
+
+
 class ProcessorRow(NamedTuple):
     """`queue` is empty for one that serves all."""
 
@@ -44,8 +48,8 @@ class ProcessorRow(NamedTuple):
 
     @property
     def running(self) -> bool:
-        """One that says nothing for several intervals is dead, whatever its state says."""
-        return self.state == "running" and self.now - self.seen_at <= 3.0 * self.interval_seconds
+        is_silent = self.now - self.seen_at > SILENT_INTERVALS * self.interval_seconds
+        return self.state == "running" and not is_silent
 
 
 @dataclass(slots=True)

@@ -34,6 +34,10 @@ class QueueRow(NamedTuple):
     reason: str | None
 
 
+SILENT_SECONDS = 60.0
+"""A worker that has sent no heartbeat (one every 10 s) for so long is dead, whatever its state says."""
+
+
 class WorkerRow(NamedTuple):
     id: str
     started_at: float
@@ -49,7 +53,6 @@ class WorkerRow(NamedTuple):
 
     @property
     def seconds_silent(self) -> float:
-        """A worker that says nothing for several heartbeats (10 s each) is dead, whatever its state says."""
         return self.now - self.seen_at
 
 

@@ -1,4 +1,9 @@
-"""Migrations: the versions of the tables, forward only, and which of them a database has."""
+"""Migrations: the versions of the tables, forward only, and which of them a database has.
+
+`migrations/` starts with the baseline, which creates all tables. `conversion/` turns the tables of version
+0.1 into those of the baseline. A migration after the baseline must work while workers of the version before
+it are running: see docs/internals/storage.md.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,17 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.errors import SchemaError
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 _SQL = statements("migration")
+_UUID = re.compile(r"\buuid\b(?= NOT NULL)")
 _ONLY_POSTGRES = re.compile(r"/\* postgres: (.*?) \*/")
 
 CREATE_LEDGER = """CREATE TABLE IF NOT EXISTS redrive.migrations (
@@ -22,16 +31,23 @@ READ_LEDGER = "SELECT version FROM redrive.migrations ORDER BY version"
 
 
 class Migration(NamedTuple):
-    """`sqlite` and `postgres` are what only one of them is given, after the rest: triggers, above all."""
+    """The SQL that leads to one version.
+
+    text                   for both databases
+    sqlite, postgres       for one of them, after `text`
+    needs_drained_workers  no worker may be running while it is applied
+    """
 
     version: int
     name: str
     text: str
     sqlite: str = ""
     postgres: str = ""
+    needs_drained_workers: bool = False
 
     def for_sqlite(self) -> list[str]:
-        return _statements(self.text.replace("redrive.", "") + self.sqlite)
+        text = _UUID.sub("text", self.text.replace("redrive.", ""))
+        return _statements(text + self.sqlite)
 
     def for_postgres(self) -> list[str]:
         return _statements(_ONLY_POSTGRES.sub(r"\1", self.text) + self.postgres)
@@ -39,28 +55,56 @@ class Migration(NamedTuple):
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    found = (files("redrive.store") / "migrations").iterdir()
-    texts = {file.name: file.read_text(encoding="utf-8") for file in found if file.name.endswith(".sql")}
+    """The baseline, and what has changed since."""
+    return _read(files("redrive.store") / "migrations")
+
+
+@cache
+def conversion() -> tuple[Migration, ...]:
+    """The steps from the tables of version 0.1 to the baseline."""
+    return tuple(
+        step._replace(needs_drained_workers=True) for step in _read(files("redrive.store") / "conversion")
+    )
+
+
+def _read(folder: Traversable) -> tuple[Migration, ...]:
+    found = (file for file in folder.iterdir() if file.name.endswith(".sql"))
+    texts = {file.name: file.read_text(encoding="utf-8") for file in found}
     return tuple(
         _migration(name.removesuffix(".sql"), texts) for name in sorted(texts) if name.count(".") == 1
     )
 
 
 def _migration(name: str, texts: Mapping[str, str]) -> Migration:
-    own = (texts.get(f"{name}.{database}.sql", "") for database in ("sqlite", "postgres"))
-    return Migration(int(name[:4]), name[5:], texts[f"{name}.sql"], *own)
+    sqlite, postgres = (texts.get(f"{name}.{database}.sql", "") for database in ("sqlite", "postgres"))
+    return Migration(int(name[:4]), name[5:], texts[f"{name}.sql"], sqlite, postgres)
 
 
 def pending(applied: Iterable[int]) -> list[Migration]:
-    """The migrations still to be applied. Tables of a newer program are refused."""
-    done = set(applied)
+    """List the migrations still to be applied. Refuse tables that this program cannot bring up to date."""
+    version = max(applied, default=0)
+    baseline, *later = migrations()
     newest = migrations()[-1].version
-    if done and max(done) > newest:
+    if version > newest:
         raise SchemaError(
-            f"the database is at version {max(done)}, this program knows up to {newest}; "
+            f"the database is at version {version}, this program knows up to {newest}; "
             f"install the newer Redrive that has migrated it"
         )
-    return [each for each in migrations() if each.version not in done]
+    if version == 0:
+        return [baseline, *later]
+    if version < baseline.version:
+        return [*_conversion_from(version), *later]
+    return [migration for migration in later if migration.version > version]
+
+
+def _conversion_from(version: int) -> list[Migration]:
+    oldest = conversion()[0].version - 1
+    if version < oldest:
+        raise SchemaError(
+            f"the database is at version {version}, from before Redrive 0.1; this program converts databases "
+            f"from version {oldest} on. Run `redrive migrate` of Redrive 0.1 first, then that of this version"
+        )
+    return [step for step in conversion() if step.version > version]
 
 
 class Schema(NamedTuple):
@@ -82,11 +126,11 @@ class Schema(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        return not self.is_newer and not self.missing
+        return self.version == self.newest
 
     @property
     def missing(self) -> list[Migration]:
-        """The migrations still to be applied; SchemaError where a newer program has migrated the tables."""
+        """The migrations still to be applied; SchemaError if this program cannot apply them."""
         return pending(self.applied)
 
     def require(self, place: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from redrive.store.drain import ALIVE, live_processes, require_drained
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, pending
 
 TIMEOUT = 3600.0
@@ -17,6 +18,7 @@ _FIND_TABLE = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tabl
 _ENTER = """INSERT INTO redrive.migrations (version, name, applied_at)
 VALUES ($1, $2, CAST(extract(epoch FROM statement_timestamp()) AS double precision))"""
 
+_HEARTBEATS = (("workers", "SHARE ROW EXCLUSIVE"), ("processors", "SHARE ROW EXCLUSIVE"))
 _BUSY = (
     ("runs", "ACCESS EXCLUSIVE"),
     ("ready", "ACCESS EXCLUSIVE"),
@@ -43,20 +45,27 @@ async def migrate(connection: Any, schema: str, qualified: Qualified) -> bool:
     await _create_ledger(connection, schema, qualified)
     applied = [row[0] for row in await connection.fetch(qualified(READ_LEDGER))]
     left = pending(applied)
+    if any(migration.needs_drained_workers for migration in left):
+        await _lock(connection, schema, qualified, _HEARTBEATS)
+        live = live_processes().postgres
+        require_drained(await connection.fetch(qualified(live.text), *live.arguments(ALIVE)))
     if left:
-        await _stop_work(connection, schema, qualified)
+        await _lock(connection, schema, qualified, _BUSY)
     for migration in left:
+        await connection.execute(qualified(_ENTER), migration.version, migration.name)
         for text in migration.for_postgres():
             await connection.execute(qualified(text), timeout=TIMEOUT)
-        await connection.execute(qualified(_ENTER), migration.version, migration.name)
     return bool(left)
 
 
-async def _stop_work(connection: Any, schema: str, qualified: Qualified) -> None:
-    """Until the end of the transaction: what came after the old rows were counted, and before a trigger
-    counts new ones, would be in no count. Locked one by one as they are changed, workers and this could wait
-    for each other."""
-    for table, mode in _BUSY:
+async def _lock(
+    connection: Any, schema: str, qualified: Qualified, tables: Sequence[tuple[str, str]]
+) -> None:
+    """Lock the tables that exist until the end of the transaction.
+
+    If they were locked one by one as they are changed, workers and this could wait for each other.
+    """
+    for table, mode in tables:
         if await connection.fetch(_FIND_TABLE, schema, table):
             text = f"LOCK TABLE redrive.{table} IN {mode} MODE"
             await connection.execute(qualified(text), timeout=TIMEOUT)

@@ -12,6 +12,7 @@ import apsw
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import StoreError
 from redrive.store.database import Session, check_tenant
+from redrive.store.drain import ALIVE, live_processes, require_drained
 from redrive.store.migration import CREATE_LEDGER, READ_LEDGER, Migration, pending
 from redrive.store.sqlite_session import SqliteSession
 from redrive.store.sqlite_tenant import SqliteTenant, TimedSession
@@ -114,11 +115,14 @@ class SqliteDatabase(SqliteSession):
         connection = self._open()
         connection.execute(CREATE_LEDGER.replace("redrive.", ""))
         applied = [row[0] for row in connection.execute(READ_LEDGER.replace("redrive.", ""))]
-        for migration in pending(applied):
+        left = pending(applied)
+        if any(migration.needs_drained_workers for migration in left):
+            require_drained(self._fetch(live_processes().sqlite, ALIVE))
+        for migration in left:
             self._apply(connection, migration)
 
     def _apply(self, connection: apsw.Connection, migration: Migration) -> None:
-        for text in migration.for_sqlite():
-            connection.execute(text)
         entry = (migration.version, migration.name, self._clock.now())
         connection.execute("INSERT INTO migrations (version, name, applied_at) VALUES (?, ?, ?)", entry)
+        for text in migration.for_sqlite():
+            connection.execute(text)

@@ -7,7 +7,7 @@ HAVING count(*) > 0
 
 -- name: _taken
 -- The lease under which a failed task is recorded.
-attempt, epoch, token, worker, code_version, attempt_started_at, lease_expires_at
+attempt, epoch, token, worker, code_version, attempt_started_at, leased_until
 
 -- name: _first_lease
 submitted_at, sort_key, started_at, step_index, priority, failures, rate_limit_waits, holds, losses, isolated_crashes,

@@ -20,7 +20,7 @@ UPDATE {_given} SET idempotency_key = NULL, request_hash = NULL WHERE id = :run_
 -- name: insert
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, token, worker,
-    code_version, lease_expires_at, attempt_started_at, started_at, idempotency_key, request_hash,
+    code_version, leased_until, attempt_started_at, started_at, idempotency_key, request_hash,
     correlation_id, tags, metadata, sort_key)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
     'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
@@ -33,7 +33,7 @@ UPDATE redrive.runs
 SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :workflow, definition = :definition,
     priority = :priority, input = :input, request_hash = :request_hash, step_input = NULL, tags = :tags, metadata = :metadata,
     attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, has_letter = 1, token = :token,
-    worker = :worker, code_version = :code_version, lease_expires_at = :now + 60, attempt_started_at = :now, ended_at = NULL,
+    worker = :worker, code_version = :code_version, leased_until = :now + 60, attempt_started_at = :now, ended_at = NULL,
     failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     policy_override = NULL, due_at = NULL, held_by = NULL, sort_key = submitted_at - {_hour} * :priority
 WHERE id = :run_id AND org = :org AND place = 'ended'

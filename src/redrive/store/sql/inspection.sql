@@ -1,10 +1,10 @@
 -- name: expired
-SELECT worker, count(*), min(lease_expires_at), :now FROM (
-    SELECT worker, lease_expires_at FROM {_leased} AND lease_expires_at < :now - :leeway
-    ORDER BY lease_expires_at LIMIT :most
+SELECT worker, count(*), min(leased_until), :now FROM (
+    SELECT worker, leased_until FROM {_leased} AND leased_until < :now - :leeway
+    ORDER BY leased_until LIMIT :most
 ) AS expired
 GROUP BY worker
-ORDER BY min(lease_expires_at)
+ORDER BY min(leased_until)
 
 -- name: overdue
 SELECT count(*), min(due_at), :now FROM (

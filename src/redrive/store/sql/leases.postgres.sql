@@ -8,7 +8,7 @@ attempt, epoch, token, worker, code_version, attempt_started_at, started_at
 
 -- name: _leased_from_gone
 leased AS (
-    INSERT INTO redrive.leases ({columns:WorkRow except {_set_by_claims}}, {_set_by_claims}, lease_expires_at)
+    INSERT INTO redrive.leases ({columns:WorkRow except {_set_by_claims}}, {_set_by_claims}, leased_until)
     SELECT {columns:WorkRow except {_set_by_claims}}, attempt + 1, epoch + 1, :token, :worker, :code_version, :clock,
         COALESCE(started_at, :clock), :now + :ttl
     FROM gone
@@ -77,12 +77,12 @@ SELECT {columns:Claim} FROM (
 -- SKIP LOCKED, as in claim; the lock makes PostgreSQL check the expiry again on the newest version of the row.
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.leases
-    WHERE lease_expires_at < :now
-    ORDER BY lease_expires_at
+    WHERE leased_until < :now
+    ORDER BY leased_until
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 ), leased AS (
-    UPDATE redrive.leases SET token = :token, lease_expires_at = :now + :ttl FROM picked WHERE id = picked_id
+    UPDATE redrive.leases SET token = :token, leased_until = :now + :ttl FROM picked WHERE id = picked_id
     RETURNING redrive.leases.*
 )
 {_claims}
@@ -94,7 +94,7 @@ WITH picked AS MATERIALIZED (
     JOIN {batch:Renewal} ON lease.id = batch.id AND lease.token = batch.token
     FOR UPDATE OF lease SKIP LOCKED
 )
-UPDATE redrive.leases SET lease_expires_at = :now + picked_ttl FROM picked WHERE id = picked_id
+UPDATE redrive.leases SET leased_until = :now + picked_ttl FROM picked WHERE id = picked_id
 RETURNING id, token
 
 -- name: kept
@@ -102,7 +102,7 @@ RETURNING id, token
 SELECT lease.id, lease.token FROM redrive.leases AS lease
 JOIN {batch:Renewal only id, token}
     ON lease.id = batch.id AND lease.token = batch.token
-WHERE lease.lease_expires_at >= :now
+WHERE lease.leased_until >= :now
 
 -- name: promote
 -- The work moves out of idle, or from one place in it to another. SKIP LOCKED, as in claim.

@@ -1,6 +1,6 @@
 -- name: _lease
 place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt + 1, epoch = epoch + 1,
-    token = :token, worker = :worker, code_version = :code_version, lease_expires_at = :now + :ttl,
+    token = :token, worker = :worker, code_version = :code_version, leased_until = :now + :ttl,
     attempt_started_at = :clock, started_at = COALESCE(started_at, :clock), due_at = NULL, held_by = NULL
 
 -- name: claim
@@ -43,17 +43,17 @@ WHERE id = :id AND org = :org AND place = 'ended' AND state IN ('FAILED', 'DLQ_P
 FOR UPDATE
 
 -- name: reclaim
-UPDATE redrive.runs SET token = :token, lease_expires_at = :now + :ttl
+UPDATE redrive.runs SET token = :token, leased_until = :now + :ttl
 WHERE id IN (
     SELECT id FROM redrive.runs
-    WHERE place = 'leased' AND lease_expires_at < :now
-    ORDER BY lease_expires_at
+    WHERE place = 'leased' AND leased_until < :now
+    ORDER BY leased_until
     LIMIT :most
 )
 RETURNING {columns:Claim}
 
 -- name: renew
-UPDATE redrive.runs SET lease_expires_at = :now + :ttl
+UPDATE redrive.runs SET leased_until = :now + :ttl
 WHERE id = :id AND token = :token AND place = 'leased'
 RETURNING id, token
 
@@ -61,7 +61,7 @@ RETURNING id, token
 SELECT run.id, run.token FROM redrive.runs AS run
 JOIN {batch:Renewal only id, token}
     ON run.id = batch.id AND run.token = batch.token
-WHERE run.place || '' = 'leased' AND run.lease_expires_at >= :now
+WHERE run.place || '' = 'leased' AND run.leased_until >= :now
 
 -- name: cancelling
 SELECT id, token FROM {_leased} AND cancel_requested_at IS NOT NULL AND worker = :worker

@@ -38,13 +38,13 @@ CASE WHEN lease.replays = 0 THEN 0 ELSE COALESCE((
 
 -- name: _prolonged
 -- As in the text for both; the row is the lease.
-CASE WHEN lease.lease_expires_at > :now + batch.ttl / 2 THEN lease.lease_expires_at ELSE :now + batch.ttl END
+CASE WHEN lease.leased_until > :now + batch.ttl / 2 THEN lease.leased_until ELSE :now + batch.ttl END
 
 -- name: advance
 -- The lease stays where it is, and no index changes.
 UPDATE redrive.leases AS lease
 SET step_index = lease.step_index + 1, step_input = batch.step_input, queue = batch.queue, attempt = 1,
-    epoch = lease.epoch + 1, attempt_started_at = :now, lease_expires_at = {_prolonged}, policy_override = NULL,
+    epoch = lease.epoch + 1, attempt_started_at = :now, leased_until = {_prolonged}, policy_override = NULL,
     redrives = {_redriven_before}, {_clean}
 FROM {batch:Advanced}
 WHERE {_fence} AND batch.in_place = 1 AND lease.cancel_requested_at IS NULL

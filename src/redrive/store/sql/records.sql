@@ -9,14 +9,14 @@ failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0,
 -- name: complete
 UPDATE redrive.runs AS run
 SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = batch.result, ended_at = :now,
-    lease_expires_at = NULL, {_clean}
+    leased_until = NULL, {_clean}
 FROM {batch:Completed}
 WHERE {_fence}
 RETURNING run.id, run.place
 
 -- name: complete_partly
 UPDATE redrive.runs AS run
-SET place = 'ended', state = 'PARTIAL', step_state = 'SUCCESS', ended_at = :now, lease_expires_at = NULL, {_clean}
+SET place = 'ended', state = 'PARTIAL', step_state = 'SUCCESS', ended_at = :now, leased_until = NULL, {_clean}
 FROM {batch:CompletedPartly}
 WHERE {_fence}
 RETURNING run.id, run.place
@@ -36,13 +36,13 @@ CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
 
 -- name: _prolonged
 -- A lease with more than half of its time left stays as it is: on PostgreSQL, no index has to change then.
-CASE WHEN run.lease_expires_at > :now + batch.ttl / 2 THEN run.lease_expires_at ELSE :now + batch.ttl END
+CASE WHEN run.leased_until > :now + batch.ttl / 2 THEN run.leased_until ELSE :now + batch.ttl END
 
 -- name: advance
 -- The next step starts under the same lease.
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1, step_state = 'RUNNING', step_input = batch.step_input, queue = batch.queue, attempt = 1,
-    epoch = run.epoch + 1, attempt_started_at = :now, lease_expires_at = {_prolonged}, policy_override = NULL,
+    epoch = run.epoch + 1, attempt_started_at = :now, leased_until = {_prolonged}, policy_override = NULL,
     redrives = {_redriven_before}, {_clean}
 FROM {batch:Advanced}
 WHERE {_fence} AND batch.in_place = 1 AND cancel_requested_at IS NULL
@@ -52,7 +52,7 @@ RETURNING run.id, run.place
 -- The next step starts under another lease.
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1, step_state = 'PENDING', step_input = batch.step_input, queue = batch.queue,
-    place = 'ready', attempt = {_used_before}, attempt_started_at = NULL, lease_expires_at = NULL, policy_override = NULL,
+    place = 'ready', attempt = {_used_before}, attempt_started_at = NULL, leased_until = NULL, policy_override = NULL,
     redrives = {_redriven_before}, {_clean}
 FROM {batch:Advanced}
 WHERE {_fence}
@@ -69,7 +69,7 @@ SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' 
     attempt = run.attempt - batch.given_back, failures = batch.failures, rate_limit_waits = batch.rate_limit_waits,
     holds = batch.holds, losses = batch.losses, isolated_crashes = batch.isolated_crashes, isolation = batch.isolation,
     previous_delay = batch.previous_delay, error_class = batch.error_class, {_failure_times},
-    lease_expires_at = NULL, slots = NULL
+    leased_until = NULL, slots = NULL
 FROM {batch:Rescheduled}
 WHERE {_fence}
 RETURNING run.id, run.place
@@ -78,7 +78,7 @@ RETURNING run.id, run.place
 UPDATE redrive.runs AS run
 SET place = 'ended', state = batch.state, step_state = batch.step_state, ended_at = :now,
     failures = batch.failures, error_class = batch.error_class, {_failure_times},
-    lease_expires_at = NULL, slots = NULL
+    leased_until = NULL, slots = NULL
 FROM {batch:Stopped}
 WHERE {_fence}
 RETURNING run.id, run.place
@@ -88,7 +88,7 @@ UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
     step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds,
-    isolation = CASE WHEN isolation > 0 THEN 1 ELSE 0 END, lease_expires_at = NULL
+    isolation = CASE WHEN isolation > 0 THEN 1 ELSE 0 END, leased_until = NULL
 FROM {batch:Parked}
 WHERE {_fence}
 RETURNING run.id, run.place

@@ -126,8 +126,8 @@ LIMIT :most
 SELECT id, place, state FROM redrive.runs WHERE place <> 'ended' LIMIT :most
 
 -- name: leases_expired
-SELECT id, worker, :now - lease_expires_at FROM redrive.runs
-WHERE place = 'leased' AND lease_expires_at < :now - :leeway
+SELECT id, worker, :now - leased_until FROM redrive.runs
+WHERE place = 'leased' AND leased_until < :now - :leeway
 LIMIT :most
 
 -- name: due_forgotten
@@ -234,7 +234,7 @@ SELECT id, word, state, place, step_state FROM (
             OR (state NOT IN ('PENDING', 'CANCELLED') AND epoch = 0) THEN 'beginning'
         WHEN (epoch = 0) <> (token IS NULL) OR (epoch = 0) <> (worker IS NULL)
             OR (epoch = 0) <> (started_at IS NULL) THEN 'token'
-        WHEN (place = 'leased') <> (lease_expires_at IS NOT NULL)
+        WHEN (place = 'leased') <> (leased_until IS NOT NULL)
             OR (place = 'leased' AND (attempt < 1 OR attempt_started_at IS NULL)) THEN 'lease'
         WHEN (place = 'waiting') <> (due_at IS NOT NULL) THEN 'due'
         WHEN (place = 'held') <> (held_by IS NOT NULL) THEN 'holder'

@@ -1,6 +1,6 @@
 -- The row of a run is split (decision 22). What a run was given is written once. Its work is a narrow row that moves:
 -- from ready or idle into leases and, at the end, into ended. A claim deletes from ready, so that nothing but ready work
--- is ever in the way of a claim, and no row with a payload is written twice. The view runs shows all of it as one row.
+-- is ever in the way of a claim, and no row with a payload is written twice. The next step makes the view runs of them.
 
 CREATE TABLE redrive.run_inputs (
     id uuid PRIMARY KEY,
@@ -247,61 +247,6 @@ ALTER TABLE redrive.replays ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS u
 ALTER TABLE redrive.dead_letters ALTER COLUMN run_id TYPE uuid USING CAST(run_id AS uuid);
 CREATE INDEX dead_letters_correlated ON redrive.dead_letters (correlation_id)
     WHERE correlation_id <> encode(uuid_send(run_id), 'hex');
-
--- A tenant sees its own runs: a view is read with the rights of its owner, whom row-level security does not bind.
--- All parts have the same types and collations: otherwise PostgreSQL reads all of them before it applies a condition.
-CREATE VIEW redrive.runs AS
-SELECT work.id, work.org, work.workflow, given.definition, work.queue, work.priority, work.state, work.place,
-    work.submitted_at, work.sort_key, work.due_at, work.held_by, work.step_index, work.step_state, given.input,
-    work.step_input, work.result, work.attempt, work.epoch, work.failures, work.rate_limit_waits, work.holds, work.losses,
-    work.isolated_crashes, work.isolation, work.previous_delay, work.error_class, work.first_failed_at,
-    work.last_failed_at, work.token, work.worker, work.code_version, work.lease_expires_at, work.attempt_started_at,
-    work.started_at, work.ended_at, given.idempotency_key, given.request_hash,
-    COALESCE(given.correlation_id, encode(uuid_send(work.id), 'hex')) AS correlation_id, given.tags, given.metadata, work.slots,
-    work.policy_override, work.cancel_requested_at, work.progress, work.replays, work.step_only, work.redrives,
-    work.has_letter
-FROM (
-    SELECT id, org, workflow, queue, priority, state, CAST('ended' AS text) COLLATE "C" AS place, submitted_at,
-        submitted_at - 3600 * priority AS sort_key, CAST(NULL AS double precision) AS due_at,
-        CAST(NULL AS text) COLLATE "C" AS held_by, step_index, step_state, step_input, result, attempt, epoch,
-        COALESCE(failures, 0) AS failures, COALESCE(rate_limit_waits, 0) AS rate_limit_waits,
-        COALESCE(holds, 0) AS holds, COALESCE(losses, 0) AS losses,
-        COALESCE(isolated_crashes, 0) AS isolated_crashes, COALESCE(isolation, 0) AS isolation, previous_delay,
-        error_class, first_failed_at, last_failed_at, token, worker, code_version,
-        CAST(NULL AS double precision) AS lease_expires_at, attempt_started_at, started_at, ended_at,
-        CAST(NULL AS text) AS slots, policy_override, cancel_requested_at, progress, COALESCE(replays, 0) AS replays,
-        COALESCE(step_only, 0) AS step_only, COALESCE(redrives, 0) AS redrives, COALESCE(has_letter, 0) AS has_letter
-    FROM redrive.ended
-    UNION ALL
-    SELECT id, org, workflow, queue, priority, state, place, submitted_at, sort_key,
-        CAST(NULL AS double precision) AS due_at, CAST(NULL AS text) COLLATE "C" AS held_by, step_index, step_state,
-        step_input, CAST(NULL AS text) AS result, attempt, epoch, failures, rate_limit_waits, holds, losses,
-        isolated_crashes, isolation, previous_delay, error_class, first_failed_at, last_failed_at, token, worker,
-        code_version, CAST(NULL AS double precision) AS lease_expires_at, attempt_started_at, started_at,
-        CAST(NULL AS double precision) AS ended_at, CAST(NULL AS text) AS slots, policy_override,
-        cancel_requested_at, progress, replays, step_only, redrives, has_letter
-    FROM redrive.ready
-    UNION ALL
-    SELECT id, org, workflow, queue, priority, state, place, submitted_at, sort_key, due_at, held_by, step_index,
-        step_state, step_input, CAST(NULL AS text) AS result, attempt, epoch, failures, rate_limit_waits, holds,
-        losses, isolated_crashes, isolation, previous_delay, error_class, first_failed_at, last_failed_at, token,
-        worker, code_version, CAST(NULL AS double precision) AS lease_expires_at, attempt_started_at, started_at,
-        CAST(NULL AS double precision) AS ended_at, CAST(NULL AS text) AS slots, policy_override,
-        cancel_requested_at, progress, replays, step_only, redrives, has_letter
-    FROM redrive.idle
-    UNION ALL
-    SELECT id, org, workflow, queue, priority, CAST('RUNNING' AS text) COLLATE "C" AS state,
-        CAST('leased' AS text) COLLATE "C" AS place, submitted_at, sort_key,
-        CAST(NULL AS double precision) AS due_at, CAST(NULL AS text) COLLATE "C" AS held_by, step_index,
-        CAST('RUNNING' AS text) COLLATE "C" AS step_state, step_input, CAST(NULL AS text) AS result, attempt, epoch,
-        failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, previous_delay, error_class,
-        first_failed_at, last_failed_at, token, worker, code_version, lease_expires_at, attempt_started_at,
-        started_at, CAST(NULL AS double precision) AS ended_at, slots, policy_override, cancel_requested_at,
-        progress, replays, step_only, redrives, has_letter
-    FROM redrive.leases
-) AS work
-LEFT JOIN redrive.run_inputs AS given ON given.id = work.id AND given.org = work.org
-WHERE work.org = current_setting('redrive_tenant.org', true) OR right(current_user, 14) <> 'redrive_tenant';
 
 ALTER TABLE redrive.run_inputs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON redrive.run_inputs USING (

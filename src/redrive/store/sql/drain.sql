@@ -1,0 +1,8 @@
+-- name: live
+-- A process that has reported its end is not alive, nor is one that has missed its heartbeats.
+SELECT 'worker' AS kind, id, host, process FROM redrive.workers
+WHERE state <> 'stopped' AND seen_at >= :clock - :silent
+UNION ALL
+SELECT 'processor', id, '', 0 FROM redrive.processors
+WHERE state = 'running' AND seen_at >= :clock - :intervals * interval_seconds
+ORDER BY 1 DESC, 2

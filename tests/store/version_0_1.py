@@ -1,0 +1,95 @@
+"""A database of version 0.1: its tables, its work, and the statements of its workers.
+
+All three come from that version itself. `schema_0_1` has its migrations. `work_0_1.json` has the rows that
+its engine wrote to SQLite: runs in every place, letters in every state, replays, audit. `statements_0_1.json`
+has the rendered statements of its workers, by the version of the tables that they were written for: 11, the
+last one of 0.1, and 13, the last one before a run was split. The `promote` of 13 is not among them: it would
+still work on SQLite, and does there what it does now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.store.build import ask, value
+
+from redrive.store import migration
+from redrive.store.database import Database
+from redrive.store.migration import Migration, conversion
+from redrive.store.statement import SqlQuery, Statement
+
+_HERE = Path(__file__).parent
+
+NEWEST = 11
+"""The newest version of the tables that 0.1 knew."""
+COUNTED = {"dead_letter_counts", "dead_letter_figures", "tallies"}
+"""Tables that triggers fill."""
+
+
+def migrations_0_1() -> tuple[Migration, ...]:
+    return migration._read(_HERE / "schema_0_1")
+
+
+@contextmanager
+def only(known: tuple[Migration, ...]) -> Iterator[None]:
+    """Let the program know these migrations only."""
+    every = migration.migrations
+    migration.migrations = lambda: known  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        migration.migrations = every
+
+
+async def create_tables(database: Database, version: int = NEWEST) -> None:
+    """As version 0.1 made them, or as the development version `version` did."""
+    steps = (step._replace(needs_drained_workers=False) for step in conversion() if step.version <= version)
+    with only((*migrations_0_1(), *steps)):
+        await database.migrate()
+
+
+def work() -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table."""
+    found: dict[str, list[dict[str, Any]]] = json.loads((_HERE / "work_0_1.json").read_text(encoding="utf-8"))
+    return found
+
+
+async def put_work(database: Database) -> None:
+    """Fill the tables. The lease lasts for another hour, and waiting work is due in an hour."""
+    await ask(database, "DELETE FROM redrive.organizations")
+    for table, rows in work().items():
+        for row in rows if table not in COUNTED else ():
+            await insert(database, table, row)
+    for table in COUNTED:  # triggers have counted what was inserted now, not what happened before
+        await ask(database, f"DELETE FROM redrive.{table}")
+        for row in work()[table]:
+            await insert(database, table, row)
+    later = await value(database, "SELECT :now + 3600")
+    leased = "UPDATE redrive.runs SET lease_expires_at = :later WHERE place = 'leased'"
+    await ask(database, leased, later=later)
+    await ask(database, "UPDATE redrive.runs SET due_at = :later WHERE place = 'waiting'", later=later)
+
+
+async def insert(database: Database, table: str, row: dict[str, Any]) -> None:
+    given = {name: found for name, found in row.items() if found is not None}
+    values = ", ".join(f":{name}" for name in given)
+    await ask(database, f"INSERT INTO redrive.{table} ({', '.join(given)}) VALUES ({values})", **given)
+
+
+def old_statements(version: int) -> dict[str, Statement]:
+    """What workers send that were written for the tables of `version`, by module and name."""
+    found = json.loads((_HERE / "statements_0_1.json").read_text(encoding="utf-8"))[str(version)]
+    return {name: stored_statement(name, both) for name, both in found.items()}
+
+
+def stored_statement(name: str, both: dict[str, Any]) -> Statement:
+    return Statement(*(_query(name, both[side]) for side in ("sqlite", "postgres")))
+
+
+def _query(name: str, stored: dict[str, Any]) -> SqlQuery:
+    names, arrays = tuple(stored["names"]), frozenset(stored["arrays"])
+    return SqlQuery(name, stored["text"], names, stored["timed"], arrays)
