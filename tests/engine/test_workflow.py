@@ -95,7 +95,8 @@ async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None
         gc.collect()
         gc.disable()
         try:
-            before = works_and_contexts()  # of other tests; ids of runs repeat, as each test has the same seed
+            # Of other tests. Ids do not tell them apart: each test has the same seed.
+            before = works_and_contexts()
             await app.start_many("flow", range(5))
             await settle(test, app)
             left = [thing for thing in works_and_contexts() if not any(thing is old for old in before)]

@@ -145,8 +145,8 @@ class World:
     def _is_writable(self) -> bool:
         if self.is_postgres:
             return True
-        # Not the module sqlite3: it has a copy of SQLite of its own, and as it closes the file it would release
-        # the locks that the applications of this process hold.
+        # Not the module sqlite3, which has its own copy of SQLite: closing the file there would release the
+        # locks that the applications of this process hold.
         connection = apsw.Connection(self.url.removeprefix("sqlite:///"))
         try:
             connection.execute("BEGIN IMMEDIATE")

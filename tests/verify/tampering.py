@@ -72,7 +72,8 @@ INSERT_STEP = """
 """
 _WORK = """
     sort_key, submitted_at, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue, state, step_state
+    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue,
+    state, step_state
 """
 INSERT_WAITING = f"""
     INSERT INTO redrive.idle (place, due_at, {_WORK})
@@ -159,7 +160,11 @@ CHANGES = [
     Change("I10", "single", RUN.format("step_state = 'DLQ'"), "contradict each other"),
     Change("I10", "ready", RUN.format("step_state = 'RUNNING'"), "contradict each other"),
     Change(
-        "I10", "future", RUN.format("place = 'nowhere', due_at = NULL"), "contradict each other", only="sqlite"
+        "I10",
+        "future",
+        RUN.format("place = 'nowhere', due_at = NULL"),
+        "contradict each other",
+        only="sqlite",
     ),
     Change("I10", "future", RUN.format("step_state = 'RUNNING'"), "contradict each other"),
     Change("I10", "limited", RUN.format("state = 'SUCCESS'"), "contradict each other"),
