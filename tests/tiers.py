@@ -18,8 +18,10 @@ BOTH_DATABASES = ("store", "guards", "crash", "simulation", "verify")
 """Folders whose tests run on both databases in either tier."""
 
 BOTH_DATABASES_FILES = ("tests/journeys/test_worker_lost.py",)
-"""Leases depend on the clock and the locks of the database. A worker that stops gives back its leases by writes
-that `store` tests on both databases."""
+"""Leases depend on the clock and the locks of the database.
+
+A worker that stops gives its leases back; `store` tests that write on both databases.
+"""
 
 SECOND = frozenset({"postgres", "postgres sealed", "postgresql", "pooled", "server"})
 """Parameters of fixtures that stand for the same on another database or over another way."""
