@@ -240,7 +240,9 @@ class World:
 
     async def expire_leases(self, worker: WorkerProcess) -> None:
         if worker.told("worker.started"):
-            expiry = "UPDATE redrive.runs SET lease_expires_at = 0 WHERE place = 'leased' AND worker = :id"
+            # The view of runs is writable only where a process of the tests has migrated, not a worker.
+            table, leased = ("leases", "true") if self.is_postgres else ("runs", "place = 'leased'")
+            expiry = f"UPDATE redrive.{table} SET lease_expires_at = 0 WHERE {leased} AND worker = :id"
             await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
 
     async def runs(self) -> list[Run]:
