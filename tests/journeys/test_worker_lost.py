@@ -39,11 +39,12 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
 async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(world: World) -> None:
     app = world.app(until_told)
     sign = world.folder / "go on"
-    zombie = await world.worker(until_told, grace_seconds=600.0, lease_seconds=3.0)
+    zombie = await world.worker(until_told, grace_seconds=600.0)
     run = await app.start("charge", str(sign))
     await until(lambda: world.journal.count("charging") == 1)
 
     await world.freeze(zombie)
+    await world.expire_leases(zombie)
     other = await world.worker(until_told)
     assert await run.result(PATIENCE) == "charged by attempt 2"
     sign.touch()

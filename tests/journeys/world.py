@@ -14,7 +14,6 @@ import inspect
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psycopg
 from tests.journeys.journal import VARIABLE, Journal
 from tests.store.build import ask
@@ -97,7 +97,9 @@ class WorkerProcess:
         self._process.wait()
 
     def freeze(self) -> None:
+        """Return once it has stopped: until then it may still take a lock."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
@@ -143,11 +145,13 @@ class World:
     def _is_writable(self) -> bool:
         if self.is_postgres:
             return True
-        connection = sqlite3.connect(self.url.removeprefix("sqlite:///"), timeout=0.0, isolation_level=None)
+        # Not the module sqlite3, which has its own copy of SQLite: closing the file there would release the
+        # locks that the applications of this process hold.
+        connection = apsw.Connection(self.url.removeprefix("sqlite:///"))
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
-        except sqlite3.OperationalError:
+        except apsw.BusyError:
             return False
         finally:
             connection.close()
@@ -220,7 +224,7 @@ class World:
                 workers.append(self.start_worker(define, **options))
                 while workers[-1].exit_code is None:
                     await asyncio.sleep(0.02)
-                await self._expire_leases(workers[-1])
+                await self.expire_leases(workers[-1])
 
         task = asyncio.create_task(supervise())
         try:
@@ -232,11 +236,13 @@ class World:
     async def kill(self, worker: WorkerProcess) -> None:
         """Nobody waits for the leases of the dead: they have expired."""
         worker.kill()
-        await self._expire_leases(worker)
+        await self.expire_leases(worker)
 
-    async def _expire_leases(self, worker: WorkerProcess) -> None:
+    async def expire_leases(self, worker: WorkerProcess) -> None:
         if worker.told("worker.started"):
-            expiry = "UPDATE redrive.runs SET leased_until = 0 WHERE place = 'leased' AND worker = :id"
+            # The view of runs is writable only where a process of the tests has migrated, not a worker.
+            table, leased = ("leases", "true") if self.is_postgres else ("runs", "place = 'leased'")
+            expiry = f"UPDATE redrive.{table} SET leased_until = 0 WHERE {leased} AND worker = :id"
             await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
 
     async def runs(self) -> list[Run]:

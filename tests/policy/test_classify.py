@@ -21,9 +21,7 @@ from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
-import anthropic
 import httpx
-import openai
 import pydantic
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -602,17 +600,23 @@ QUESTION: Any = [{"role": "user", "content": "?"}]
 
 
 def ask_openai(url: str, **options: Any) -> object:
+    import openai
+
     with openai.OpenAI(base_url=url, api_key="key", max_retries=0) as client:
         result = client.chat.completions.create(model="model", messages=QUESTION, **options)
         return list(result) if options.get("stream") else result
 
 
 def ask_openai_for_a_shape(url: str) -> object:
+    import openai
+
     with openai.OpenAI(base_url=url, api_key="key", max_retries=0) as client:
         return client.chat.completions.parse(model="model", messages=QUESTION, response_format=Shape)
 
 
 def ask_strict_openai(url: str) -> object:
+    import openai
+
     with openai.OpenAI(
         base_url=url, api_key="key", max_retries=0, _strict_response_validation=True
     ) as client:
@@ -620,6 +624,8 @@ def ask_strict_openai(url: str) -> object:
 
 
 def ask_anthropic(url: str, **options: Any) -> object:
+    import anthropic
+
     with anthropic.Anthropic(base_url=url, api_key="key", max_retries=0) as client:
         result = client.messages.create(model="model", max_tokens=5, messages=QUESTION, **options)
         return list(result) if options.get("stream") else result
@@ -670,7 +676,7 @@ CONTENT: dict[str, tuple[Callable[[str], object], Behaviour]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@loop_over("name", CONTENT)
 def test_content_and_schema_errors_of_a_language_model_are_final(
     name: str, server: MisbehavingServer
 ) -> None:
@@ -718,7 +724,7 @@ def test_error_in_the_middle_of_a_stream(
     assert found == STREAMED
 
 
-@pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active"])
+@loop_over("code", ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active"])
 def test_spent_quota_is_final_though_the_status_is_429(code: str, server: MisbehavingServer) -> None:
     """G4, D1: no wait brings the quota back."""
     server.otherwise(openai_refusal(429, code))

@@ -25,14 +25,12 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
-import anthropic
 import botocore.config
 import botocore.session
 import grpc
 import grpc.aio
 import httpx
 import httpx2
-import openai
 import pytest
 import requests
 import requests.adapters
@@ -203,6 +201,8 @@ QUESTION: Any = [{"role": "user", "content": "?"}]
 
 
 def openai_client(url: str, timeout: float = PATIENT) -> object:
+    import openai
+
     http = openai.DefaultHttpxClient(verify=TLS)
     with openai.OpenAI(
         base_url=url, api_key="key", max_retries=0, timeout=timeout, http_client=http
@@ -211,6 +211,8 @@ def openai_client(url: str, timeout: float = PATIENT) -> object:
 
 
 def openai_async_client(url: str, timeout: float = PATIENT) -> object:
+    import openai
+
     async def call() -> object:
         http = openai.DefaultAsyncHttpxClient(verify=TLS)
         async with openai.AsyncOpenAI(
@@ -222,6 +224,8 @@ def openai_async_client(url: str, timeout: float = PATIENT) -> object:
 
 
 def anthropic_client(url: str, timeout: float = PATIENT) -> object:
+    import anthropic
+
     http = anthropic.DefaultHttpxClient(verify=TLS)
     with anthropic.Anthropic(
         base_url=url, api_key="key", max_retries=0, timeout=timeout, http_client=http
@@ -230,6 +234,8 @@ def anthropic_client(url: str, timeout: float = PATIENT) -> object:
 
 
 def anthropic_async_client(url: str, timeout: float = PATIENT) -> object:
+    import anthropic
+
     async def call() -> object:
         http = anthropic.DefaultAsyncHttpxClient(verify=TLS)
         async with anthropic.AsyncAnthropic(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
 import pytest
+from tests.cases import loop_over
 from tests.servers import PostgresServer
 from tests.store.build import enqueued, tables
 from tests.store.schemas import Schemas
@@ -40,7 +41,7 @@ async def test_rows_do_not_outlive_their_test(schemas: Schemas, live_postgres: P
         assert (second, await everything(live_postgres, second)) == (first, before)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "change",
     [
         "ALTER TABLE {}.leases ADD COLUMN colour text",

@@ -91,12 +91,15 @@ def test_an_override_answers_with_the_same_columns(module: str, name: str, text:
 
 
 def answer(text: str) -> list[str]:
-    """The names of the columns that a statement answers with; of a function, the name of the function."""
+    """The names of the columns that a statement answers with; of a function, the name of the function.
+
+    Those of a union are the names of its first part.
+    """
     outermost = re.sub(r"\s+", " ", text)
     while outermost != (shorter := re.sub(r"\([^()]*\)", "", outermost)):
         outermost = shorter
     writes = re.search(r"\b(INSERT INTO|UPDATE|DELETE FROM) ", outermost.replace("FOR UPDATE", ""))
-    found = re.search(r".*\bRETURNING (.*)" if writes else r".*\bSELECT (.*?) FROM ", outermost)
+    found = re.search(r".*\bRETURNING (.*)" if writes else r"\bSELECT (.*?) FROM ", outermost)
     columns = found[1].split(",") if found else []
     return [re.sub(r"^(\w+\.)+|.*\bAS ", "", column.strip()) for column in columns]
 
@@ -111,6 +114,7 @@ def answer(text: str) -> list[str]:
             ["b", "'c'"],
         ),
         ("SELECT b, count(*) FROM a WHERE c IN (SELECT d FROM e)", ["b", "count"]),
+        ("SELECT b, 0 AS c FROM a UNION ALL SELECT d, 1 FROM e", ["b", "c"]),
         ("DELETE FROM a WHERE b = 1", []),
         ("INSERT INTO a SELECT b FROM c", []),
     ],

@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from tests.cases import loop_over
 from tests.engine.workbench import new_app, working
 from tests.servers import PostgresServer
 from tests.store.build import ask, enqueued, said, value
@@ -544,7 +545,7 @@ async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
 # The rest of a database
 
 
-@pytest.mark.parametrize(
+@loop_over(
     ("org", "seconds"),
     [
         *[(org, 1.0) for org in ("", "a\0b", "\udc80", None)],

@@ -70,6 +70,15 @@ INSERT_STEP = """
     INSERT INTO redrive.steps (run_id, step_index, name, task, state, attempts)
     VALUES (:id, {}, 'step', 'task', 'SUCCESS', 1)
 """
+_WORK = """
+    sort_key, submitted_at, epoch, attempt, step_index, priority, failures, rate_limit_waits, holds, losses,
+    isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue,
+    state, step_state
+"""
+INSERT_WAITING = f"""
+    INSERT INTO redrive.idle (place, due_at, {_WORK})
+    SELECT 'waiting', 9e9, {_WORK} FROM redrive.ready WHERE id = :id
+"""
 LOST_IN_TIME = "attempt_started_at = 1"
 
 CHANGES = [
@@ -150,7 +159,15 @@ CHANGES = [
     Change("I10", "leased", RUN.format("step_state = 'RETRYING'"), "contradict each other", only="sqlite"),
     Change("I10", "single", RUN.format("step_state = 'DLQ'"), "contradict each other"),
     Change("I10", "ready", RUN.format("step_state = 'RUNNING'"), "contradict each other"),
-    Change("I10", "future", RUN.format("place = 'nowhere', due_at = NULL"), "contradict each other"),
+    Change(
+        "I10",
+        "future",
+        RUN.format("place = 'nowhere', due_at = NULL"),
+        "contradict each other",
+        only="sqlite",
+    ),
+    Change("I10", "future", RUN.format("step_state = 'RUNNING'"), "contradict each other"),
+    Change("I10", "limited", RUN.format("state = 'SUCCESS'"), "contradict each other"),
     Change("I10", "future", RUN.format("step_state = 'RETRYING'"), "whether it was started"),
     Change("I10", "future", RUN.format("state = 'RUNNING'"), "whether it was started"),
     Change("I10", "single", RUN.format("token = NULL"), "a claimed run has a token"),
@@ -182,7 +199,7 @@ CHANGES = [
     Change(
         "I16",
         "ready",
-        "INSERT INTO redrive.idle SELECT * FROM redrive.ready WHERE id = :id",
+        INSERT_WAITING,
         "and lies in 2",
         only="postgres",
     ),

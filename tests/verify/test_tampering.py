@@ -11,6 +11,7 @@ from tests.store.build import ask
 from tests.verify.history import History
 from tests.verify.tampering import CHANGES, LOST_IN_TIME, RUN, Change, definition_of, redefine, tampering
 
+from redrive.errors import StoreError
 from redrive.parts import parts_of
 from redrive.store.database import Session
 from redrive.testing import VirtualClock
@@ -37,6 +38,13 @@ async def test_a_change_by_hand_is_found(history: History, change: Change) -> No
     expected = {(invariant, subject) for invariant in change.invariants.split() for subject in subjects}
     assert found(verdict) == expected, str(verdict)
     assert change.says in texts(verdict)
+
+
+@pytest.mark.parametrize("app", ["postgres"], indirect=True)
+async def test_postgresql_rejects_a_place_that_does_not_exist(history: History) -> None:
+    async with tampering(history) as session:
+        with pytest.raises(StoreError, match="idle_place"):
+            await ask(session, RUN.format("place = 'nowhere'"), id=history.runs["future"])
 
 
 POLICIES: list[tuple[str, str, str, Callable[[dict[str, Any]], object]]] = [

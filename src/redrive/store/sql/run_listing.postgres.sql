@@ -125,7 +125,7 @@ GROUP BY held_by
 -- name: depths
 -- Each place is a table, see decision 22.
 WITH RECURSIVE {_idle_keys}
-SELECT key.queue, key.place, found.number, 0, found.oldest, :now FROM ready_keys AS key CROSS JOIN LATERAL (
+SELECT key.queue, key.place, found.number, 0 AS shared, found.oldest, :now AS now FROM ready_keys AS key CROSS JOIN LATERAL (
     SELECT count(*) AS number, (
         SELECT submitted_at FROM redrive.ready WHERE {_of_idle} ORDER BY submitted_at, id LIMIT 1
     ) AS oldest

@@ -146,12 +146,12 @@ SELECT key.queue, key.place, (
             AND state = key.state AND workflow = key.workflow
         LIMIT :most
     ) AS counted
-), 0, (
+) AS number, 0 AS shared, (
     SELECT submitted_at FROM redrive.runs
     WHERE org = :org AND place <> 'ended' AND place <> 'leased' AND queue = key.queue AND place = key.place
         AND state = key.state AND workflow = key.workflow
     ORDER BY submitted_at, id LIMIT 1
-), :now
+) AS oldest, :now AS now
 FROM redrive.runs AS key WHERE key.id IN (SELECT idle_keys.id FROM idle_keys)
 UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
     SELECT queue, submitted_at FROM redrive.runs WHERE org = :org AND place = 'leased' LIMIT :most

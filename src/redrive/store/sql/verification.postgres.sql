@@ -1,6 +1,6 @@
 -- name: misplaced
 -- A run is two rows: what it was given, and its work, which moves between tables and must be in one of them.
-SELECT COALESCE(given.id, work.id), count(work.id), count(DISTINCT given.id) FROM (
+SELECT COALESCE(given.id, work.id) AS id, count(work.id) AS places, count(DISTINCT given.id) AS inputs FROM (
     SELECT id FROM redrive.ready
     UNION ALL SELECT id FROM redrive.idle
     UNION ALL SELECT id FROM redrive.leases

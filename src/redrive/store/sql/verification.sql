@@ -326,7 +326,7 @@ LIMIT :most
 
 -- name: misplaced
 -- One table holds the runs: each is in one place.
-SELECT id, 1, 1 FROM redrive.runs WHERE 1 = 0 LIMIT :most
+SELECT id, 1 AS places, 1 AS inputs FROM redrive.runs WHERE 1 = 0 LIMIT :most
 
 -- name: states
 SELECT state, count(*) FROM redrive.runs GROUP BY state
