@@ -108,14 +108,14 @@ async def _beside(database: Database) -> None:
         f" VALUES ('event', '{RUN}', 'held', 0, '', 1.0)",
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
-        " losses, isolated_crashes, isolation, correlation_id, started_at, ended_at, sort_key)"
+        " losses, isolated_crashes, isolation, started_at, ended_at, sort_key)"
         f" VALUES ('success', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
-        " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 'c', 1.0, 2.0, 1.0)",
+        " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 2.0, 1.0)",
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
-        " losses, isolated_crashes, isolation, correlation_id, sort_key)"
+        " losses, isolated_crashes, isolation, sort_key)"
         f" VALUES ('ready', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
-        " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'c', 1.0)",
+        " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
         _idempotent(KEY, "processing"),

@@ -15,9 +15,9 @@ _numbers = itertools.count(1)
 RUN = """
     INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
         step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-        isolated_crashes, isolation, correlation_id, ended_at, sort_key)
+        isolated_crashes, isolation, ended_at, sort_key)
     VALUES (:id, :org, 'greet', 'digest', 'default', 0, :state, 'ended', 1.0,
-        :step_index, 'DLQ', '{}', 1, 1, 1, 0, 0, 0, 0, 0, 'c', 2.0, 1.0)
+        :step_index, 'DLQ', '{}', 1, 1, 1, 0, 0, 0, 0, 0, 2.0, 1.0)
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tests.store.build import ORG, ask
 
 from redrive.store.database import Database
+from redrive.store.postgres import PostgresDatabase
 
 _numbers = itertools.count(1)
 
@@ -52,6 +53,15 @@ def run_row(**changes: Any) -> dict[str, Any]:
 
 async def put_runs(database: Database, rows: list[dict[str, Any]]) -> list[str]:
     for each in rows:
-        names, values = ", ".join(each), ", ".join(f":{name}" for name in each)
-        await ask(database, f"INSERT INTO redrive.runs ({names}) VALUES ({values})", **each)
+        row = each if isinstance(database, PostgresDatabase) else _with_given_correlation(each)
+        names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+        await ask(database, f"INSERT INTO redrive.runs ({names}) VALUES ({values})", **row)
     return [each["id"] for each in rows]
+
+
+def _with_given_correlation(row: dict[str, Any]) -> dict[str, Any]:
+    """On SQLite, the correlation id follows from the one that was given and the id of the run."""
+    given = None if row["correlation_id"] == row["id"] else row["correlation_id"]
+    return {name: value for name, value in row.items() if name != "correlation_id"} | {
+        "given_correlation_id": given
+    }

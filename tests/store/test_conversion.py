@@ -442,6 +442,7 @@ class _TakenBackError(Exception):
 
 REFUSALS = (
     r"no such column: \S*(lease_expires_at|lonely_losses|alone)|no column named lonely_losses"
+    r"|cannot INSERT into generated column"
     r"|NOT NULL constraint failed: runs.sort_key"
     r"|column .*(lease_expires_at|lonely_losses|alone).* does not exist|cannot (insert into|update) view"
     r"|of type uuid but expression is of type text|operator does not exist: uuid = text"

@@ -360,7 +360,7 @@ async def test_depths_are_counted_up_to_a_limit(lists: RunListing, database: Dat
 MANY = """
     INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
         step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-        isolated_crashes, isolation, correlation_id, ended_at, sort_key)
+        isolated_crashes, isolation, ended_at, sort_key)
     WITH RECURSIVE numbers (number) AS (
         SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 4000
     )
@@ -368,8 +368,7 @@ MANY = """
         'w' || CAST(number % 5 AS text), 'digest', 'q', 0,
         CASE WHEN number % 4 = 0 THEN 'PENDING' WHEN number % 50 = 1 THEN 'FAILED' ELSE 'SUCCESS' END,
         CASE WHEN number % 4 = 0 THEN 'ready' ELSE 'ended' END,
-        number, 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 'r' || CAST(10000 + number AS text), number,
-        number
+        number, 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, number, number
     FROM numbers
 """
 

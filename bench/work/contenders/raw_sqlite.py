@@ -21,9 +21,9 @@ BATCH = 100
 
 _INSERT = """INSERT INTO runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
     step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses,
-    isolated_crashes, isolation, correlation_id, sort_key)
+    isolated_crashes, isolation, sort_key)
 VALUES (?1, 'default', 'nothing', 'none', 'default', 0, 'PENDING', 'ready', ?2, 0, 'PENDING', ?3,
-    0, 0, 0, 0, 0, 0, 0, 0, ?1, ?2)"""
+    0, 0, 0, 0, 0, 0, 0, 0, ?2)"""
 
 _CLAIM = """UPDATE runs SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING',
     attempt = attempt + 1, epoch = epoch + 1, token = ?2, worker = 'raw', leased_until = ?3 + 60,

@@ -88,8 +88,8 @@ def _looked_up(rare: Term, query: Query, writer: Writer) -> tuple[Branch, ...]:
         return (Branch("_looked_up", _ALWAYS, rows),)
     # Only ids that were given are in the index: the others are those of their runs.
     own = writer.condition(rare._replace(key="id"))
-    given = Branch("_correlated", _ALWAYS, f"correlation_id <> {{text:id}} AND {rows}")
-    return (given, Branch("_looked_up", _ALWAYS, f"correlation_id = {{text:id}} AND {own} AND {rows}"))
+    given = Branch("_correlated", _ALWAYS, f"given_correlation_id IS NOT NULL AND {rows}")
+    return (given, Branch("_looked_up", _ALWAYS, f"given_correlation_id IS NULL AND {own} AND {rows}"))
 
 
 def _branch(name: str, query: Query, writer: Writer) -> Branch:

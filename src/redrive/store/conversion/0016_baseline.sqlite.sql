@@ -40,7 +40,8 @@ CREATE TABLE runs (
     ended_at double precision,
     idempotency_key text,
     request_hash text,
-    correlation_id text NOT NULL,
+    given_correlation_id text,
+    correlation_id text GENERATED ALWAYS AS (COALESCE(given_correlation_id, id)) VIRTUAL,
     tags text,
     metadata text,
     slots text,
@@ -58,7 +59,7 @@ INSERT INTO runs (
     step_index, step_state, input, step_input, result, attempt, epoch, failures, rate_limit_waits, holds, losses,
     isolated_crashes, isolation, previous_delay, error_class, first_failed_at, last_failed_at, token, worker,
     code_version, leased_until, attempt_started_at, started_at, ended_at, idempotency_key, request_hash,
-    correlation_id, tags, metadata, slots, policy_override, cancel_requested_at, progress, replays, step_only,
+    given_correlation_id, tags, metadata, slots, policy_override, cancel_requested_at, progress, replays, step_only,
     redrives, has_letter
 )
 SELECT
@@ -66,7 +67,7 @@ SELECT
     step_index, step_state, input, step_input, result, attempt, epoch, failures, rate_limit_waits, holds, losses,
     isolated_crashes, isolation, previous_delay, error_class, first_failed_at, last_failed_at, token, worker,
     code_version, lease_expires_at, attempt_started_at, started_at, ended_at, idempotency_key, request_hash,
-    correlation_id, tags, metadata, slots, policy_override, cancel_requested_at, progress, replays, step_only,
+    NULLIF(correlation_id, id), tags, metadata, slots, policy_override, cancel_requested_at, progress, replays, step_only,
     redrives, has_letter
 FROM runs_0_1;
 DROP TABLE runs_0_1;
@@ -82,4 +83,4 @@ CREATE INDEX runs_ended ON runs (ended_at) WHERE place = 'ended' AND state IN ('
 CREATE INDEX runs_idle ON runs (org, queue, place, state, workflow, submitted_at, id, held_by, step_state)
     WHERE place <> 'ended' AND place <> 'leased';
 CREATE INDEX runs_over ON runs (org, workflow, queue, state, submitted_at, id) WHERE place = 'ended';
-CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHERE correlation_id <> id;
+CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHERE given_correlation_id IS NOT NULL;

@@ -41,7 +41,8 @@ CREATE TABLE runs (
     ended_at double precision,
     idempotency_key text,
     request_hash text,
-    correlation_id text NOT NULL,
+    given_correlation_id text,
+    correlation_id text GENERATED ALWAYS AS (COALESCE(given_correlation_id, id)) VIRTUAL,
     tags text,
     metadata text,
     slots text,
@@ -68,7 +69,7 @@ CREATE INDEX runs_ended ON runs (ended_at) WHERE place = 'ended' AND state IN ('
 CREATE INDEX runs_idle ON runs (org, queue, place, state, workflow, submitted_at, id, held_by, step_state)
     WHERE place <> 'ended' AND place <> 'leased';
 CREATE INDEX runs_over ON runs (org, workflow, queue, state, submitted_at, id) WHERE place = 'ended';
-CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHERE correlation_id <> id;
+CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHERE given_correlation_id IS NOT NULL;
 
 -- Dead letters
 

@@ -21,7 +21,7 @@ UPDATE {_given} SET idempotency_key = NULL, request_hash = NULL WHERE id = :run_
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, token, worker,
     code_version, leased_until, attempt_started_at, started_at, idempotency_key, request_hash,
-    correlation_id, tags, metadata, sort_key)
+    given_correlation_id, tags, metadata, sort_key)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
     'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
     :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata,

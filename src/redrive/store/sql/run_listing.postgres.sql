@@ -86,7 +86,7 @@ WHERE {keys} AND {rows}
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
         run.place, run.step_state, run.replays, given.idempotency_key,
-        COALESCE(given.correlation_id, {text:given.id}) AS correlation_id, given.tags
+        given.correlation_id AS given_correlation_id, COALESCE(given.correlation_id, {text:given.id}) AS correlation_id, given.tags
     FROM redrive.run_inputs AS given JOIN redrive.runs AS run ON run.id = given.id WHERE given.org = :org
 ) AS found
 WHERE {rows}
@@ -95,9 +95,10 @@ WHERE {rows}
 -- As _looked_up; only ids that were given are stored.
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
-        run.place, run.step_state, run.replays, given.idempotency_key, given.correlation_id, given.tags
+        run.place, run.step_state, run.replays, given.idempotency_key, given.correlation_id,
+        given.correlation_id AS given_correlation_id, given.tags
     FROM redrive.run_inputs AS given JOIN redrive.runs AS run ON run.id = given.id
-    WHERE given.org = :org AND given.correlation_id IS NOT NULL
+    WHERE given.org = :org
 ) AS found
 WHERE {rows}
 

@@ -16,8 +16,8 @@ SELECT body FROM redrive.definitions WHERE digest = :digest
 SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN NULL ELSE COALESCE(batch.at, :now + batch.delay) END,
-    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash, batch.correlation_id,
-    batch.tags, batch.metadata, :now - {_hour} * batch.priority
+    0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash,
+    batch.given_correlation_id, batch.tags, batch.metadata, :now - {_hour} * batch.priority
 FROM {batch:NewRun}
 ON CONFLICT DO NOTHING
 RETURNING id
@@ -25,7 +25,7 @@ RETURNING id
 -- name: _insert_run
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, idempotency_key,
-    request_hash, correlation_id, tags, metadata, sort_key)
+    request_hash, given_correlation_id, tags, metadata, sort_key)
 
 -- name: known
 SELECT id, request_hash FROM {_given} WHERE org = :org AND idempotency_key = :idempotency_key
