@@ -36,7 +36,7 @@ async def test_the_tables_are_those_of_a_real_sqlite_database(tmp_path: Path) ->
     found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     names = {name for (name,) in connection.execute(found)} - {"migrations"}
     assert sqlite_tables() == {
-        name: [row[1] for row in connection.pragma("table_info", name)] for name in names
+        name: [row[1] for row in connection.pragma("table_xinfo", name)] for name in names
     }
 
 

@@ -28,6 +28,7 @@ from redrive.parts import parts_of, rewire
 from redrive.policy import STEP
 from redrive.settings import Settings, new_encryption_key
 from redrive.store.database import Database
+from redrive.store.postgres import PostgresDatabase
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
@@ -385,10 +386,11 @@ async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: 
             losses, isolated_crashes, isolation, sort_key)
         WITH RECURSIVE numbers (number) AS (
             SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number <= :most)
-        SELECT 'r' || CAST(number AS text), 'acme', 'w', 'd', 'post', 0, 'PENDING', 'held', 1.0, 0, 'PENDING',
+        SELECT {run_id}, 'acme', 'w', 'd', 'post', 0, 'PENDING', 'held', 1.0, 0, 'PENDING',
             '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0
         FROM numbers"""
-    await ask(database, many, most=MAX_COUNTED)
+    run_id = "gen_random_uuid()" if isinstance(database, PostgresDatabase) else "'r' || CAST(number AS text)"
+    await ask(database, many.replace("{run_id}", run_id), most=MAX_COUNTED)
 
     acme, home = await queues_of(world, "acme"), await queues_of(world, "default")
 

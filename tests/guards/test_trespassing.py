@@ -25,8 +25,10 @@ from tests.guards.trespassing import (
     ORPHAN,
     OWNER,
     QUEUE,
+    READY_RUN,
     RUN,
     STRANGER,
+    SUCCEEDED_RUN,
     TRESPASSES,
     USER,
 )
@@ -109,12 +111,12 @@ async def _beside(database: Database) -> None:
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
         " losses, isolated_crashes, isolation, started_at, ended_at, sort_key)"
-        f" VALUES ('success', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
+        f" VALUES ('{SUCCEEDED_RUN}', '{OWNER}', 'greet', 'digest', 'default', 0, 'SUCCESS', 'ended', 1.0,"
         " 0, 'SUCCESS', '{}', 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 2.0, 1.0)",
         "INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place,"
         " submitted_at, step_index, step_state, input, attempt, epoch, failures, rate_limit_waits, holds,"
         " losses, isolated_crashes, isolation, sort_key)"
-        f" VALUES ('ready', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
+        f" VALUES ('{READY_RUN}', '{OWNER}', 'greet', 'digest', 'default', 0, 'PENDING', 'ready', 1.0,"
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",

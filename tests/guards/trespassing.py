@@ -16,7 +16,8 @@ ORG = r"(?<![\w.])(?:\w+\.)?org = (?:batch\.org|[?$]\d+|ANY\(CAST\(\$\d+ AS text
 TEST = "tests/guards/test_trespassing.py::test_what_belongs_to_another_org_is_not_there_w13"
 
 FINGERPRINT = "v1:" + "0" * 40
-RUN, LETTER = "run", "letter"
+RUN, LETTER = "0" * 31 + "1", "letter"
+SUCCEEDED_RUN, READY_RUN = "0" * 31 + "2", "0" * 31 + "3"
 CLOSED_RUN, CLOSED = "closed run", "closed letter"
 ORPHAN, GONE_RUN = "orphan", "gone run"
 """A dead letter whose run is gone."""

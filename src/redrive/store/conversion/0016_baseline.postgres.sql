@@ -9,6 +9,7 @@ SELECT work.id, work.org, work.workflow, given.definition, work.queue, work.prio
     work.isolated_crashes, work.isolation, work.previous_delay, work.error_class, work.first_failed_at,
     work.last_failed_at, work.token, work.worker, work.code_version, work.leased_until, work.attempt_started_at,
     work.started_at, work.ended_at, given.idempotency_key, given.request_hash,
+    given.correlation_id AS given_correlation_id,
     COALESCE(given.correlation_id, encode(uuid_send(work.id), 'hex')) AS correlation_id, given.tags,
     given.metadata, work.slots, work.policy_override, work.cancel_requested_at, work.progress, work.replays, work.step_only, work.redrives,
     work.has_letter
