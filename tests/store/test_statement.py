@@ -188,7 +188,7 @@ def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> 
     assert stored == set(query.postgres.names) | set_later | not_sent == fields
 
 
-_STORED_AS = {(NewRun, "correlation_id"): "given_correlation_id"}
+_STORED_AS: dict[tuple[type, str], str] = {(NewRun, "correlation_id"): "given_correlation_id"}
 
 
 @pytest.mark.parametrize(
