@@ -27,7 +27,10 @@ async def bytes_per_run(entry: Entry, url: str) -> float:
             await contender.enqueue_many(Kind.NOTHING, [_payload(number) for number in range(RUNS)])
             with workers(entry, url, Kind.NOTHING, 1) as crew:
                 await draining.measured(contender, crew, Kind.NOTHING, RUNS)
-            await fetch(app, "SELECT 1", "VACUUM")
+            for _ in range(
+                2
+            ):  # what the first one has emptied in an index can be used again after the second
+                await fetch(app, "SELECT 1", "VACUUM")
             sizes.append(await _size(app))
     return (sizes[-1] - sizes[0]) / (RUNS * (ROUNDS - 1))
 
