@@ -82,7 +82,10 @@ SITUATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "UPDATE redrive.dead_letters SET step_index = 1; UPDATE redrive.runs SET step_index = 1",
         {},
     ),
-    "the letter is of another run": ("UPDATE redrive.dead_letters SET run_id = 'another'", {}),
+    "the letter is of another run": (
+        "UPDATE redrive.dead_letters SET run_id = '00000000000000000000000000000001'",
+        {},
+    ),
 }
 
 
