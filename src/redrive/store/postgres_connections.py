@@ -87,9 +87,13 @@ class Connections:
 
     async def single(self) -> Any:
         connection = await self.driver.connect(self._url, **self._options)
-        await connection.set_type_codec(
-            "uuid", schema="pg_catalog", encoder=_id_bytes, decoder=_id_text, format="binary"
-        )
+        try:
+            await connection.set_type_codec(
+                "uuid", schema="pg_catalog", encoder=_id_bytes, decoder=_id_text, format="binary"
+            )
+        except BaseException:
+            self.throw_away(connection)
+            raise
         return connection
 
     def throw_away(self, connection: Any) -> None:
