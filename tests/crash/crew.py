@@ -22,6 +22,7 @@ CONCURRENCY = 8
 MAX_WAITING = 150
 RUNNING_BEFORE_STOP = 0.4
 MAX_WAIT_FOR_POINT_LENGTH = 6.0
+MAX_DIED = 50
 
 
 class Crew:
@@ -139,6 +140,8 @@ class Crew:
             await self._lead_to(point, child)
         await child.ended.wait()
         self._bury(child)
+        if len(self.died_by_itself) >= MAX_DIED:
+            raise RuntimeError("the programs of the crew cannot run: nobody takes this place any more")
         if point is not None and not self._told(child, "bitten"):
             self.points.add([point._replace(number=1)])
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from tests.guards.fencing import EPOCH, PLACE, SQLITE, TOKEN
 from tests.guards.patch import Code, Sql
 
 _FENCES = (
-    Sql("records.complete", r"(?:run\.)?token = (?:batch\.token|\?\d+)"),
-    Sql("records.complete", r"(?:run\.)?epoch = (?:batch\.epoch|\?\d+)"),
-    Sql("records.complete", r"(?:run\.)?place(?: \|\| '')? = 'leased'"),
+    Sql("records.complete", TOKEN),
+    Sql("records.complete", EPOCH),
+    Sql("records.complete", PLACE, sides=SQLITE),
     Code(
         "redrive.engine.in_flight:InFlight._lost", "self.interrupt(run_id, token, Interruption.LOST)", "pass"
     ),
