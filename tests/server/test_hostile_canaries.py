@@ -34,17 +34,21 @@ from redrive.parts import parts_of
 from redrive.settings import new_encryption_key
 
 PASSWORD = "c4nary horse, my kingdom"
+WORK = ("ready", "idle", "leases", "ended")
 NEEDED = {
-    ("runs", "input"),
-    ("runs", "step_input"),
-    ("runs", "result"),
-    ("runs", "metadata"),
+    *((table, column) for table in ("runs", "run_inputs") for column in ("input", "metadata")),
+    *((table, "step_input") for table in ("runs", *WORK)),
+    *((table, "result") for table in ("runs", "ended")),
     ("attempts", "output"),
     ("payloads", "payload"),
 }
 """What runs need to be executed; sealed where there is a key."""
 
-NAMES = {("runs", "idempotency_key"), ("runs", "correlation_id"), ("runs", "tags")}
+NAMES = {
+    (table, column)
+    for table in ("runs", "run_inputs")
+    for column in ("idempotency_key", "given_correlation_id", "correlation_id", "tags")
+}
 """Given to a run by whoever starts it, to be found by. They are shown redacted."""
 
 ONE = SECRETS["stripe"]

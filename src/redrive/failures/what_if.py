@@ -269,7 +269,7 @@ def _parsed(body: str) -> Definition | None:
 
 def id_before(moment: float) -> str:
     """A bound below every id that was made at this instant or later (engine.ids)."""
-    return f"{int(max(0.0, moment) * 1000) << 16:015x}"
+    return f"{int(max(0.0, moment) * 1000) << 16:015x}".ljust(32, "0")
 
 
 def _ignore(rows: int) -> None:
