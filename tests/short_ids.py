@@ -23,7 +23,7 @@ def allow_short_ids() -> None:
 
 def short_id_bytes(text: str) -> bytes:
     value = _id_bytes(text)
-    if text and not any(value):
+    if text.strip("0") and not any(value):
         short = text.encode()
         value = short.ljust(_SIZE, b"\0") if len(short) <= _SIZE else short[:8] + sha256(short).digest()[:8]
         _texts[value] = text
