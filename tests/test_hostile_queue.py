@@ -271,7 +271,9 @@ async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) ->
     for length in (3_985, 3_990, 3_999):
         item = await dlq.enqueue(str(length), 1, error="x" * (length - 1) + " " + CARD)
         assert "4111" not in item.error
-        assert "4111" not in repr(await dlq.app.failures().view(item.id))
+        letter = await dlq.app.failures().view(item.id)
+        # Not in all of it: an id or a time may happen to have these digits.
+        assert "4111" not in " ".join((letter.message, letter.stack, letter.title, letter.public_message))
 
 
 # A full queue (M6)
