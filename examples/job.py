@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from redrive import Backoff, Context, Redrive, RetryPolicy
 from redrive.policy import Exponential
+from redrive.words import explain
 
 QUICK = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(base=0.5)))
 
@@ -34,8 +35,8 @@ async def main() -> None:
     async with app, app.worker():
         run = await app.start(send, Letter("Ada", "Dear Ada, …"), key="letter-7")
         print(await run.result(timeout=30))
-        for each in (await run.history()).attempts:
-            print(f"  attempt {each.number}: {each.outcome}; {each.explanation}")
+        for attempt in (await run.history()).attempts:
+            print(f"  attempt {attempt.number}: {attempt.outcome}; {explain(attempt.decision)}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import time
 
 from redrive import Context, Redrive
 from redrive.errors import RunFailedError
+from redrive.words import explain
 
 DATABASE = os.environ.get("REDRIVE_DATABASE_URL") or f"sqlite:///{tempfile.mkdtemp()}/work.db"
 
@@ -36,7 +37,7 @@ def main() -> None:
             print(f"{run.id}: {run.result(timeout=30)} words")
         except RunFailedError as error:
             letter = run.dead_letter()
-            print(f"{run.id}: {error.state}, {letter.explanation if letter else ''}")
+            print(f"{run.id}: {error.state}, {explain(letter.decision) if letter else ''}")
     app.sync.close()
 
 
