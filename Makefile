@@ -37,12 +37,13 @@ test-all: test
 	@echo "testing the rest, about ten minutes on two idle cores …"
 	@$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n 3 --tier=rest; tests=$$?; wait $$types; exit $$((tests | $$?))
 
-# make check     format, lint, types and import contracts; part of make test, which checks the types of src only
+# make check     format, lint, types, import contracts and plain English; part of make test, which checks the types of src only
 check: $(READY)
-	@echo "checking format, lint, types and imports …"
+	@echo "checking format, lint, types, imports and plain English …"
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
+	@$(BIN)/python -m tests.plain_english
 	@$(BIN)/mypy --no-error-summary $(TYPES)
 
 demo: $(READY)

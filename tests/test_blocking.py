@@ -96,7 +96,7 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
         app.sync.start("duoble", 4)
     with pytest.raises(InvalidValueError, match="priority"):
         app.sync.start("double", 4, priority=1000)
-    with pytest.raises(InvalidValueError, match="give keys"):
+    with pytest.raises(InvalidValueError, match="pass keys"):
         app.sync.start_many("double", [4], key="k")
     run = app.sync.start("double", 4, key="k")
     with pytest.raises(ConflictError):
@@ -129,9 +129,9 @@ def test_a_connection_is_refused_on_sqlite(app: Redrive) -> None:
 
 
 async def test_inside_of_a_loop_it_is_refused(app: Redrive) -> None:
-    with pytest.raises(InvalidValueError, match="inside of an event loop"):
+    with pytest.raises(InvalidValueError, match="would block the running event loop"):
         app.sync.start("double", 4)
-    with pytest.raises(InvalidValueError, match="inside of an event loop"):
+    with pytest.raises(InvalidValueError, match="would block the running event loop"):
         app.sync.run("nobody").state()
 
 
@@ -167,7 +167,7 @@ def test_it_can_be_closed_and_used_again(app: Redrive) -> None:
 def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None:
     before = background_threads()
     app.sync.start("double", 1)
-    loop = app.sync.loop._started()
+    loop = app.sync.loop._running_loop()
     app.sync.close()
     for thread in background_threads() - before:
         thread.join(SECONDS)

@@ -102,14 +102,14 @@ def test_without_an_application(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(WITHOUT)
     told = run_pytest(tmp_path)
     assert "2 errors" in told, told
-    assert "define a fixture redrive_app" in told, told
+    assert "define a fixture `redrive_app`" in told, told
 
 
 def test_its_fixtures_are_documented(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(WITHOUT)
     told = run_pytest(tmp_path, "--fixtures")
     assert "redrive_test" in told
-    assert "in memory, on a virtual clock" in told
+    assert "in-memory database and a virtual clock" in told
 
 
 def test_it_is_found_by_pytest_without_being_named() -> None:

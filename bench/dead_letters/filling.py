@@ -17,7 +17,7 @@ from tests.runs_view import make_runs_writable
 
 from redrive import Redrive
 from redrive.parts import parts_of
-from redrive.store.statement import written
+from redrive.store.statement import compose
 
 make_runs_writable()
 
@@ -28,7 +28,7 @@ _SIDES = 1_000_003
 _FIRST_ID = 10**11
 
 _COLUMNS = ", ".join(KnownFailure._fields)
-_KEEP = written(
+_KEEP = compose(
     "keep",
     f"INSERT INTO redrive.bench_failures ({_COLUMNS})"
     f" VALUES ({', '.join(f':{name}' for name in KnownFailure._fields)})",

@@ -17,7 +17,7 @@ from redrive.model.replay import OperationState
 from redrive.parts import parts_of
 from redrive.policy.audit_chain import chained
 from redrive.policy.codec import encode
-from redrive.store.statement import written
+from redrive.store.statement import compose
 
 OF_AUDIT = 10
 """So many dead letters there are for one entry of the audit."""
@@ -40,7 +40,7 @@ _BEGUN = {
     OperationState.CANCELLED: _OVER,
     OperationState.PLANNED: "released = 0",
 }
-_INSERT = written(
+_INSERT = compose(
     "insert",
     f"INSERT INTO redrive.audit ({', '.join(Entry._fields)})"
     f" VALUES ({', '.join(f':{name}' for name in Entry._fields)})",

@@ -74,10 +74,10 @@ _WORKFLOWS = _JOBS | {Kind.WORKFLOW}
 _LIMIT = frozenset({Kind.NOTHING, Kind.PICK_UP})
 
 ENTRIES = (
-    Entry("redrive", "postgresql", "of_redrive", 12_000, _WORKFLOWS | {Kind.SLEEP}),
-    Entry("raw", "postgresql", "raw_postgresql", 20_000, _LIMIT),
-    Entry("minimal", "postgresql", "minimal_engine", 30_000, _WORKFLOWS),
-    Entry("pgqueuer", "postgresql", "of_pgqueuer", 10_000, _JOBS | {Kind.SLEEP}),
+    Entry("redrive", "postgresql", "of_redrive", 32_000, _WORKFLOWS | {Kind.SLEEP}),
+    Entry("raw", "postgresql", "raw_postgresql", 25_000, _LIMIT),
+    Entry("minimal", "postgresql", "minimal_engine", 45_000, _WORKFLOWS),
+    Entry("pgqueuer", "postgresql", "of_pgqueuer", 16_000, _JOBS | {Kind.SLEEP}),
     Entry("awa", "postgresql", "of_awa", 1_500, _JOBS),
     Entry("chancy", "postgresql", "of_chancy", 3_000, _WORKFLOWS, workflows=35),
     Entry("procrastinate", "postgresql", "of_procrastinate", 400, _JOBS),
@@ -88,7 +88,7 @@ ENTRIES = (
     Entry("huey", "redis", "of_huey", 4_000, _WORKFLOWS, bulk=False),
     Entry("taskiq", "redis", "of_taskiq", 1_600, _JOBS - {Kind.FAIL}, bulk=False),
     Entry("saq", "redis", "of_saq", 1_400, _JOBS, bulk=False),
-    Entry("redrive", "sqlite", "of_redrive", 8_000, _WORKFLOWS | {Kind.SLEEP}),
+    Entry("redrive", "sqlite", "of_redrive", 22_000, _WORKFLOWS | {Kind.SLEEP}),
     Entry("raw", "sqlite", "raw_sqlite", 40_000, frozenset({Kind.NOTHING})),
     Entry("huey", "sqlite", "of_huey", 2_500, _WORKFLOWS, bulk=False),
     Entry("dbos", "sqlite", "of_dbos", 250, _WORKFLOWS, bulk=False, workflows=60),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
+from typing import Any
 
 import asyncpg
 from bench.work import draining
 from bench.work.contender import Entry
+from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind
+
+NO_ID = "0" * 32
 
 
 async def rates(entry: Entry, url: str, jobs: int, seconds: float) -> tuple[float, float]:
@@ -18,16 +22,45 @@ async def rates(entry: Entry, url: str, jobs: int, seconds: float) -> tuple[floa
     A round enqueues `jobs` and drains them. The first round warms up, the second one has no snapshot, and the
     last one of all the others is what counts.
     """
-    contender = entry.at(url)
+    contender = _Watched(url, jobs)
     await contender.prepare()
     without, held = 0.0, 0.0
     for _ in ("warm-up", "without"):
-        without = await draining.round_rate(entry, contender, url, Kind.NOTHING, jobs)
+        without = await contender.round_rate(entry)
     async with _snapshot(url):
         started = monotonic()
         while not held or monotonic() - started < seconds:
-            held = await draining.round_rate(entry, contender, url, Kind.NOTHING, jobs)
+            held = await contender.round_rate(entry)
     return without, held
+
+
+class _Watched(Contender):
+    """Knows that a round has ended by the runs that have ended since it began.
+
+    To count what is left, as in other measurements, would step over all rows that are gone but kept for the
+    snapshot: that took longer than the round.
+    """
+
+    def __init__(self, url: str, jobs: int) -> None:
+        super().__init__(url)
+        self._url = url
+        self._jobs_in_a_round = jobs
+        self._last = NO_ID
+
+    async def round_rate(self, entry: Entry) -> float:
+        self._last = str(await self._asked("SELECT id FROM redrive.ended ORDER BY id DESC LIMIT 1") or NO_ID)
+        return await draining.round_rate(entry, self, self._url, Kind.NOTHING, self._jobs_in_a_round)
+
+    async def has_ended(self, kind: Kind, count: int) -> bool:
+        since = "SELECT count(*) FROM redrive.ended WHERE id > CAST($1 AS uuid)"
+        return int(await self._asked(since, self._last)) == count
+
+    async def _asked(self, text: str, *values: Any) -> Any:
+        connection = await asyncpg.connect(self._url)
+        try:
+            return await connection.fetchval(text, *values)
+        finally:
+            await connection.close()
 
 
 @asynccontextmanager

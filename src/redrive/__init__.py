@@ -1,8 +1,8 @@
 """Redrive: no failed work is ever lost.
 
-The names that programs use every day. Each is loaded when it is first used, so importing the package costs
-next to nothing. More is in `redrive.policy` (policies, curves, jitters, classification), `redrive.calls`,
-`redrive.errors` (all exceptions), `redrive.types` (what methods return), `redrive.settings` and
+This package exports the names that most programs use. Each one is loaded on first use, so `import redrive`
+is cheap. Other public names are in `redrive.policy` (policies, curves, jitter, classification),
+`redrive.calls`, `redrive.errors` (all exceptions), `redrive.types` (return types), `redrive.settings` and
 `redrive.testing`.
 """
 
@@ -101,10 +101,10 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         from redrive.renamed import PUBLIC
 
-        moved = f"; it is {PUBLIC[name]}" if name in PUBLIC else ""
-        raise AttributeError(f"module 'redrive' has no attribute {name!r}{moved}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return found
+        hint = f"; it is {PUBLIC[name]}" if name in PUBLIC else ""
+        raise AttributeError(f"module 'redrive' has no attribute {name!r}{hint}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The application: what programs use. `redrive.wiring` builds its parts."""
+"""The application: the entry point for programs. `redrive.wiring` builds its parts."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _WORKER_OPTIONS = frozenset(field.name for field in fields(WorkerOptions))
-GARBAGE = 10_000
-"""Objects that a worker process makes between two collections of garbage."""
+GARBAGE_THRESHOLD = 10_000
+"""Allocations between two garbage collections in a worker process."""
 
 
 class Redrive(NamesRenamed):
-    """Tasks, workflows and the store they run on.
+    """An application: its tasks and workflows, and the database they run on.
 
     app = Redrive("sqlite:///work.db")          or postgresql://user@host/database
 
@@ -74,8 +74,8 @@ class Redrive(NamesRenamed):
     run = await app.start(charge, order, key="order-7")
     await run.result()
 
-    What reads and acts on stored work takes two options: `org`, the organization whose work it is, and `by`,
-    the name that audit entries give to whoever acts.
+    Methods that read or change stored work take two options: `org`, the organization that owns the work, and
+    `by`, the name of the actor in audit entries.
     """
 
     def __init__(
@@ -94,27 +94,27 @@ class Redrive(NamesRenamed):
         random: Random | None = None,
     ) -> None:
         settings = Settings.load() if settings is None else settings
-        declared = self._declare(
+        declarations = self._declare(
             settings=settings,
             redactor=redactor,
             limits=limits,
             thresholds=thresholds,
             encryption=Encryption(settings.read_encryption_keys()),
         )
-        declared.registry.queues |= {checked_name("queue", queue) for queue in queues}
+        declarations.registry.queues |= {checked_name("queue", queue) for queue in queues}
         if log:
-            declared.event_bus.listen(LogListener(clock))
+            declarations.event_bus.listen(LogListener(clock))
         database = database_at(url or settings.database_url, settings, clock, pooler, durable)
-        self._parts = Parts(declared, database, clock, BlockRandom() if random is None else random)
+        self._parts = Parts(declarations, database, clock, BlockRandom() if random is None else random)
         self._sync: Blocking | None = None
 
     _declare: Callable[..., Declarations] = Declarations
 
-    # Declaring work
+    # Registration
 
     @property
     def task(self) -> TaskDecorator:
-        """Register a function, sync or async: `@app.task` or `@app.task(timeout=30)`; see TaskOptions."""
+        """Register a sync or async function: `@app.task` or `@app.task(timeout=30)`. See TaskOptions."""
         return TaskDecorator(self._register)
 
     def _register(self, function: Callable[..., Any], options: TaskOptions) -> AnyTask:
@@ -127,7 +127,10 @@ class Redrive(NamesRenamed):
         return task
 
     def workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
-        """Name an ordered list of steps. The first receives the payload, each other the previous result."""
+        """Register a workflow: a named, ordered list of steps.
+
+        The first step receives the run's payload, each later step the previous step's result.
+        """
         return self._parts.registry.add_workflow(name, steps)
 
     def breaker(
@@ -138,14 +141,17 @@ class Redrive(NamesRenamed):
         probe: Probe | None = None,
         ramp: Ramp | None = None,
     ) -> None:
-        """Configure the breaker of a dependency. `probe` is a function that tells whether it is back."""
+        """Configure the breaker of a dependency. `probe` is a function that checks whether it works again."""
         checked_name("breaker", name)
         policy = self._parts.settings.breaker_policy if policy is None else policy
         settings = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
         self._parts.declared.breakers[name] = settings
 
     def template(self, template: Template) -> None:
-        """Handle dead letters that match it by its policy, tags, owner and runbook; the first one wins."""
+        """Apply the template's policy, tags, owner and runbook to matching dead letters.
+
+        If several templates match, the first one registered applies.
+        """
         require_kind("template", template, Template)
         declared = self._parts.declared
         if callable(template.redrive):
@@ -153,10 +159,10 @@ class Redrive(NamesRenamed):
         declared.templates.append(template)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with every event of the engine (redrive.model.event). It must be quick."""
+        """Call `listener` with every event of the engine (redrive.model.event). It must return quickly."""
         self._parts.event_bus.listen(listener)
 
-    # Starting and looking up
+    # Starting and finding runs
 
     @overload
     async def start(
@@ -196,7 +202,7 @@ class Redrive(NamesRenamed):
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> RunHandle[Any]:
-        """Start a run: see StartOptions. With `connection`, as part of your own PostgreSQL transaction."""
+        """Start a run; see StartOptions. With `connection`, store it in your own PostgreSQL transaction."""
         parts = self._parts
         new, _ = prepared = parts.enqueuer.prepare(name_of(work), payload, options)
         if connection is not None:
@@ -251,18 +257,18 @@ class Redrive(NamesRenamed):
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> list[RunHandle[Any]]:
-        """Start many runs, all or none of them; `keys` are their idempotency keys."""
+        """Start many runs: all of them, or none. `keys` holds one idempotency key for each."""
         parts, name = self._parts, name_of(work)
         prepared = parts.enqueuer.prepare_many(name, payloads, keys, options)
         if connection is not None:
             return await self._start_within(connection, list(prepared))
         await parts.open()
-        tenant, made = parts.tenant(options.get("org", DEFAULT_ORG)), set[str]()
-        ids = await tenant.enqueuer.start_many(_noted(prepared, made))
+        tenant, new_ids = parts.tenant(options.get("org", DEFAULT_ORG)), set[str]()
+        ids = await tenant.enqueuer.start_many(_collecting_ids(prepared, new_ids))
         if parts.after_start is not None:
             await parts.after_start()
         read = parts.registry.result_reader(name)
-        return [RunHandle(run_id, tenant.runs, read, existed=run_id not in made) for run_id in ids]
+        return [RunHandle(run_id, tenant.runs, read, existed=run_id not in new_ids) for run_id in ids]
 
     async def _start_within(self, connection: object, prepared: Sequence[Prepared]) -> list[RunHandle[Any]]:
         session = joined_session(connection, self._parts.database)
@@ -276,25 +282,27 @@ class Redrive(NamesRenamed):
     def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: Task[..., R]) -> RunHandle[R]: ...
 
     def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: AnyTask | None = None) -> RunHandle[Any]:
-        """A handle on a run that was started before. Its result is JSON, or what `task` returns."""
+        """Return a handle for an existing run. With `task`, its result has the task's return type."""
         read = decode_stored if task is None else task.signature.result
         return RunHandle(run_id, self._parts.tenant(org).runs, read)
 
     # Reading and acting
 
     def runs(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Runs:
-        """The runs of an organization: list them, view one with its history, redacted; cancel one."""
+        """The runs of an organization: list and cancel them, or view one with its history, redacted."""
         parts, caller = self._parts, _caller(org, by)
-        showing = RedactedView(parts.encryption, parts.redactor)
-        return Runs(parts.store_of(org), parts.definitions, showing, self.run, caller)
+        view = RedactedView(parts.encryption, parts.redactor)
+        return Runs(parts.store_of(org), parts.definitions, view, self.run, caller)
 
     def failures(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Failures:
-        """The dead letters of an organization: list, view, replay, resolve, ignore and archive them; their
-        groups, bulk replays and audit."""
+        """The dead letters of an organization: list, view, replay, resolve, ignore and archive them.
+
+        Also their groups, bulk replays and audit.
+        """
         return Failures(self._parts.failure_parts(_caller(org, by)))
 
     def queues(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Queues:
-        """The queues: how much work lies in each; pause and resume them."""
+        """The queues: see how much work each one holds, pause and resume them."""
         parts, caller = self._parts, _caller(org, by)
         shared = (parts.store, parts.registry, parts.event_bus, parts.redactor)
         return Queues(parts.store_of(org), *shared, caller)
@@ -304,42 +312,43 @@ class Redrive(NamesRenamed):
         return Workers(self._parts.store, _caller(org, APPLICATION))
 
     def breakers(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Breakers:
-        """The breakers: their states and the work that they hold; open and close them by hand."""
+        """The breakers: see their states and the work on hold, open and close them manually."""
         parts, caller = self._parts, _caller(org, by)
         shared = (parts.breakers, parts.registry, parts.clock, parts.redactor)
         return Breakers(parts.store_of(org), *shared, caller)
 
     def members(self, *, org: str = DEFAULT_ORG, by: str | Principal = APPLICATION) -> Members:
-        """The members of an organization; API keys, accounts, sessions and organizations.
+        """The members of an organization, and its API keys, accounts and sessions; also organizations.
 
-        A name acts with all rights, a principal with its own.
+        A plain name has full rights; a `Principal` keeps its own.
         """
         principal = by if isinstance(by, Principal) else program(_caller(org, by))
         if principal.org != org:
             raise InvalidValueError(
-                f"{principal.name!r} acts in {principal.org!r}, not in {org!r}; enter it first"
+                f"{principal.name!r} acts for the organization {principal.org!r}, not for {org!r}; "
+                f"switch to {org!r} first"
             )
         return Members(self._parts.identity_services(), principal)
 
     @property
     def idempotent(self) -> Idempotent:
-        """Do something once for each key: `@app.idempotent(key=...)`, `await app.idempotent.run(...)`."""
+        """Execute a function once per key: `@app.idempotent(key=...)` or `await app.idempotent.run(...)`."""
         return Idempotent(lambda org: self._parts.idempotency(org), lambda work: self.sync.wait_for(work))
 
-    # Working
+    # Workers
 
     def worker(self, **options: Any) -> Worker:
-        """A worker: see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
+        """Create a worker; see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
         parts = self._parts
         reject_unknown("a worker has no option", options, _WORKER_OPTIONS)
-        chosen = WorkerOptions(**{**parts.declared.worker_defaults, **options})
-        for queue in chosen.queues:
+        worker_options = WorkerOptions(**{**parts.declared.worker_defaults, **options})
+        for queue in worker_options.queues:
             parts.registry.queue(queue)
         parts.declared.check_redrive_functions()
-        return parts.worker(chosen, Threads(parts.settings.worker_threads))
+        return parts.worker(worker_options, Threads(parts.settings.worker_threads))
 
     async def work(self, **options: Any) -> None:
-        """Work until SIGTERM or SIGINT. The process is taken to be there for nothing else."""
+        """Run a worker until SIGTERM or SIGINT, in a process that does nothing else."""
         worker = self.worker(**options)
         collect_rarely()
         try:
@@ -348,15 +357,15 @@ class Redrive(NamesRenamed):
             await self.close()
 
     def run_worker(self, **options: Any) -> None:
-        """Work until SIGTERM or SIGINT; for programs that have no event loop."""
+        """Run a worker until SIGTERM or SIGINT, in a program without an event loop."""
         asyncio.run(self.work(**options))
 
     async def open(self) -> None:
-        """Bring the tables up to date. Everything that needs them does it by itself."""
+        """Create or upgrade the tables. Methods that need the tables do this automatically."""
         await self._parts.open()
 
     async def close(self) -> None:
-        """Close all connections; the next call opens them again."""
+        """Close all connections. The next call reopens them."""
         await self._parts.close()
 
     async def __aenter__(self) -> Self:
@@ -370,7 +379,7 @@ class Redrive(NamesRenamed):
 
     @property
     def sync(self) -> Blocking:
-        """The same application for programs without an event loop."""
+        """The blocking version of this application, for programs without an event loop."""
         if self._sync is None:
             self._sync = Blocking(self)
         return self._sync
@@ -380,18 +389,20 @@ def _caller(org: str, by: str) -> Caller:
     return Caller(checked_name("org", org), checked_caller(by))
 
 
-def _noted(prepared: Iterable[Prepared], ids: set[str]) -> Iterator[Prepared]:
-    """The same, while their ids are gathered."""
-    for each in prepared:
-        ids.add(each[0].id)
-        yield each
+def _collecting_ids(prepared: Iterable[Prepared], ids: set[str]) -> Iterator[Prepared]:
+    """Pass the prepared runs on and add their ids to `ids`."""
+    for item in prepared:
+        ids.add(item[0].id)
+        yield item
 
 
 def collect_rarely() -> None:
-    """For a process that is there for nothing else. Every piece of work makes a dozen objects and drops them;
-    looking for cycles among them takes a tenth of the time."""
+    """Collect garbage less often, in a process that only runs a worker.
+
+    Every step allocates and drops about a dozen objects; searching them for cycles takes a tenth of the time.
+    """
     gc.collect()
     gc.freeze()
-    threshold, *others = gc.get_threshold()
-    if 0 < threshold < GARBAGE:
-        gc.set_threshold(GARBAGE, *others)
+    threshold, *rest = gc.get_threshold()
+    if 0 < threshold < GARBAGE_THRESHOLD:
+        gc.set_threshold(GARBAGE_THRESHOLD, *rest)

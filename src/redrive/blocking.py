@@ -1,6 +1,6 @@
-"""The application for programs without an event loop: the same methods, which wait for their results.
+"""The blocking application, for programs without an event loop.
 
-The async application does everything, on an event loop in a background thread.
+It has the same methods as the async application, which does the work on an event loop in a background thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class Blocking(Facade):
-    """`loop` runs the application; facades of its queues share it."""
+    """The blocking version of an application. Its services share the event loop `loop`."""
 
     def __init__(self, app: Redrive) -> None:
         super().__init__(app, BackgroundLoop())
@@ -80,7 +80,7 @@ class Blocking(Facade):
         connection: object = None,
         **options: Unpack[StartOptions],
     ) -> SyncRunHandle[Any]:
-        """As Redrive.start; a connection of psycopg or SQLAlchemy is used on the calling thread."""
+        """As Redrive.start. A psycopg or SQLAlchemy connection is used on the calling thread."""
         if connection is None:
             return self._handle(self.wait_for(self._app.start(name_of(work), payload, **options)))
         prepared = self._app._parts.enqueuer.prepare(name_of(work), payload, options)
@@ -190,7 +190,9 @@ class Blocking(Facade):
         parts = self._app._parts
         session = joined_session(connection, parts.database)
         if session.is_async:
-            raise InvalidValueError("app.sync needs a sync connection; with an async one use app.start")
+            raise InvalidValueError(
+                "app.sync.start needs a sync connection; with an async connection, use app.start"
+            )
         self.wait_for(parts.enqueuer.define(prepared))
         handles = session.run(parts.start_within(session, prepared))
         return [self._handle(handle) for handle in handles]

@@ -1,4 +1,4 @@
-"""The services of an application for programs without an event loop: the same methods, which wait."""
+"""Blocking versions of the services of an application: the same methods, which wait for their results."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class SyncOrganizations(Facade):
 
 
 class SyncMembers(Facade):
-    """Sessions and credentials are for servers, which have an event loop."""
+    """Lacks sessions and credentials: only servers use them, and those have an event loop."""
 
     def __init__(self, members: Members, loop: BackgroundLoop) -> None:
         super().__init__(members, loop)
@@ -180,6 +180,6 @@ class SyncMembers(Facade):
 
 
 class SyncIdempotent(Facade):
-    """`run` calls its function in a thread."""
+    """`run` calls the function in a thread."""
 
     run = waiting(Idempotent.run)

@@ -1,4 +1,4 @@
-"""Functions to call: whether one is async, its name, and awaiting it for a limited time."""
+"""Helpers for user functions: check whether one is async, find its name, await it with a timeout."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _GENERATOR = CO_GENERATOR | CO_ASYNC_GENERATOR
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Tell whether the result has to be awaited; reject generators and objects that cannot be called."""
+    """Check whether the result must be awaited. Reject generators and objects that are not callable."""
     if type(function) is FunctionType and not function.__dict__:
-        flags = function.__code__.co_flags  # the same answers as below, but faster
+        flags = function.__code__.co_flags  # same result as below, but faster
         if not flags & _GENERATOR:
             return bool(flags & CO_COROUTINE)
     if not callable(function):
-        raise InvalidValueError(f"{function!r} cannot be called, so it cannot be guarded")
+        raise InvalidValueError(f"{function!r} is not callable; pass a function")
     inner = innermost(function)
     if _is_generator(inner) or _is_generator(type(inner).__call__):
-        raise InvalidValueError(f"{name_of(function)} is a generator; guard the calls that it makes instead")
+        raise InvalidValueError(f"{name_of(function)} is a generator; guard the calls it makes instead")
     return iscoroutinefunction(inner) or iscoroutinefunction(type(inner).__call__)
 
 
 def innermost(function: Any) -> Any:
-    """Return the function behind all its partials."""
+    """Return the function inside any number of partials."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
 def name_of(function: object) -> str:
-    """Return the qualified name, of a partial that of its function, of an object that of its class."""
+    """Return the qualified name of a function; of a partial's function; of a callable object's class."""
     inner = innermost(function)
     return str(getattr(inner, "__qualname__", type(inner).__qualname__))
 
@@ -54,7 +54,7 @@ def _is_generator(function: Callable[..., object]) -> bool:
 
 
 class Limited(Protocol):
-    """An attempt of a call or of a step, whose time is limited."""
+    """An attempt of a call or a step, with a time limit."""
 
     def remaining(self) -> float: ...
 
@@ -62,10 +62,10 @@ class Limited(Protocol):
 
 
 async def bounded(awaitable: Awaitable[R], attempt: Limited) -> R:
-    """Return the result of the awaitable, or raise AttemptTimeoutError when the attempt runs out of time.
+    """Await the result, or raise AttemptTimeoutError when the attempt runs out of time.
 
-    The coroutine starts before any timer is set: one that never waits, for example because it answers from a
-    cache, costs no timer. Once it waits, the rest runs under `asyncio.timeout`.
+    The coroutine starts before a timer is set, so a coroutine that never waits, for example because it reads
+    a cache, needs no timer. From its first wait on, it runs under `asyncio.timeout`.
     """
     steps = awaitable.__await__()
     try:
@@ -77,19 +77,19 @@ async def bounded(awaitable: Awaitable[R], attempt: Limited) -> R:
     limit = timeout(attempt.remaining())
     try:
         async with limit:
-            return await _go_on(steps, waiting_for)  # type: ignore[no-any-return]
+            return await _resume(steps, waiting_for)  # type: ignore[no-any-return]
     except TimeoutError as error:
         if not limit.expired():
             raise
         raise attempt.out_of_time() from error
     finally:
-        # An error references this frame; the awaited future and the task in `limit` reference the error.
+        # Break a cycle: an error references this frame, and the future and `limit` reference the error.
         del awaitable, waiting_for, limit
 
 
 @coroutine
-def _go_on(steps: Any, waiting_for: Any) -> Generator[Any, Any, Any]:
-    """Continue an iterator that has yielded its first value, as `yield from` does."""
+def _resume(steps: Any, waiting_for: Any) -> Generator[Any, Any, Any]:
+    """Continue an iterator that has already yielded its first value, as `yield from` does."""
     try:
         while True:
             try:

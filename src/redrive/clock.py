@@ -1,4 +1,4 @@
-"""The clock: the only source of time. Tests and simulations bring their own."""
+"""The clock: the only source of time. Tests and simulations replace it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class Clock(Protocol):
         """Seconds since 1970."""
 
     def monotonic(self) -> float:
-        """Seconds since some point, never going back."""
+        """Seconds since an arbitrary point; never goes backwards."""
 
     def pause(self, seconds: float) -> None:
-        """Block the thread."""
+        """Block the current thread."""
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend the task."""
+        """Suspend the current asyncio task."""
 
 
 class SystemClock:
-    """The clock of the machine; a test replaces it for its duration (see redrive.testing)."""
+    """The clock of the machine. A test can replace it while it runs (see redrive.testing)."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
@@ -33,8 +33,8 @@ class SystemClock:
         await sleep(seconds)
 
     def follow(self, other: Clock | None) -> None:
-        """Show the time of another clock; None: of the machine again."""
-        # Set on the object, so that the ordinary case has no indirection.
+        """Follow another clock; None: follow the machine's clock again."""
+        # Set on the object, so that the normal case needs no extra call.
         self.__dict__.clear()
         if other is not None:
             names = ("now", "monotonic", "pause", "sleep")

@@ -1,4 +1,4 @@
-"""Durations that callers give: seconds or a timedelta. Inside, all durations are seconds."""
+"""Durations: public methods take seconds or a timedelta; internally, every duration is in seconds."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ Seconds: TypeAlias = float | timedelta
 
 
 def to_seconds(duration: Seconds) -> float:
-    """Return the duration in seconds. `require_seconds` in `policy` also checks its bounds."""
+    """Convert a duration to seconds. `require_seconds` in `policy` also checks the bounds."""
     return duration.total_seconds() if isinstance(duration, timedelta) else duration

@@ -1,45 +1,45 @@
-"""Every exception of Redrive.
+"""All exceptions that Redrive raises.
 
 RedriveError
-├── InvalidValueError          an argument or a setting is wrong (also a ValueError)
-│   ├── InvalidFieldError      one field of a policy or of a change is wrong
-│   ├── NotStorableError       a value cannot be kept as JSON
-│   │   └── SealedError        it is encrypted with a key that is not configured here (also Unavailable)
+├── InvalidValueError          an argument or a setting is invalid (also a ValueError)
+│   ├── InvalidFieldError      one field of a policy or of a change is invalid
+│   ├── NotStorableError       a value cannot be stored as JSON
+│   │   └── SealedError        it is encrypted with a key that is not configured (also UnavailableError)
 │   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
-│   └── PayloadError           a payload does not fit the types of the task
-├── NotFoundError              there is no such run, task, workflow or breaker
-├── AlreadyExistsError         the name is taken already
-├── AccessDeniedError          whoever asks may not do this
-│   └── SignedOutError         their session has ended
-├── ConflictError              the idempotency key was used before, for other work
-├── KeyReusedError             the idempotency key stands for another request
-├── DriftError                 what was planned or counted before is not so any more
-│   └── NumberDriftError       there are not as many as expected
-├── ReplayRefusedError         replaying makes no sense in the present state
-├── QueueFullError             a dead-letter queue holds as many as it may; nothing was stored
-├── LeaseLostError             somebody else has the step by now; what this worker has done does not count
-├── RunFailedError             the run that was waited for did not succeed
-├── RunCancelledError          raised inside of a task whose run was cancelled
-├── StoreError                 the database cannot do what was asked
-│   ├── StoreUnavailableError  it cannot be reached or written at the moment; trying again may help
-│   ├── StatementTimeoutError  a query took longer than it may; narrower, it may be fast enough
-│   └── SchemaError            its tables are of another version
-├── TransitionError            a state was to change in a way its table does not allow
-│   └── LastOwnerError         an organization was to lose its last owner
-├── VerdictError               raised by your own code to say what a failure is
-│   ├── FinalError             trying again cannot help
-│   │   └── RecordedFailureError  the request of this idempotency key has failed before, for good
-│   ├── RetryableError         trying again may help
-│   └── RateLimitedError       trying again helps after a while
-├── UnavailableError           the dependency was not asked at all
+│   └── PayloadError           a payload does not match the task's type annotations
+├── NotFoundError              the run, task, workflow or breaker does not exist
+├── AlreadyExistsError         the name is already in use
+├── AccessDeniedError          the caller lacks the permission
+│   └── SignedOutError         the session has ended
+├── ConflictError              the idempotency key belongs to a run with other work
+├── KeyReusedError             the idempotency key belongs to another request
+├── DriftError                 the data changed after it was planned or counted
+│   └── NumberDriftError       the number of matches is not the expected one
+├── ReplayRefusedError         a replay is not possible in the current state
+├── QueueFullError             the dead-letter queue is full; nothing was stored
+├── LeaseLostError             another worker has taken over the step; this worker's result was discarded
+├── RunFailedError             the awaited run did not succeed
+├── RunCancelledError          raised inside a task whose run was cancelled
+├── StoreError                 a database operation failed
+│   ├── StoreUnavailableError  the database cannot be reached or written to; retrying may help
+│   ├── StatementTimeoutError  a query exceeded its time limit; a narrower one may not
+│   └── SchemaError            the tables belong to another version of Redrive
+├── TransitionError            the state machine does not allow this change
+│   └── LastOwnerError         an organization must keep at least one owner
+├── VerdictError               raised by your own code to classify a failure
+│   ├── FinalError             retrying won't help
+│   │   └── RecordedFailureError  the request with this idempotency key already failed permanently
+│   ├── RetryableError         retrying may help
+│   └── RateLimitedError       retry after a delay
+├── UnavailableError           the dependency was not called
 │   └── BreakerOpenError       its circuit breaker is open
-├── DeferredError              the wait is too long to sit through; come back later
-│   └── InProgressError        somebody else is executing the request of this idempotency key
+├── DeferredError              the next attempt is too far away to wait for
+│   └── InProgressError        another process is executing the request with this idempotency key
 ├── AttemptTimeoutError        an attempt ran out of time (also a TimeoutError)
-├── ProcessDiedError           the process of an attempt has ended without an answer
-└── HttpError                  an HTTP exchange ended without a usable answer
-    ├── HttpStatusError        the server answered with an error status
-    └── HttpContentError       the answer is not what was agreed (not JSON, wrong shape)
+├── ProcessDiedError           the process of an attempt exited without a result
+└── HttpError                  an HTTP request got no usable response
+    ├── HttpStatusError        the server responded with an error status
+    └── HttpContentError       the response is not valid JSON or has the wrong shape
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 
 class RedriveError(Exception):
-    """The root of all errors that Redrive raises. They can be copied, and sent to other processes."""
+    """Base class of all errors that Redrive raises. Its subclasses can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with `args`, which do not hold what is given by keyword.
+        # The default calls the class with `args`, which lack the keyword arguments.
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
@@ -74,11 +74,11 @@ def _seconds(duration: Seconds) -> float:
 
 
 class InvalidValueError(RedriveError, ValueError):
-    """An argument or a setting is wrong. The message names what is allowed."""
+    """An argument or a setting is invalid. The message says what is allowed."""
 
 
 class InvalidFieldError(InvalidValueError):
-    """A field is wrong: `field` names it, `problem` says what is allowed."""
+    """A field is invalid: `field` is its name, `problem` says what is allowed."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}")
@@ -86,36 +86,49 @@ class InvalidFieldError(InvalidValueError):
         self.problem = problem
 
 
+class QueryWordError(InvalidValueError):
+    """A query has an unknown word: a key or a value.
+
+    `position` is where it starts, counted from 1; `suggestion` is a similar word that is known, or None.
+    """
+
+    def __init__(self, message: str, *, word: str, position: int, suggestion: str | None) -> None:
+        super().__init__(message)
+        self.word = word
+        self.position = position
+        self.suggestion = suggestion
+
+
 class NotStorableError(InvalidValueError):
-    """A value cannot be kept as JSON. The message says where in the value, and why."""
+    """A value cannot be stored as JSON. The message gives the path within the value and the reason."""
 
 
 class InvalidKeyError(InvalidValueError):
-    """A part of an idempotency key cannot be encoded without ambiguity."""
+    """A part of an idempotency key cannot be encoded unambiguously."""
 
 
 class PayloadError(InvalidValueError):
-    """A payload does not fit the types of the task."""
+    """A payload does not match the type annotations of the task."""
 
 
 class NotFoundError(RedriveError):
-    """There is no such run, task, workflow or breaker."""
+    """The run, task, workflow or breaker does not exist."""
 
 
 class AlreadyExistsError(RedriveError):
-    """The name is taken already: of an organization, a member or a key."""
+    """An organization, member or key with this name already exists."""
 
 
 class AccessDeniedError(RedriveError):
-    """Whoever asks may not do this; the message says who may."""
+    """The caller lacks the permission. The message says who has it."""
 
 
 class SignedOutError(AccessDeniedError):
-    """The session has ended; sign in again."""
+    """The session has ended. Sign in again."""
 
 
 class ConflictError(RedriveError):
-    """The idempotency key was used before, for other work; `run_id` is the run that has it."""
+    """The idempotency key belongs to a run with other work: `run_id`."""
 
     def __init__(self, message: str, *, run_id: str) -> None:
         super().__init__(message)
@@ -123,14 +136,14 @@ class ConflictError(RedriveError):
 
 
 class KeyReusedError(RedriveError):
-    """The idempotency key stands for another request, and nothing was executed for this one."""
+    """The idempotency key belongs to another request. This request was not executed."""
 
 
 class DriftError(RedriveError):
-    """What was planned or counted before is not so any more; nothing was done.
+    """The data changed after it was planned or counted. Nothing was done.
 
-    `changes` are the first differences (redrive.model.operation.Drift), `number` is how many there are, or
-    how many were found where another number was expected.
+    `changes` lists the first differences (redrive.model.operation.Drift). `number` is the total number of
+    differences, or the number of matches if another number was expected.
     """
 
     def __init__(self, message: str, *, changes: Sequence[Any] = (), number: int = 0) -> None:
@@ -140,15 +153,15 @@ class DriftError(RedriveError):
 
 
 class NumberDriftError(DriftError):
-    """There are not as many as expected; nothing was done. `number` is how many were found."""
+    """The number of matches is not the expected one. Nothing was done. `number` is how many match now."""
 
 
 class ReplayRefusedError(RedriveError):
-    """Replaying makes no sense in the present state; the message says why, and what to do first."""
+    """A replay is not possible in the current state. The message says why, and what to do first."""
 
 
 class QueueFullError(RedriveError):
-    """A dead-letter queue holds `max_size` live ones. Nothing was stored, and nothing was evicted for it."""
+    """The dead-letter queue already holds `max_size` live dead letters. Nothing was stored or evicted."""
 
     def __init__(self, message: str, *, max_size: int) -> None:
         super().__init__(message)
@@ -156,11 +169,11 @@ class QueueFullError(RedriveError):
 
 
 class LeaseLostError(RedriveError):
-    """Somebody else has the step by now; what this worker has done does not count."""
+    """Another worker has taken over the step. The result of this worker was discarded."""
 
 
 class RunFailedError(RedriveError):
-    """The run that was waited for did not succeed; `state` tells how it ended."""
+    """The awaited run did not succeed; `state` is its final state."""
 
     def __init__(self, message: str, *, run_id: str, state: str) -> None:
         super().__init__(message)
@@ -169,19 +182,23 @@ class RunFailedError(RedriveError):
 
 
 class RunCancelledError(RedriveError):
-    """Raised inside of a task whose run was cancelled."""
+    """Raised inside a task whose run was cancelled."""
 
 
 class StoreError(RedriveError):
-    """The database cannot do what was asked."""
+    """A database operation failed."""
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached or written at the moment; trying again may help."""
+    """The database cannot be reached or written to right now. Retrying may help."""
+
+
+class DuplicateRowError(StoreError):
+    """The table already has a row with the same key."""
 
 
 class StatementTimeoutError(StoreError):
-    """A query was stopped because it took longer than `seconds`. Nothing of it was written."""
+    """A query was stopped because it took longer than `seconds`. It wrote nothing."""
 
     def __init__(self, message: str, *, seconds: float) -> None:
         super().__init__(message)
@@ -189,19 +206,22 @@ class StatementTimeoutError(StoreError):
 
 
 class SchemaError(StoreError):
-    """The tables are of another version than this program."""
+    """The tables belong to another version of Redrive than this program."""
 
 
 class TransitionError(RedriveError):
-    """A state was to change in a way its transition table does not allow."""
+    """The transition table does not allow this change of state."""
 
 
 class LastOwnerError(TransitionError):
-    """An organization was to lose its last owner; make another member an owner first."""
+    """An organization must keep at least one owner. Make another member an owner first."""
 
 
 class VerdictError(RedriveError):
-    """Your code knows what the failure is and says so; `retry_after` takes seconds or a timedelta."""
+    """Base class of errors with which your code classifies a failure.
+
+    `retry_after` takes seconds or a timedelta.
+    """
 
     def __init__(self, message: str = "", *, retry_after: Seconds | None = None) -> None:
         super().__init__(message)
@@ -209,13 +229,13 @@ class VerdictError(RedriveError):
 
 
 class FinalError(VerdictError):
-    """Trying again cannot help."""
+    """Retrying won't help: the failure is permanent."""
 
 
 class RecordedFailureError(FinalError):
-    """The request of this idempotency key has failed before, for good, and was not executed again.
+    """The request with this idempotency key already failed permanently and was not executed again.
 
-    `error_type` and `error_message` are those of the failure, redacted.
+    `error_type` and `error_message` describe that failure, redacted.
     """
 
     def __init__(self, message: str, *, error_type: str = "", error_message: str = "") -> None:
@@ -225,15 +245,15 @@ class RecordedFailureError(FinalError):
 
 
 class RetryableError(VerdictError):
-    """Trying again may help."""
+    """Retrying may help: the failure is temporary."""
 
 
 class RateLimitedError(VerdictError):
-    """Trying again helps, after `retry_after` seconds where the server named them."""
+    """Retrying will help after a delay: `retry_after` seconds, if the server gave a time."""
 
 
 class UnavailableError(RedriveError):
-    """The dependency was not asked at all, so nothing can have happened there."""
+    """The dependency was not called, so there can be no side effect."""
 
     def __init__(self, dependency: str, message: str, *, retry_after: Seconds | None = None) -> None:
         super().__init__(message)
@@ -242,13 +262,13 @@ class UnavailableError(RedriveError):
 
 
 class BreakerOpenError(UnavailableError):
-    """The circuit breaker of the dependency is open, or its probe slots are taken."""
+    """The circuit breaker of the dependency is open, or is half-open with all probe slots in use."""
 
 
 class SealedError(NotStorableError, UnavailableError):
-    """A stored value is encrypted with a key that is not configured here; `key_id` names it.
+    """A stored value is encrypted with a key that is not configured here: `key_id`.
 
-    Work that needs it is given back, for a worker that has the key.
+    The worker releases work that needs this value, so that a worker with the key can execute it.
     """
 
     def __init__(self, message: str, *, key_id: str) -> None:
@@ -257,9 +277,9 @@ class SealedError(NotStorableError, UnavailableError):
 
 
 class DeferredError(RedriveError):
-    """The next attempt is too far away to wait for; `retry_after` seconds from now it is due.
+    """The next attempt is due in `retry_after` seconds, which is too long to wait for.
 
-    The failure that asked for the wait is the `__cause__`.
+    `__cause__` is the failure that led to the wait.
     """
 
     def __init__(self, message: str, *, retry_after: Seconds) -> None:
@@ -268,23 +288,26 @@ class DeferredError(RedriveError):
 
 
 class InProgressError(DeferredError):
-    """Somebody else is executing the request of this idempotency key; look again in `retry_after` seconds."""
+    """Another process is executing the request with this idempotency key.
+
+    Check again in `retry_after` seconds.
+    """
 
 
 class AttemptTimeoutError(RedriveError, TimeoutError):
-    """An attempt did not finish within its time."""
+    """An attempt exceeded its time limit."""
 
 
 class ProcessDiedError(RedriveError):
-    """The process of an attempt has ended without an answer: it crashed, or was killed."""
+    """The process of an attempt exited without a result: it crashed or was killed."""
 
 
 class HttpError(RedriveError):
-    """An HTTP exchange ended without a usable answer."""
+    """An HTTP request got no usable response."""
 
 
 class HttpStatusError(HttpError):
-    """The server answered with an error status. `body` is the beginning of the answer, redacted."""
+    """The server responded with an error status. `body` is the start of the response body, redacted."""
 
     def __init__(
         self, message: str, *, status: int, headers: dict[str, str] | None = None, body: str = ""
@@ -296,4 +319,4 @@ class HttpStatusError(HttpError):
 
 
 class HttpContentError(HttpError):
-    """The answer arrived but is not what was agreed: not JSON, or not of the expected shape."""
+    """The response is not valid JSON, or does not have the expected shape."""

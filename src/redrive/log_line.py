@@ -1,6 +1,6 @@
 """Structured log lines.
 
-A line is readable as it stands (`event key=value …`) and carries the same as a dictionary in `record.fields`.
+People read the text (`event key=value …`); programs read the same data as a dictionary in `record.fields`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def write_log_line(
     *,
     clean: bool = False,
 ) -> None:
-    """Write a line; exceptions of filters and handlers stay here.
+    """Write a log line. Exceptions raised by filters and handlers are swallowed.
 
-    hidden  fields that `record.fields` carries, but the line does not show
-    clean   the fields are redacted already
+    hidden  fields to leave out of the text; `record.fields` still has them
+    clean   the fields are already redacted
     """
     from redrive.policy.redact import DEFAULT_REDACTOR  # compiles its patterns, so only when needed
 
@@ -35,7 +35,7 @@ def write_log_line(
         line = _line({key: value for key, value in record.items() if key not in hidden})
         try:
             logger.log(level, "%s", line, extra={"fields": record}, stacklevel=2)
-        except KeyError:  # a record factory of the application has set `fields` already
+        except KeyError:  # the application's record factory has already set `fields`
             logger.log(level, "%s", line, stacklevel=2)
 
 
@@ -58,5 +58,5 @@ def _format(value: object) -> str:
 
 
 def _escape(character: str) -> str:
-    """Escape a character that could move the cursor, hide text or start a line."""
+    """Escape a character that could move the cursor, hide text or start a new line."""
     return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -1,4 +1,4 @@
-"""The parts of an application, for the interfaces of Redrive. Programs use the methods of the application."""
+"""Access to the parts of an application, for Redrive's own packages. Programs use the methods of the app."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def parts_of(app: Redrive) -> Parts:
 
 
 def rewire(app: Redrive, database: Database, clock: Clock, random: Random) -> Parts:
-    """Put an application on another database, and return its parts there. What it has declared stays."""
+    """Move an application to another database and return its new parts. It keeps its declarations."""
     app._parts = type(app._parts)(app._parts.declared, database, clock, random)
     return app._parts

@@ -1,4 +1,4 @@
-"""Fixtures for pytest. Say which application is meant by overriding `redrive_app`:
+"""Fixtures for pytest. Override `redrive_app` to return your application:
 
 @pytest.fixture
 def redrive_app():
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 def redrive_app() -> Redrive:
     """The application under test; override it."""
     raise pytest.UsageError(
-        "define a fixture redrive_app that returns your application, in this file or in conftest.py"
+        "no application to test: define a fixture `redrive_app` that returns your application, "
+        "in this file or in conftest.py"
     )
 
 
 @pytest.fixture
 def redrive_test(redrive_app: Redrive) -> Iterator[Harness]:
-    """The application in memory, on a virtual clock: see redrive.testing.Harness."""
+    """The application with an in-memory database and a virtual clock: see redrive.testing.Harness."""
     from redrive.testing import Harness
 
     harness = Harness(redrive_app)

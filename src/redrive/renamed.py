@@ -1,4 +1,4 @@
-"""Former names, so that the error about one says what to use instead."""
+"""Former names: an AttributeError about a renamed name says what to use instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLIC: Final = {
     "log_fields": "redrive.calls.log_fields",
     "new_encryption_key": "redrive.settings.new_encryption_key",
 }
-"""Names that were in `redrive`."""
+"""Names that used to be in `redrive`, and where they are now."""
 
 METHODS: Final = {
     "breaker_book": "app.breakers()",
@@ -45,15 +45,15 @@ METHODS: Final = {
     "sessions": "app.members().sessions",
     "start_within": "app.start(..., connection=...)",
 }
-"""Names that applications and handles of runs had."""
+"""Former methods of applications and run handles, and what replaces them."""
 
 
 class NamesRenamed:
-    """An unknown attribute raises AttributeError, with the new name of one that was renamed."""
+    """Raises AttributeError for an unknown attribute; for a renamed one, with the new name."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # for type checkers, an unknown attribute stays a mistake
+    if not TYPE_CHECKING:  # type checkers must still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
             message = f"{type(self).__name__!r} object has no attribute {name!r}"

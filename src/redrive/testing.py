@@ -1,4 +1,4 @@
-"""For the tests of programs that use Redrive: time that passes only when something waits for it.
+"""Testing tools for programs that use Redrive: a virtual clock, which advances only when something waits.
 
 with virtual_time() as clock:                     for guarded calls
     charge()                                      # retries without sleeping
@@ -6,8 +6,8 @@ assert clock.waits == [0.2, 0.4]
 
 async with in_memory(app) as test:                for an application
     run = await app.start(checkout, order)
-    await test.drain()                            # executes what is ready
-    await test.advance(60)                        # a minute passes; executes what becomes due in it
+    await test.drain()                            # execute all ready steps
+    await test.advance(60)                        # advance a minute; execute the steps that become due
     assert await run.result() == ...
 """
 
@@ -39,11 +39,11 @@ MAX_WAIT_SECONDS = 366 * 86_400.0
 
 
 class VirtualClock:
-    """A clock that stands still unless somebody waits, or advances it.
+    """A clock that advances only when code waits or a test calls `advance`.
 
-    time       seconds that have passed
-    waits      the waits so far, in seconds
-    overshoot  how much longer than asked every wait takes, as on a busy machine
+    time       seconds passed so far
+    waits      all waits so far, in seconds
+    overshoot  seconds that every wait takes longer than requested, as on a busy machine
     """
 
     def __init__(self, overshoot: Seconds = 0.0) -> None:
@@ -65,15 +65,15 @@ class VirtualClock:
         self.pause(seconds)
 
     def advance(self, seconds: Seconds) -> None:
-        """Let time pass that nobody waits for."""
+        """Advance the time without a wait."""
         self.time += to_seconds(seconds)
 
 
 @contextmanager
 def virtual_time() -> Iterator[VirtualClock]:
-    """Run all guarded calls of the process on a virtual clock, with breakers closed and budgets full.
+    """Run all guarded calls of the process on a virtual clock, with closed breakers and full budgets.
 
-    Only waits between attempts are virtual: a coroutine that really hangs is stopped after its real timeout.
+    Only waits between attempts are virtual: a coroutine that hangs is cancelled after its real timeout.
     """
     from redrive.calls.dependency import DEPENDENCIES
 
@@ -88,17 +88,17 @@ def virtual_time() -> Iterator[VirtualClock]:
 
 
 class Harness:
-    """An application in a test: in memory, on a virtual clock, executing when the test says so.
+    """An application under test: in-memory database, virtual clock, and work only when the test asks for it.
 
-    Sync tasks are called directly, on the thread of the test. What a task itself sleeps is really slept.
-    `await run.result()` executes whatever the run still needs, and lets time pass for it.
+    Sync tasks are called directly, on the test's thread. A task that sleeps takes real time.
+    `await run.result()` executes the rest of the run and advances the clock as needed.
     """
 
     def __init__(self, app: Redrive, *, seed: int = 0, inline: bool = False) -> None:
         from redrive.wiring import memory_database
 
         self._app = app
-        self._before = parts_of(app)
+        self._original_parts = parts_of(app)
         self.clock = VirtualClock()
         parts = rewire(app, memory_database(self.clock), self.clock, Random(seed))
         parts.waiters.help = self._help
@@ -106,11 +106,11 @@ class Harness:
         self._worker: Worker | None = None
 
     async def drain(self) -> int:
-        """Execute what is ready, and what becomes ready by that. How many attempts were made."""
+        """Execute all ready steps, and those that become ready as a result. Return the number of attempts."""
         return await self._own_worker().work_off()
 
     async def advance(self, seconds: Seconds) -> int:
-        """Let time pass, execute what becomes due at its time, and return how many attempts were made."""
+        """Advance the clock and execute each step when it becomes due. Return the number of attempts."""
         end = self.clock.time + to_seconds(seconds)
         executed = await self.drain()
         while (wait := await self._next_due()) is not None and self.clock.time + wait <= end:
@@ -120,12 +120,12 @@ class Harness:
         return executed + await self.drain()
 
     async def execute(self, work: str | AnyTask | Definition, payload: object = None, **options: Any) -> Any:
-        """Start it, execute it with all its retries, and give its result, or raise RunFailedError."""
+        """Start a run, execute it with all retries, and return its result, or raise RunFailedError."""
         run = await self._app.start(work, payload, **options)
         return await run.result()
 
     async def started(self, work: str | AnyTask | Definition | None = None) -> list[Run]:
-        """The runs that were started, oldest first."""
+        """List the started runs, oldest first."""
         from redrive.engine.task import name_of
 
         runs = await parts_of(self._app).store.runs.all()
@@ -139,35 +139,40 @@ class Harness:
         times: int | None = None,
         **expected: Any,
     ) -> Run:
-        """Was such a run started? `expected` are fields of the run: queue, priority, org, ..."""
+        """Check that a matching run was started, and return the newest.
+
+        `expected` holds values of the run's fields: queue, priority, org and so on.
+        """
         from redrive.engine.task import name_of
         from redrive.model.run import Run
 
-        strangers = expected.keys() - set(Run.__struct_fields__)
-        if strangers:
-            raise InvalidValueError(f"a run has no field {min(strangers)!r}; it has {Run.__struct_fields__}")
+        unknown = expected.keys() - set(Run.__struct_fields__)
+        if unknown:
+            raise InvalidValueError(f"a run has no field {min(unknown)!r}; it has {Run.__struct_fields__}")
         runs = await self.started(work)
-        found = [run for run in runs if _fits(run, payload, expected, parts_of(self._app).encryption)]
+        matches = [run for run in runs if _matches(run, payload, expected, parts_of(self._app).encryption)]
         wanted = repr(name_of(work)) + ("" if payload is ... else f" with {payload!r}")
         wanted += f" and {expected}" if expected else ""
-        if times is not None and len(found) != times:
-            raise AssertionError(f"{wanted} was started {len(found)} times, not {times}; {_told(runs)}")
-        if not found and times != 0:
-            raise AssertionError(f"{wanted} was not started; {_told(runs)}")
-        return found[-1] if found else None  # type: ignore[return-value]
+        if times is not None and len(matches) != times:
+            raise AssertionError(
+                f"{wanted} was started {len(matches)} times, not {times}; {_described(runs)}"
+            )
+        if not matches and times != 0:
+            raise AssertionError(f"{wanted} was not started; {_described(runs)}")
+        return matches[-1] if matches else None  # type: ignore[return-value]
 
     async def assert_nothing_started(self) -> None:
         runs = await self.started()
         if runs:
-            raise AssertionError(f"something was started: {_told(runs)}")
+            raise AssertionError(f"expected no runs to be started; {_described(runs)}")
 
     async def close(self) -> None:
-        """Put the application back to where it was."""
+        """Close the in-memory database and restore the application's own."""
         await self._app.close()
         self.restore()
 
     def restore(self) -> None:
-        self._app._parts = self._before
+        self._app._parts = self._original_parts
 
     def _own_worker(self) -> Worker:
         if self._worker is None:
@@ -175,28 +180,28 @@ class Harness:
         return self._worker
 
     async def _next_due(self) -> float | None:
-        """Seconds until something happens by itself: work is due, or a breaker may move on."""
+        """Seconds until the next event: work becomes due, or a breaker may change its state."""
         store = parts_of(self._app).store
-        waits = [await store.leases.next_due(), await store.redrives.next_due()]
+        waits = [(await store.leases.next_due()).seconds, await store.redrives.next_due()]
         if await store.operations.running():
             waits.append(await self._own_worker().driver.tick())
         if await store.limits.holders():
-            waits += [_until_moving(each) for each in await parts_of(self._app).breakers.all()]
+            waits += [_seconds_until_change(breaker) for breaker in await parts_of(self._app).breakers.all()]
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _help(self) -> bool:
-        """Instead of waiting: execute what is there, or let time pass until something is."""
+        """Execute ready work instead of waiting for a worker; if there is none, advance the clock."""
         worker = self._own_worker()
         if await self.drain():
             return True
-        if len(worker.in_flight):  # somebody else executes it just now
+        if len(worker.in_flight):  # another caller is executing it
             await worker.in_flight.removed.wait()
             return True
         before = self.clock.time
         wait = await self._next_due()
         if wait is None or wait > MAX_WAIT_SECONDS:
             return False
-        if self.clock.time == before:  # nobody else, waiting for another run, has let it pass already
+        if self.clock.time == before:  # unless a caller that waits for another run has already advanced it
             self.clock.advance(max(wait, 0.0))
         await self.drain()
         return True
@@ -204,10 +209,10 @@ class Harness:
 
 @asynccontextmanager
 async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> AsyncIterator[Harness]:
-    """Put an application on a database in memory and a virtual clock, for the time of a test.
+    """Run an application with an in-memory database and a virtual clock for the duration of a test.
 
-    seed    of all its random numbers: jitters, ids
-    inline  everything is executed as soon as it is started, as far as it can be without time passing
+    seed    the seed of all random numbers: jitter and ids
+    inline  execute each run as soon as it is started, as far as that is possible without time passing
     """
     harness = Harness(app, seed=seed, inline=inline)
     try:
@@ -216,16 +221,16 @@ async def in_memory(app: Redrive, *, seed: int = 0, inline: bool = False) -> Asy
         await harness.close()
 
 
-def _until_moving(known: SharedBreaker) -> float | None:
-    """A breaker that is not open any more releases what it holds in steps of a second."""
-    force = known.snapshot.force
+def _seconds_until_change(breaker: SharedBreaker) -> float | None:
+    """Seconds until the breaker may change; one second if it is no longer open and releases its work."""
+    force = breaker.snapshot.force
     if force is not None and force.until is None:
         return None
-    until = known.snapshot.open_until
-    return 1.0 if until is None else max(0.001, until - known.row.now)
+    until = breaker.snapshot.open_until
+    return 1.0 if until is None else max(0.001, until - breaker.row.now)
 
 
-def _fits(run: Run, payload: object, expected: dict[str, Any], encryption: Encryption) -> bool:
+def _matches(run: Run, payload: object, expected: dict[str, Any], encryption: Encryption) -> bool:
     from redrive.engine.payload import to_json
     from redrive.policy.codec import decode
 
@@ -234,7 +239,7 @@ def _fits(run: Run, payload: object, expected: dict[str, Any], encryption: Encry
     return all(getattr(run, name) == value for name, value in expected.items())
 
 
-def _told(runs: list[Run]) -> str:
+def _described(runs: list[Run]) -> str:
     if not runs:
         return "nothing was started"
-    return "started were: " + ", ".join(f"{run.workflow}({run.input})" for run in runs[-10:])
+    return "started: " + ", ".join(f"{run.workflow}({run.input})" for run in runs[-10:])

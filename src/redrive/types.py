@@ -1,4 +1,4 @@
-"""Classes to annotate with: what the methods of an application return. Programs do not construct them."""
+"""Types for annotations: what the methods of an application return. Programs do not construct them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wiring of an application: the only place that picks what it consists of."""
+"""The wiring of an application: the only module that chooses and connects its parts."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(kw_only=True)
 class Declarations:
-    """What a program has declared. It stays when a test puts the application on another database.
+    """Everything a program has declared. It survives when a test moves the application to another database.
 
-    entropy  returns that many unpredictable bytes
+    entropy  returns the given number of unpredictable bytes
     """
 
     settings: Settings
@@ -84,7 +84,7 @@ class Declarations:
 
     @property
     def max_letters(self) -> int | None:
-        """Live dead letters of an organization at most; None: no limit."""
+        """Maximum number of live dead letters of an organization; None: no limit."""
         return self.settings.dlq_max_size
 
     @property
@@ -124,27 +124,27 @@ class Declarations:
         )
 
     def add_redrive_function(self, name: str, function: Function) -> str:
-        """Name a function that decides when dead letters are redriven, and return its choice."""
+        """Register a custom redrive function under a name. Return the redrive choice that refers to it."""
         if not callable(function):
             raise InvalidValueError(f"a redrive policy must be a function, got {function!r}")
         self.redrive_functions[checked_name("the name of a redrive function", name)] = function
         return CUSTOM_PREFIX + name
 
     def check_redrive_functions(self) -> None:
-        """Reject a name of a redrive function that is not known: its dead letters would stay as they are."""
-        redriven: list[AnyTask | Template] = [*self.registry.tasks.values(), *self.templates]
-        for declared in redriven:
-            choice = str(declared.redrive_choice)
+        """Reject the name of an unregistered redrive function: its dead letters would never be redriven."""
+        owners: list[AnyTask | Template] = [*self.registry.tasks.values(), *self.templates]
+        for owner in owners:
+            choice = str(owner.redrive_choice)
             name = choice.removeprefix(CUSTOM_PREFIX)
             if choice.startswith(CUSTOM_PREFIX) and name not in self.redrive_functions:
                 raise InvalidValueError(
-                    f"{declared.name!r} names the redrive function {name!r}, which is not known here; "
-                    f"give the function itself: redrive=function"
+                    f"{owner.name!r} refers to the redrive function {name!r}, which is not registered; "
+                    f"pass the function itself: redrive=function"
                 )
 
 
 class Tenant(NamedTuple):
-    """What the requests of one organization work on."""
+    """The parts that serve the requests of one organization."""
 
     store: Store
     enqueuer: Enqueuer
@@ -152,9 +152,9 @@ class Tenant(NamedTuple):
 
 
 class Parts:
-    """What an application consists of on one database, with one clock and one source of random numbers.
+    """The parts of an application on one database, with one clock and one source of random numbers.
 
-    after_start  in tests: called after each start
+    after_start  called after each start, in tests
     """
 
     def __init__(self, declared: Declarations, database: Database, clock: Clock, random: Random) -> None:
@@ -199,11 +199,11 @@ class Parts:
     # Tenants
 
     def store_of(self, org: str) -> Store:
-        """The store for the requests of an organization, behind row-level security where that is enabled."""
+        """The store for an organization's requests; it applies row-level security if that is enabled."""
         return self.tenant(org).store
 
     async def enable_row_level_security(self) -> None:
-        """From now on, requests of one organization cannot touch another's rows, whatever their SQL says."""
+        """Prevent requests of one organization from touching another's rows, whatever their SQL says."""
         await self.open()
         await self.database.enable_row_level_security()
         self._is_walled = True
@@ -243,7 +243,7 @@ class Parts:
     async def start_within(
         self, session: JoinedSession, prepared: Sequence[Prepared]
     ) -> list[RunHandle[Any]]:
-        """Store runs in a transaction of the user's own. Their definitions are stored already."""
+        """Store runs in the user's own transaction. Their definitions must already be stored."""
         ids = await self.enqueuer.start_within(session, prepared)
         return [
             RunHandle(run_id, self.tenant(new.org).runs, self.registry.result_reader(new.workflow))
@@ -254,7 +254,7 @@ class Parts:
         caller = Caller(org, checked_caller(by))
         await Failures(self.failure_parts(caller)).replay_run(run_id, reason=reason)
 
-    # What is made of the parts
+    # Services
 
     def failure_parts(self, caller: Caller) -> FailureParts:
         return FailureParts(
@@ -290,12 +290,12 @@ class Parts:
         )
 
     def processor(self) -> Processor:
-        """Make what redrives dead letters that are due. Workers run one, unless the settings forbid it."""
+        """Create the processor that redrives due dead letters. Workers run one unless it is disabled."""
         parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self.retrier)
         return Processor(*parts, self.declared.processor_options)
 
     def worker_in_test(self) -> Worker:
-        """Make a worker that executes sync tasks directly, for redrive.testing."""
+        """Create a worker that calls sync tasks directly, for redrive.testing."""
         return self.worker(WorkerOptions(**self.declared.worker_defaults), None)
 
     def worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
@@ -366,12 +366,12 @@ def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durabl
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if not path:
-            raise InvalidValueError("the address of a SQLite database is sqlite:///path/to/file.db")
+            raise InvalidValueError("the SQLite database URL has no path; use sqlite:///path/to/file.db")
         return SqliteDatabase(path, clock=clock, durable=durable)
     if scheme in ("postgresql", "postgres") and rest:
         return PostgresDatabase(url, schema=settings.schema, pooler=pooler)
-    # Not shown: it may hold a password.
-    raise InvalidValueError("the address of the database must begin with sqlite:/// or postgresql://")
+    # The URL may contain a password, so the message must not include it.
+    raise InvalidValueError("the database URL must start with sqlite:/// or postgresql://")
 
 
 def memory_database(clock: Clock) -> Database:

@@ -332,7 +332,7 @@ async def test_a_body_beyond_the_bound_is_refused(world: World) -> None:
         for _ in range(5):
             yield b"xx"
 
-    async with world.client(shop, most_body=9) as client:
+    async with world.client(shop, max_body_bytes=9) as client:
         assert (await order(client, content=b"x" * 9)).status_code == 201
         assert problem(await order(client, "other", content=b"x" * 10)) == (413, "body_too_large")
         assert problem(await order(client, "other", content=unannounced())) == (413, "body_too_large")

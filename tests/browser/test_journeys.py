@@ -7,8 +7,8 @@ import re
 from collections import Counter
 
 import pytest
-from playwright.async_api import Page, expect
-from tests.browser.browsing import Browsing
+from playwright.async_api import FloatRect, Locator, Page, expect
+from tests.browser.browsing import Browsing, axe
 from tests.browser.site import PASSWORD, Site, contact, invoice, order, until
 
 DLQ = "/app/admin/dlq"
@@ -51,7 +51,7 @@ async def test_find_out_whether_it_heals_itself(shop: Site, visit: Browsing) -> 
     await page.wait_for_url(f"**{DLQ}/{letter}")
     await expect(page.get_by_text("Needs you").first).to_be_visible()
     await expect(page.get_by_text("Why it stopped")).to_be_visible()
-    await expect(page.get_by_text("What is likely to work")).to_be_visible()
+    await expect(page.get_by_text("What to do")).to_be_visible()
 
 
 async def _is_held(site: Site, runs: list[str]) -> bool:
@@ -96,14 +96,14 @@ async def test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix(shop: S
     group = (await shop.get(f"/api/v1/dead-letters/{letters[0]}"))["fingerprint"]
     page = await visit.open("admin", f"{DLQ}/groups/{group}")
     await press(page, "r")
-    await page.get_by_text("How carefully").click()
-    await page.get_by_label("Begin with").fill("3")
+    await page.get_by_text("Rollout").click()
+    await page.get_by_label("Canary size").fill("3")
     await page.locator("dialog").get_by_label("Reason").fill("The names are fixed")
     await page.get_by_role("button", name="Plan", exact=True).click()
     await expect(page.get_by_role("heading", name="12 of 12 dead letters will be replayed")).to_be_visible()
     await page.get_by_role("button", name="Start", exact=True).click()
     await page.wait_for_url("**/app/admin/replays/*")
-    await expect(page.get_by_text("It stopped itself")).to_be_visible()
+    await expect(page.get_by_text("Stopped automatically:")).to_be_visible()
     operation = page.url.rpartition("/")[2]
     assert (await shop.get(f"/api/v1/operations/{operation}"))["released"] == 3, "the canary, and no more"
     shop.trouble()
@@ -195,15 +195,15 @@ async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Brows
     """P4: which dependency, how much waits, that it resumes by itself, when it is probed."""
     page = await visit.open("viewer", DLQ)
     status = page.locator("#status")
-    await expect(status).to_contain_text("All dependencies work")
+    await expect(status).to_contain_text("All dependencies OK")
     before = await page.locator("h1").bounding_box()
     shop.trouble(stripe="503")
     runs = await shop.start("checkout", *[order(number) for number in range(20)])
     await expect(status).to_contain_text("stripe")
-    await expect(status).to_contain_text(re.compile(r"resumes? automatically"))
+    await expect(status).to_contain_text(re.compile(r"will resume automatically"))
     assert await page.locator("h1").bounding_box() == before, "nothing moves"
     shop.trouble()
-    await expect(status).to_contain_text("All dependencies work")
+    await expect(status).to_contain_text("All dependencies OK")
     assert set((await shop.ended(runs)).values()) <= {"SUCCESS", "DLQ_PENDING"}
 
 
@@ -234,7 +234,7 @@ async def test_a_lost_connection_is_told_and_found_again(shop: Site, visit: Brow
     await expect(word).to_have_text("Live")
     visit.recorder.allow("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
     await asyncio.to_thread(shop.end)
-    await expect(word).to_contain_text("Not live since")
+    await expect(word).to_contain_text("Disconnected since")
     await asyncio.to_thread(shop.begin)
     await expect(word).to_have_text("Live")
 
@@ -248,7 +248,7 @@ async def test_a_deep_link_leads_through_signing_in(shop: Site, visit: Browsing)
     await page.get_by_label("Name").fill("viewer@acme.example")
     await page.get_by_label("Password").fill("not this one")
     await press(page, "Enter")
-    await expect(page.get_by_text("The name or the password is wrong.")).to_be_visible()
+    await expect(page.get_by_text("Wrong name or password.")).to_be_visible()
     await page.get_by_label("Password").fill(PASSWORD)
     await press(page, "Enter")
     await page.wait_for_url(f"**{DLQ}/{letter}?compare=1,1")
@@ -266,7 +266,21 @@ async def test_a_one_time_link_signs_in_once(shop: Site, visit: Browsing) -> Non
     visit.recorder.allow("status of 401")
     again = await visit.open(None, link.replace(shop.url, ""))
     await again.get_by_role("button", name="Sign in with this link").click()
-    await expect(again.get_by_text("used already")).to_be_visible()
+    await expect(again.get_by_text("already been used")).to_be_visible()
+
+
+async def test_a_link_that_is_pasted_into_an_open_sign_in_page_signs_in(shop: Site, visit: Browsing) -> None:
+    """Only the part after the # changes then, and the browser loads nothing."""
+    members = (await shop.get("/api/v1/members"))["items"]
+    staff = next(member["id"] for member in members if member["role"] == "STAFF")
+    link = (await shop.post(f"/api/v1/members/{staff}/link"))["url"]
+    page = await visit.open(None, "/app/sign-in")
+    await expect(page.get_by_label("Password")).to_be_visible()
+    await page.evaluate("(hash) => { location.hash = hash; }", link.partition("#")[2])
+    await expect(page.get_by_label("Password")).to_be_hidden()
+    assert "#" not in page.url, "the token does not stay in the history"
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await page.wait_for_url("**/app/admin")
 
 
 async def test_a_failed_run_is_retried_from_its_page(shop: Site, visit: Browsing) -> None:
@@ -325,9 +339,9 @@ async def test_two_people_at_once_are_told_of_each_other(shop: Site, visit: Brow
 async def test_a_view_is_saved_under_a_name_for_everybody(shop: Site, visit: Browsing) -> None:
     page = await visit.open("staff", f"{DLQ}?q=is:any+workflow:checkout")
     await page.get_by_text("Views").first.click()
-    await page.get_by_label("Save what is shown now as").fill("Checkout")
+    await page.get_by_label("Save current view as").fill("Checkout")
     await press(page, "Enter")
-    await expect(page.get_by_text("Saved the view")).to_be_visible()
+    await expect(page.get_by_text("View saved")).to_be_visible()
     other = await visit.open("viewer", DLQ)
     await other.get_by_text("Views").first.click()
     await other.get_by_role("link", name="Checkout").click()
@@ -343,6 +357,51 @@ async def test_commands_and_links_are_copied(shop: Site, visit: Browsing) -> Non
     copied = await page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("redrive dlq list")
     assert letter
+
+
+async def box_of(element: Locator) -> FloatRect:
+    box = await element.bounding_box()
+    assert box is not None
+    return box
+
+
+async def test_copy_buttons_are_icons_with_names_and_on_a_phone_a_menu(shop: Site, visit: Browsing) -> None:
+    page = await visit.open("viewer", FLAT)
+    for name in ("Copy link", "Copy as CLI command"):
+        button = page.get_by_role("button", name=name, exact=True)
+        await expect(button.locator("svg")).to_be_visible()
+        assert (await box_of(button))["width"] < 40, name
+    phone = await visit.open("viewer", FLAT, width=390)
+    await phone.get_by_role("button", name="More").click()
+    link = phone.get_by_role("button", name="Copy link", exact=True)
+    assert (await box_of(link))["width"] > 100, "its label is visible"
+    assert await axe(phone) == []
+
+
+async def test_a_long_title_takes_two_lines(shop: Site, visit: Browsing) -> None:
+    shop.trouble(recipients="bug")
+    [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
+    page = await visit.open("viewer", f"{DLQ}/{letter}", width=390)
+    title = page.locator("h1")
+    one_line = (await box_of(title))["height"]
+    await title.evaluate("(it) => { it.textContent = 'a long message '.repeat(60); }")
+    two_lines = (await box_of(title))["height"]
+    assert two_lines <= 2.1 * one_line or two_lines < 60
+    assert await title.get_attribute("title")
+
+
+async def test_the_sign_in_button_is_centred_and_names_of_variables_are_whole(
+    shop: Site, visit: Browsing
+) -> None:
+    page = await visit.open(None, "/app/sign-in")
+    button = page.get_by_role("button", name="Sign in", exact=True)
+    assert await button.evaluate("(it) => getComputedStyle(it).justifyContent") == "center"
+    settings = await visit.open("owner", "/app/admin/settings?section=server", width=1000)
+    heights = await settings.locator("td code.unbroken").evaluate_all(
+        "(all) => all.map((it) => it.getClientRects().length)"
+    )
+    assert heights, "there are settings"
+    assert set(heights) == {1}, "no name is broken into two lines"
 
 
 async def test_theme_and_zone_are_chosen_and_kept(shop: Site, visit: Browsing) -> None:

@@ -60,7 +60,7 @@ async def test_every_stop_of_the_tab_key_is_seen(tour: Browsing) -> None:
         assert await page.evaluate(ORDERLY) == 0
         stops = await walked(page)
         assert 10 < len(stops) < MAX_COUNT, (name, len(stops))
-        assert str(stops[0]["name"]).startswith("a Skip to the content")
+        assert str(stops[0]["name"]).startswith("a Skip to content")
         places = [each["place"] for each in stops]
         assert places == sorted(places, key=["body", "header", "div", "main"].index), (name, places)
         bad = [each for each in stops if each["covered"] or not (each["marked"] and each["seen"])]
@@ -71,7 +71,7 @@ async def test_every_stop_of_the_tab_key_is_seen(tour: Browsing) -> None:
 async def test_skipping_leads_past_the_navigation(tour: Browsing) -> None:
     page = await tour.open("viewer", f"{ADMIN}/dlq")
     await press(page, "Tab")
-    await expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_in_viewport()
     await press(page, "Enter", "Tab")
     stop = await page.evaluate(FOCUSED)
     assert stop["place"] == "main", stop

@@ -56,7 +56,7 @@ async def test_secrets_are_shown_here_and_now_only(shop: Site, visit: Browsing) 
     address = page.url
     await page.click("summary:has-text('Reveal')")
     await page.fill("form[data-reveals] input[name=reason]", "to compare")
-    await page.click("text=Reveal the payload")
+    await page.click("text=Reveal payload")
     await page.wait_for_selector("#revealed:not([hidden])")
     assert page.url == address
     assert await page.locator("#revealed pre").text_content()

@@ -13,7 +13,7 @@ FLAT = f"{DLQ}?view=flat"
 
 REFRESHING = """async () => {
     const modules = document.querySelector("script[type=module]").src;
-    (await import(modules.replace("app.js", "refresh.js"))).refresh("#standing");
+    (await import(modules.replace("app.js", "refresh.js"))).refresh("#totals");
 }"""
 
 
@@ -33,12 +33,12 @@ async def test_a_tab_of_one_organization_does_nothing_in_another(shop: Site, vis
     page = await visit.open("owner", f"{DLQ}/{letter}")
     other = await page.context.new_page()
     await other.goto("/app/admin/settings?section=organizations")
-    await other.get_by_role("row", name="elsewhere").get_by_role("button", name="Enter").click()
+    await other.get_by_role("row", name="elsewhere").get_by_role("button", name="Switch").click()
     await other.wait_for_url("**/app/admin")
     visit.recorder.allow("status of 409", "status of 404", "Response Status Error Code")
     await page.keyboard.press("e")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("was entered since").first).to_be_visible()
+    await expect(page.get_by_text("you have switched to").first).to_be_visible()
     assert await _is(shop, letter, "OPEN")
 
 
@@ -74,7 +74,7 @@ async def test_a_new_key_is_shown_although_the_page_cannot_be_read_again(shop: S
     page = await visit.open("owner", "/app/admin/settings?section=keys")
     await page.route("**/app/admin/settings**", lambda route: route.abort())
     visit.recorder.allow("ERR_FAILED", "htmx:", "Failed to load resource")
-    await page.locator("summary", has_text="Create a key").click()
+    await page.locator("summary", has_text="Create key").click()
     await page.locator("details[open]").get_by_label("Name").fill("deployment")
     await page.keyboard.press("Enter")
     await expect(page.locator("dialog input")).to_have_value(re.compile("^rdk_"))
@@ -99,7 +99,7 @@ async def test_a_refused_stream_is_tried_again(shop: Site, visit: Browsing) -> N
     visit.recorder.allow("status of 503")
     await page.reload(wait_until="load")
     word = page.locator("[data-connection-word]")
-    await expect(word).to_contain_text("Not live since")
+    await expect(word).to_contain_text("Disconnected since")
     await expect(word).to_have_text("Live")
 
 

@@ -93,7 +93,7 @@ class TestMistakes:
         for attempt in attempts("fetch"):
             with attempt:
                 pass
-            with pytest.raises(InvalidValueError, match="enter it once"), attempt:
+            with pytest.raises(InvalidValueError, match="was already entered"), attempt:
                 pass
 
     def test_an_unknown_option(self) -> None:

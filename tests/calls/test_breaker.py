@@ -529,7 +529,7 @@ def test_the_original_error_survives_when_others_open_the_breaker_during_the_wai
         Guard("work", dependency=shared, clock=OthersFail()).call(fail)
     assert caught.value is first
     assert executions == [1]
-    assert "the circuit breaker of the dependency has opened" in first.__notes__[0]
+    assert "the circuit breaker of the dependency opened" in first.__notes__[0]
 
 
 def test_the_classifier_of_a_dependency_serves_where_the_guard_has_none() -> None:

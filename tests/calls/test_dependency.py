@@ -82,7 +82,7 @@ class TestName:
 
     def test_other_settings_for_the_same_name_are_refused(self) -> None:
         dependency("shop")
-        with pytest.raises(InvalidValueError, match="'shop' has other settings already"):
+        with pytest.raises(InvalidValueError, match="'shop' already has other settings"):
             dependency("shop", breaker=TOUCHY)
 
     def test_a_dependency_may_be_passed_itself(self) -> None:

@@ -13,6 +13,7 @@ from redrive.errors import FinalError, HttpStatusError, InvalidValueError
 from redrive.model.decision import Reason
 from redrive.policy import ErrorClass, Immediate, Linear
 from redrive.testing import VirtualClock
+from redrive.words.decision import explain
 
 AT_ONCE = Backoff(Immediate())
 
@@ -97,8 +98,8 @@ class TestEvents:
         )
         event = events[0]
         assert isinstance(event, AttemptFailed)
-        assert "2 s" in str(event.explanation)
-        assert "timeout" in str(event.explanation)
+        assert "2 s" in explain(event.explanation.facts())
+        assert "timeout" in explain(event.explanation.facts())
 
     def test_all_hooks_hear_all_events_in_their_order(self, play: Play) -> None:
         heard: list[tuple[str, int]] = []

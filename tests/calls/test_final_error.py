@@ -107,7 +107,7 @@ class TestNotes:
             play(script, Guard("charge card", max_attempts=9, clock=clock))
         (note,) = caught.value.__notes__
         first, *attempts = note.splitlines()
-        assert first == "redrive: 'charge card' failed after 3 attempts: trying again cannot help"
+        assert first == "redrive: 'charge card' failed after 3 attempts: a retry won't help"
         assert ["network" in attempts[0], "timeout" in attempts[1], "validation" in attempts[2]] == [True] * 3
         assert len(attempts) == 3
 

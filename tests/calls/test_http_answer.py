@@ -111,7 +111,7 @@ class TestContent:
     )
     def test_no_json(self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour) -> None:
         server.otherwise(behaviour)
-        with pytest.raises(HttpContentError, match=r"^GET /things answered .* not JSON\n") as caught:
+        with pytest.raises(HttpContentError, match=r"^the response to GET /things is not JSON\n") as caught:
             connect().request("GET", "/things")
         assert len(server.requests) == 1
         assert caught.value.__cause__ is not None
@@ -119,7 +119,7 @@ class TestContent:
     @pytest.mark.parametrize("returns", [Thing.of, Model.model_validate, int])
     def test_the_wrong_shape(self, connect: Connect, server: MisbehavingServer, returns: Any) -> None:
         server.otherwise(answer_json({"name": "nail"}))
-        with pytest.raises(HttpContentError, match="not what was expected") as caught:
+        with pytest.raises(HttpContentError, match="not have the expected shape") as caught:
             connect().request("GET", "/", returns=returns)
         assert len(server.requests) == 1
         failure = classify(caught.value)

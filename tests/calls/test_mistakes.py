@@ -34,7 +34,7 @@ from redrive.policy import Backoff, Classifier, Exponential, PublicCodes
             {"longest_wait": timedelta(days=366)},
             "longest_wait must be a number from 0 to 31,536,000, got 316",
         ),
-        ({"hooks": ["print"]}, "cannot be called"),
+        ({"hooks": ["print"]}, "is not callable"),
     ],
 )
 def test_of_a_guard(options: dict[str, Any], message: str) -> None:

@@ -59,7 +59,7 @@ class TestHint:
         with pytest.raises(RateLimitedError) as caught:
             play(script, Guard("work", clock=clock))
         assert script.executions == 11
-        assert "rate-limited too often" in caught.value.__notes__[0]
+        assert "rate limited too often" in caught.value.__notes__[0]
 
     @pytest.mark.parametrize("most", [0, 1, 4])
     def test_at_most_as_often_as_the_policy_says(self, clock: VirtualClock, play: Play, most: int) -> None:

@@ -41,7 +41,7 @@ def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> No
         redrive("queue", verb, "default")
     listed = redrive("audit", "list", "--limit", "1", "-o", "json")
     assert len(json.loads(listed.out)) == 1
-    assert listed.err == "These are the newest 1; --all shows all of them, --limit so many.\n"
+    assert listed.err == "Showing the newest 1. Use --limit N or --all for more.\n"
     assert redrive("audit", "list", "--limit", "2", "-o", "json").err == ""
 
 
@@ -63,7 +63,7 @@ def test_a_chain_that_is_whole(anywhere: Command, shop: Shop) -> None:
     found = json.loads(ended.out)
     assert (ended.code, found["sound"], found["found"]) == (0, True, 0)
     assert anywhere("audit", "verify", "--head", found["head"]["text"]).code == 0
-    assert anywhere("audit", "verify", "-o", "table").out.startswith("The audit is whole.\n")
+    assert anywhere("audit", "verify", "-o", "table").out.startswith("The audit log is intact.\n")
     assert anywhere("audit", "verify", "--head", "nonsense").code == 2
 
 
@@ -74,7 +74,7 @@ def test_a_chain_that_was_changed(redrive: Command, shop: Shop, tmp_path: Path) 
         connection.execute("UPDATE audit SET actor = 'somebody else'")
     ended = redrive("audit", "verify", "-o", "table")
     assert ended.code == 7
-    assert ended.out.startswith("The audit is broken.\n  #1  ")
+    assert ended.out.startswith("The audit log is broken.\n  #1  ")
     assert redrive("audit", "verify").out.startswith("sound\tno\n")
 
 

@@ -51,7 +51,7 @@ def test_closed_streams(redrive: Command, shop: Shop, tmp_path: Path, closed: st
 def test_ids_from_a_closed_stream(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     shop.dead_letter(1)
     ended = executed(tmp_path, "dlq resolve - --yes <&-")
-    assert (ended.returncode, "no ids in the standard input" in ended.stderr) == (2, True)
+    assert (ended.returncode, "No ids on stdin" in ended.stderr) == (2, True)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no such device")  # noqa: PTH110
@@ -66,7 +66,7 @@ def test_a_pipe_is_not_replaced_by_a_file(redrive: Command, shop: Shop, tmp_path
     shop.dead_letter(1)
     os.mkfifo(tmp_path / "pipe")
     ended = redrive("dlq", "export", "--output-file", "pipe", "--yes")
-    assert (ended.code, "is no file that could be replaced" in ended.err) == (2, True)
+    assert (ended.code, "is not a regular file" in ended.err) == (2, True)
     assert (tmp_path / "pipe").is_fifo()
 
 
@@ -114,10 +114,10 @@ def test_nothing_but_migrate_changes_old_tables(
 def test_arguments_that_are_no_text(redrive: Command, shop: Shop, arguments: tuple[str, ...]) -> None:
     shop.dead_letter(1)
     ended = redrive(*arguments)
-    assert (ended.code, "is no text in UTF-8" in ended.err) == (2, True)
+    assert (ended.code, "is not valid UTF-8" in ended.err) == (2, True)
 
 
-@pytest.mark.parametrize(("ago", "told"), [("9999w", "at most 36500 d"), ("99999999w", "is too long")])
+@pytest.mark.parametrize(("ago", "told"), [("9999w", "from 0 s to 36500 d"), ("99999999w", "is too long")])
 def test_before_all_calendars(redrive: Command, ago: str, told: str) -> None:
     ended = redrive("audit", "list", "--since", ago)
     assert (ended.code, told in ended.err) == (2, True)
@@ -159,7 +159,10 @@ def test_commands_to_be_copied_are_one_word_a_name(redrive: Command) -> None:
     [
         (("verify", "--tolerance", "nan"), "a number of seconds"),
         (("replay", "plan", "x", "--policy", "a=" + "[" * 50_000), "neither a number nor JSON"),
-        (("dlq", "replay", "x", "--payload", "deep.json", "--reason", "why"), "the payload is no JSON"),
+        (
+            ("dlq", "replay", "x", "--payload", "deep.json", "--reason", "why"),
+            "the payload is not valid JSON",
+        ),
     ],
 )
 def test_numbers_and_documents_that_are_none(

@@ -24,13 +24,13 @@ def breaker(redrive: Command, name: str = "gateway") -> dict[str, Any]:
 def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None:
     shop.order()
     opened = anywhere("breaker", "open", "gateway", "--reason", "the bank is down", "--for", "10m")
-    assert opened == (0, "", "The breaker 'gateway' is OPEN for 10 min.\n")
+    assert opened == (0, "", "Breaker 'gateway' is OPEN for 10 min.\n")
     found = breaker(anywhere)
     assert (found["state"], found["force"]["reason"]) == ("OPEN", "the bank is down")
 
     shop.order(2)  # waits for it
     view = anywhere("breaker", "view", "gateway", "-o", "table").out
-    assert "1 run waits for it, and goes on by itself when it closes." in view
+    assert "1 run is on hold and resumes automatically when the breaker closes." in view
     assert ": the bank is down." in view
     assert ("opens when" in view) is ("REDRIVE_SERVER" in os.environ)  # no command knows the application
 
@@ -39,15 +39,15 @@ def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None
     assert (unasked.code, "--yes" in unasked.err) == (2, True)
     would = anywhere(*closing, "--dry-run")
     assert would.code == 0
-    assert "1 run waits: it goes on at once, and what fails then costs attempts.\n" in would.err
+    assert "and release 1 run; their failed attempts will count.\n" in would.err
     assert breaker(anywhere)["state"] == "OPEN"
     closed = anywhere(*closing, "-y")
-    assert closed.err.startswith("The breaker 'gateway' is CLOSED until it is left to itself.\n")
+    assert closed.err.startswith("Breaker 'gateway' is CLOSED.\n")
     assert "redrive breaker auto gateway" in closed.err
     left = anywhere("breaker", "auto", "gateway")
-    assert left == (0, "", "The breaker 'gateway' is left to itself, and is CLOSED.\n")
+    assert left == (0, "", "Returned breaker 'gateway' to automatic control. It is CLOSED.\n")
     again = anywhere("breaker", "auto", "gateway")
-    assert again == (0, "", "The breaker 'gateway' is left to itself already.\n")
+    assert again == (0, "", "Breaker 'gateway' is already under automatic control.\n")
     actions = [row["action"] for row in json.loads(anywhere("audit", "list", "-o", "json").out)]
     assert actions.count("breaker.forced") == 2
     assert actions.count("breaker.released") == 1
@@ -59,7 +59,7 @@ def test_a_list_for_people_and_programs(
     shop.dead_letter(card="slow")
     redrive("breaker", "open", "gateway", "--reason", "a long story " * 20)
     heading, line = redrive("breaker", "list", "-o", "table").out.splitlines()
-    assert heading.split()[:4] == ["NAME", "STATE", "FAILING", "WAITING"]
+    assert heading.split()[:4] == ["NAME", "STATE", "FAILING", "HELD"]
     assert line.startswith("gateway  OPEN")
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -76,7 +76,7 @@ def test_none_at_all(redrive: Command) -> None:
     redrive("migrate")
     assert redrive("breaker", "list", "-o", "json") == (0, "[]\n", "")
     ended = redrive("breaker", "view", "gateway")
-    assert ended == (3, "", "Error: there is no breaker 'gateway'; there are none\n")
+    assert ended == (3, "", "Error: no breaker is named 'gateway'; none exist yet\n")
 
 
 def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
@@ -91,13 +91,17 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["view", "gatewai"], 3, "there is no breaker 'gatewai'; did you mean 'gateway'?"),
-        (["open", "bank", "--reason", "x"], 3, "there is no breaker 'bank'; use one of: gateway"),
+        (["view", "gatewai"], 3, "no breaker is named 'gatewai'; did you mean 'gateway'?"),
+        (["open", "bank", "--reason", "x"], 3, "no breaker is named 'bank'; use one of: gateway"),
         (["open", "gateway"], 2, "Missing option '--reason'"),
         (["open", "gateway", "--reason", ""], 2, "Error: "),
-        (["open", "gateway", "--reason", "x", "--for", "0s"], 2, "'0s' is not at least 1 s"),
+        (
+            ["open", "gateway", "--reason", "x", "--for", "0s"],
+            2,
+            "'0s' is out of range; use a duration from 1 s to",
+        ),
         (["open", "gateway", "--reason", "x", "--for", "soon"], 2, "not a duration"),
-        (["auto", "bank"], 3, "there is no breaker 'bank'"),
+        (["auto", "bank"], 3, "no breaker is named 'bank'"),
     ],
 )
 def test_mistakes(redrive: Command, shop: Shop, arguments: list[str], code: int, message: str) -> None:
@@ -112,7 +116,7 @@ def test_mistakes(redrive: Command, shop: Shop, arguments: list[str], code: int,
 def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
     shop.order()
     ended = redrive("breaker", "open", "gateway", "--reason", "x", "--dry-run")
-    text = "Would open the breaker 'gateway' until it is left to itself; 0 wait for it now.\n"
+    text = "Would open breaker 'gateway' (it holds 0 runs now).\n"
     assert ended == (0, "", text)
     assert breaker(redrive)["force"] is None
     redrive("breaker", "close", "gateway", "--reason", "x")
@@ -128,7 +132,7 @@ def test_closing_asks_where_work_waits(redrive: Command, shop: Shop, tmp_path: P
     closing = ["breaker", "close", "gateway", "--reason", "it is back"]
     declined = talk(tmp_path, closing, ("[y/N]:", "n"))
     assert declined.code == 8
-    assert "2 runs wait: they go on at once, and what fails then costs attempts?" in declined.shown
+    assert "and release 2 runs; their failed attempts will count?" in declined.shown
     assert breaker(redrive)["state"] == "OPEN"
 
 
@@ -140,4 +144,4 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     shown = redrive("breaker", "view", "gateway", "-o", "table").out
     wait, close = (shown.index(f"redrive breaker {verb} gateway") for verb in ("view", "close"))
     assert wait < close
-    assert "wait: it is probed in " in shown
+    assert "wait: the next probe is in " in shown

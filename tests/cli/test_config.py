@@ -34,7 +34,7 @@ class TestShowing:
             "origin": "default",
             "default": 8400,
             "allowed": "a whole number from 0 to 65,535",
-            "meaning": "the port that the server listens on; 0 is any free one",
+            "meaning": "the port that the server listens on; 0 chooses a free port",
             "variable": "REDRIVE_SERVER_PORT",
             "alias": None,
             "secret": False,
@@ -90,7 +90,7 @@ class TestShowing:
         assert redrive("config", "--changed", "-o", "json").out == "[]\n"
         assert redrive("config", "--changed", "-o", "plain").out == ""
         ended = redrive("config", "--changed", "-o", "table")
-        assert (ended.out, ended.err) == ("", "every setting has its default\n")
+        assert (ended.out, ended.err) == ("", "All settings have their default values.\n")
 
     @pytest.mark.parametrize("output", ["table", "json", "plain"])
     def test_secrets_are_masked(self, redrive: Command, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,13 +163,13 @@ class TestMistakes:
     def test_a_secret_is_no_argument(self, redrive: Command, name: str) -> None:
         ended = redrive("config", "--set", f"{name}=canary-7")
         assert (ended.code, ended.out) == (2, "")
-        assert f"{name} is a secret, and others can read arguments" in ended.err
+        assert f"{name} is a secret, and other users can see arguments" in ended.err
         assert "canary-7" not in ended.err
 
     def test_a_pair_without_a_value(self, redrive: Command) -> None:
         ended = redrive("config", "--set", "server_port")
         assert (ended.code, ended.out) == (2, "")
-        assert "it is NAME=VALUE, such as server_port=8080" in ended.err
+        assert "write it as NAME=VALUE, such as server_port=8080" in ended.err
 
     def test_a_debugger_sees_where(self, redrive: Command) -> None:
         ended = redrive("config", "--set", "port=7", "--debug")

@@ -38,7 +38,7 @@ def test_what_is_only_to_be_said_is_not_done(redrive: Command, tmp_path: Path) -
     assert redrive("context", "add", "production", "--server", SERVER, "--dry-run") == (
         0,
         "",
-        "Would add the context 'production'.\n",
+        "Would add context 'production'.\n",
     )
     assert not (tmp_path / "config").exists()
 
@@ -61,20 +61,20 @@ def test_keys_are_not_kept(redrive: Command, tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("command", ["false", "printf ''", "no-such-program-here", "'"])
 def test_a_command_that_prints_no_key(command: str) -> None:
-    with pytest.raises(RedriveError, match="the command for the key"):
+    with pytest.raises(RedriveError, match="the key command"):
         NamedContext(SERVER, key_command=command).key()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("add", "local", "--server", SERVER), 2, "cannot be the name of a context"),
-        (("add", "a b", "--server", SERVER), 2, "cannot be the name of a context"),
-        (("add", "x"), 2, "A context is a --server or a --config"),
+        (("add", "local", "--server", SERVER), 2, "is not a valid context name"),
+        (("add", "a b", "--server", SERVER), 2, "is not a valid context name"),
+        (("add", "x"), 2, "Pass either --server or --config."),
         (("add", "x", "--server", "redrive.example.com"), 2, "is not a server URL"),
-        (("add", "x", "--server", "https://me:secret@host"), 2, "must not hold a secret"),
-        (("use", "nowhere"), 3, "there is no context 'nowhere'"),
-        (("remove", "nowhere"), 3, "there is no context 'nowhere'"),
+        (("add", "x", "--server", "https://me:secret@host"), 2, "must not contain a password"),
+        (("use", "nowhere"), 3, "no context is named 'nowhere'"),
+        (("remove", "nowhere"), 3, "no context is named 'nowhere'"),
         (("remove", "local"), 2, "it can't be removed"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_file_that_somebody_has_written_wrongly(redrive: Command, tmp_path: Pa
     file.write_text('[contexts.one]\nsever = "x"\n')
     ended = redrive("context", "list")
     assert (ended.code, ended.out) == (2, "")
-    assert "'sever', which is unknown" in ended.err
+    assert "unknown field 'sever'" in ended.err
 
 
 def test_a_context_with_a_file_of_settings(redrive: Command, tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_a_context_with_a_file_of_settings(redrive: Command, tmp_path: Path) -> 
 def test_a_server_has_no_organization_to_choose(redrive: Command) -> None:
     ended = redrive("org", "list", "--server", SERVER, "--org", "acme")
     assert ended.code == 2
-    assert "--org is for a database" in ended.err
+    assert "--org only works with a database" in ended.err
 
 
 def test_a_key_is_not_sent_in_the_clear() -> None:
-    with pytest.raises(InvalidValueError, match="neither https nor on this machine"):
+    with pytest.raises(InvalidValueError, match="would receive the API key unencrypted"):
         HttpTransport("http://redrive.example.com", "rdk_x")
     HttpTransport("http://redrive.example.com", "rdk_x", plain_http=True)
     HttpTransport("http://127.0.0.1:8400", "rdk_x")
@@ -130,7 +130,7 @@ def test_no_address(text: str) -> None:
 def test_a_database_that_is_not_there_is_not_made_by_looking(redrive: Command, tmp_path: Path) -> None:
     ended = redrive("status")
     assert ended.code == 3
-    assert "there is no database redrive.db" in ended.err
+    assert "database redrive.db does not exist" in ended.err
     assert not (tmp_path / "redrive.db").exists()
 
 
@@ -152,7 +152,7 @@ def test_help_lists_every_command_in_a_section(redrive: Command) -> None:
 def test_a_command_that_is_not_there(redrive: Command) -> None:
     ended = redrive("wroker")
     assert ended.code == 2
-    assert "There is no command 'wroker'; did you mean 'worker'?" in ended.err
+    assert "Unknown command 'wroker'; did you mean 'worker'?" in ended.err
 
 
 def test_what_is_in_the_environment_holds_for_every_command(
@@ -211,13 +211,13 @@ def test_a_file_with_values_of_another_kind(redrive: Command, tmp_path: Path, te
     file.parent.mkdir(parents=True)
     file.write_text(text)
     ended = redrive("context", "list")
-    assert (ended.code, "contexts.toml is to be" in ended.err) == (2, True)
+    assert (ended.code, "contexts.toml must be" in ended.err) == (2, True)
 
 
 def test_one_of_them_says_whom_to_ask(redrive: Command) -> None:
     redrive("context", "add", "one", "--server", SERVER)
     ended = redrive("--server", SERVER, "--context", "one", "dlq", "list")
-    assert (ended.code, "give one of them" in ended.err) == (2, True)
+    assert (ended.code, "use one of them" in ended.err) == (2, True)
 
 
 def test_a_database_that_the_environment_names_is_meant(
@@ -229,4 +229,4 @@ def test_a_database_that_the_environment_names_is_meant(
     assert redrive("org", "create", "acme").code == 0
     assert (tmp_path / "other.db").exists()
     monkeypatch.setenv("REDRIVE_CONTEXT", "production")
-    assert "http://127.0.0.1:9 does not answer" in redrive("org", "list").err
+    assert "http://127.0.0.1:9 can't be reached" in redrive("org", "list").err

@@ -86,7 +86,7 @@ def test_a_wrong_key(redrive: Command, shop: Shop, served: Served, key: str) -> 
 def test_a_server_that_is_not_there(redrive: Command) -> None:
     ended = redrive("dlq", "list", "--server", "http://127.0.0.1:9")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("Error: http://127.0.0.1:9 does not answer")
+    assert ended.err.startswith("Error: http://127.0.0.1:9 can't be reached")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -162,7 +162,7 @@ def test_an_empty_list_says_so_on_a_terminal(redrive: Command, shop: Shop, tmp_p
     shop.work()
     assert redrive("dlq", "list", "-o", "json").out == "[]\n"
     talked = talk(tmp_path, ["dlq", "list"], on_terminal=True)
-    assert (talked.code, talked.shown) == (0, "There are no dead letters that are not closed.\r\n")
+    assert (talked.code, talked.shown) == (0, "No open dead letters.\r\n")
 
 
 def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> None:
@@ -170,7 +170,7 @@ def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> No
         shop.dead_letter(number)
     for form in ("table", "json", "ndjson", "csv", "plain"):
         listed = redrive("dlq", "list", "--limit", "2", "-o", form)
-        assert listed.err == "These are 2 of 3; --all shows all of them, --limit so many.\n"
+        assert listed.err == "Showing 2 of 3. Use --limit N or --all for more.\n"
         assert redrive("dlq", "list", "--limit", "3", "-o", form).err == ""
-    assert redrive("run", "list", "--limit", "2", "-o", "json").err.startswith("These are 2 of 3; ")
+    assert redrive("run", "list", "--limit", "2", "-o", "json").err.startswith("Showing 2 of 3. ")
     assert len(redrive("dlq", "list", "--all").out.splitlines()) == 3

@@ -31,11 +31,11 @@ def test_one_there_and_back(anywhere: Command, shop: Shop, verb: str, state: str
     letter = shop.dead_letter(1)
     would = anywhere("dlq", verb, letter, "--dry-run")
     assert (would.code, would.out) == (0, "")
-    assert would.err.startswith(f"Would {verb} the dead letter {letter} (charge, open) on ")
+    assert would.err.startswith(f"Would {verb} dead letter {letter} (charge, open) (")
     assert anywhere("dlq", verb, letter).code == 2  # there is nobody to ask
     assert states(anywhere) == ["OPEN"]
     done = anywhere("dlq", verb, letter, "--yes", "--reason", "why not")
-    assert done == (0, "", f"The dead letter {letter} is {state.lower()}.\n")
+    assert done == (0, "", f"{state.capitalize()} dead letter {letter}.\n")
     assert states(anywhere) == [state]
     assert anywhere("dlq", verb, letter, "--yes").code == 6
     assert anywhere("dlq", "reopen", letter, "--yes").code == 0
@@ -47,13 +47,13 @@ def test_several_all_or_none(anywhere: Command, shop: Shop) -> None:
     for mode in ("--yes", "--dry-run"):
         refused = anywhere("dlq", "resolve", first, second, "nothing", mode, "--reason", "it")
         assert (refused.code, refused.out) == (3, "")
-        assert "there is no dead letter 'nothing': an id has 32 digits; `redrive dlq list`" in refused.err
-        assert refused.err.endswith("; a --reason of several words stands in quotes\n")
+        assert "no dead letter has the id 'nothing': an id has 32 digits; `redrive dlq list`" in refused.err
+        assert refused.err.endswith(". Put quotes around a --reason of several words\n")
         assert anywhere("dlq", "reopen", first, "0" * 32, mode).code == 3
     assert anywhere("dlq", "resolve", first, second, "--dry-run").code == 0
     assert states(anywhere) == ["OPEN", "OPEN"]
     done = anywhere("dlq", "resolve", first, second, first, "--yes")
-    assert (done.code, done.err) == (0, "2 dead letters are resolved.\n")
+    assert (done.code, done.err) == (0, "Resolved 2 dead letters.\n")
     assert states(anywhere) == ["RESOLVED", "RESOLVED"]
 
 
@@ -65,16 +65,16 @@ def test_by_query(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "ignore", "--query", query, "--expect", "3", "--yes").code == 6
     assert anywhere("dlq", "ignore", "--query", query, "--max", "1", "--yes").code == 6
     would = anywhere("dlq", "ignore", "--query", query, "--dry-run")
-    assert would.err.startswith(f"Would ignore the 2 dead letters that fulfil {query!r} on ")
+    assert would.err.startswith(f"Would ignore 2 dead letters that match {query!r} (")
     assert states(anywhere) == ["OPEN"] * 3
     done = anywhere("dlq", "ignore", "--query", query, "--expect", "2", "--max", "2", "--yes")
     assert (done.code, sorted(done.out.split())) == (0, sorted(slow))
-    assert "2 dead letters are ignored." in done.err
+    assert "Ignored 2 dead letters." in done.err
     assert "`redrive dlq reopen`" in done.err
     assert states(anywhere) == ["OPEN", "IGNORED", "IGNORED"]
     none = anywhere("dlq", "ignore", "--query", query, "--yes")
     assert (none.code, none.out) == (0, "")
-    assert "No dead letters fulfil the query" in none.err
+    assert "No dead letters match" in none.err
 
 
 def test_undone_by_ids_of_the_standard_input(
@@ -85,7 +85,7 @@ def test_undone_by_ids_of_the_standard_input(
     closed = redrive("dlq", "archive", "--query", "is:open", "--yes").out
     monkeypatch.setattr(sys, "stdin", io.StringIO(closed))
     undone = redrive("dlq", "reopen", "-", "--yes")
-    assert (undone.code, undone.err) == (0, "3 dead letters are reopened.\n")
+    assert (undone.code, undone.err) == (0, "Reopened 3 dead letters.\n")
     assert states(redrive) == ["OPEN"] * 3
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     assert redrive("dlq", "reopen", "-", "--yes").code == 2
@@ -97,7 +97,7 @@ def test_reopened_by_query(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "archive", "--query", "is:open", "--yes").code == 0
     assert anywhere("dlq", "reopen", "--query", "is:archived", "--expect", "2", "--yes").code == 6
     undone = anywhere("dlq", "reopen", "--query", "is:archived", "--yes")
-    assert (undone.code, undone.err) == (0, "3 dead letters are reopened.\n")
+    assert (undone.code, undone.err) == (0, "Reopened 3 dead letters.\n")
     assert states(anywhere) == ["OPEN"] * 3
 
 
@@ -117,7 +117,7 @@ def test_somebody_is_asked_with_the_number_and_the_place(
     for number in range(3):
         shop.dead_letter(number)
     query = ["dlq", "resolve", "--query", "is:open"]
-    asked = "Really resolve the 3 dead letters that fulfil 'is:open' on the database redrive.db?"
+    asked = "Resolve 3 dead letters that match 'is:open'? (database redrive.db)"
     declined = talk(tmp_path, query, ("[y/N]:", "n"))
     assert (declined.code, declined.out) == (8, "")
     assert asked in declined.shown
@@ -179,5 +179,5 @@ def test_a_group_is_resolved_with_its_dead_letters(anywhere: Command, shop: Shop
     assert anywhere("dlq", "group", "resolve", name, "--dead-letters", "--expect", "3", "--yes").code == 6
     assert states(anywhere) == ["OPEN", "OPEN"]
     done = anywhere("dlq", "group", "resolve", name, "--dead-letters", "--yes")
-    assert (done.code, "With it, 2 dead letters are resolved." in done.err) == (0, True)
+    assert (done.code, "Resolved 2 dead letters." in done.err) == (0, True)
     assert states(anywhere) == ["RESOLVED", "RESOLVED"]

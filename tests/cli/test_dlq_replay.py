@@ -27,17 +27,20 @@ def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "replay", letter).code == 2  # there is nobody to ask
     would = anywhere("dlq", "replay", letter, "--dry-run")
     assert (would.code, would.out, state(anywhere)) == (0, "", "DLQ_PENDING")
-    assert f"Would replay the dead letter {letter} at the step 'charge', from there to the end" in would.err
+    assert f"Would replay dead letter {letter} from step 'charge' to the end" in would.err
     with shop.working():
         ended = anywhere("dlq", "replay", letter, "--yes", "--reason", "the gateway is back")
     assert (ended.code, ended.out, state(anywhere)) == (0, "", "SUCCESS")
     assert "It stopped after 3 attempts" in ended.err
-    assert "It has succeeded after" in ended.err
+    assert "Succeeded after" in ended.err
     told = anywhere("dlq", "view", letter).out
     assert "replayed it: succeeded (the gateway is back)" in " ".join(told.split())
     for how in ("--yes", "--dry-run"):
         again = anywhere("dlq", "replay", letter, how)
-        assert (again.code, "is RESOLVED; only one that is EXHAUSTED or OPEN" in again.err) == (6, True)
+        assert (
+            again.code,
+            "is RESOLVED; it can only be replayed when it is EXHAUSTED or OPEN" in again.err,
+        ) == (6, True)
 
 
 def test_one_that_fails_again(anywhere: Command, shop: Shop) -> None:
@@ -47,7 +50,7 @@ def test_one_that_fails_again(anywhere: Command, shop: Shop) -> None:
     assert ended.code == 7
     replay = json.loads(ended.out)
     assert (replay["state"], replay["override_retry_policy"]["max_attempts"]) == ("FAILED", 1)
-    assert f"`redrive dlq view {letter}` tells why." in ended.err
+    assert f"See why with `redrive dlq view {letter}`." in ended.err
 
 
 def test_the_failed_step_alone(redrive: Command, shop: Shop) -> None:
@@ -69,6 +72,18 @@ def test_from_an_earlier_step_with_another_payload(redrive: Command, shop: Shop,
     [run] = json.loads(redrive("run", "list", "-o", "json").out)
     story = json.loads(redrive("run", "view", run["id"], "-o", "json").out)
     assert story["result"] == "order 8 has left shelf A-8"
+
+
+def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7)
+    by_number = anywhere("dlq", "replay", letter, "--from-step", "1", "--dry-run")
+    assert f"Would replay dead letter {letter} from step 1 to the end" in by_number.err
+    zero = anywhere("dlq", "replay", letter, "--from-step", "0", "--dry-run")
+    assert (zero.code, "steps are numbered from 1" in zero.err) == (2, True)
+    with shop.working():
+        anywhere("dlq", "replay", letter, "--from-step", "1", "--yes")
+    [replay] = json.loads(anywhere("dlq", "view", letter, "-o", "json").out)["history"]["replays"]
+    assert replay["from_step_index"] == 0
 
 
 @pytest.mark.parametrize(
@@ -104,7 +119,7 @@ def test_begun_without_waiting(redrive: Command, shop: Shop) -> None:
 def test_waiting_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     ended = redrive("dlq", "replay", letter, "--yes", "--timeout", "0s")
-    assert (ended.code, "goes on without being watched" in ended.err) == (9, True)
+    assert (ended.code, "is still in progress and continues" in ended.err) == (9, True)
 
 
 @pytest.mark.parametrize("gone", ["never was", "has stopped", "serves another"])
@@ -121,7 +136,7 @@ def test_whoever_waits_is_told_that_nobody_works(
         by_hand("UPDATE redrive.workers SET state = 'running', queues = '[\"mail\"]'")
     ended = redrive("dlq", "replay", letter, "--yes", "--timeout", "1s")
     assert ended.code == 9
-    told = "No worker serves the queue 'default': `redrive worker MODULE:ATTRIBUTE` starts one."
+    told = "No worker serves queue 'default'. Start one with `redrive worker MODULE:ATTRIBUTE`."
     assert ended.err.count(told) == 1
 
 
@@ -129,7 +144,9 @@ def test_the_question_comes_after_the_verdict(redrive: Command, shop: Shop, tmp_
     letter = shop.dead_letter(7, card="slow", work="refund")
     talked = talk(tmp_path, ["dlq", "replay", letter], ("[y/N]:", "n"))
     assert talked.code == 8
-    careful, question = (talked.shown.index(text) for text in ("Careful: it may have", "Really replay"))
+    careful, question = (
+        talked.shown.index(text) for text in ("Careful: the step may have", "Replay dead letter")
+    )
     assert careful < question
 
 
@@ -150,7 +167,7 @@ def test_interrupted_while_it_waits(redrive: Command, shop: Shop, tmp_path: Path
         text=True,
     )
     assert process.stdout is not None
-    sign = "has begun" if verb == "replay" else "queued"
+    sign = "Started replay" if verb == "replay" else "queued"
     while sign not in process.stdout.readline():
         assert process.poll() is None
     os.kill(process.pid, signal.SIGINT)

@@ -33,7 +33,9 @@ def test_from_creation_to_the_end(office: Command) -> None:
     made = office("key", "create", "ci", "--role", "admin", "--scope", "read", "--scope", "start")
     assert made.code == 0
     assert KEY.fullmatch(made.out)
-    assert made.err == "This is the key 'ci' of default, ADMIN. It is not shown again.\n"
+    assert made.err == (
+        "API key 'ci' of organization 'default', role ADMIN.\nCopy it now. It is not shown again.\n"
+    )
     found = principal_of(made.out)
     assert found is not None
     assert (found.org, found.name, found.role) == ("default", "key:ci", "ADMIN")
@@ -44,7 +46,11 @@ def test_from_creation_to_the_end(office: Command) -> None:
     assert principal_of(made.out) is None
     assert principal_of(rotated.out) == found
 
-    assert office("key", "revoke", "ci", "--yes") == (0, "", "The key 'ci' of default is revoked.\n")
+    assert office("key", "revoke", "ci", "--yes") == (
+        0,
+        "",
+        "Revoked API key 'ci' of organization 'default'.\n",
+    )
     assert principal_of(rotated.out) is None
     [row] = json.loads(office("key", "list", "-o", "json").out)
     assert (row["name"], row["revoked_by"], row["created_by"]) == ("ci", "operator", "operator")
@@ -114,8 +120,12 @@ def test_a_long_list_is_whole(redrive: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["create", "ci", "--role", "boss"], 2, "Error: a role is one of VIEWER, STAFF, ADMIN, OWNER"),
-        (["create", "ci", "--role", "VIEWER", "--scope", "fly"], 2, "Error: a scope is one of read, plan"),
+        (["create", "ci", "--role", "boss"], 2, "Error: a role must be one of VIEWER, STAFF, ADMIN, OWNER"),
+        (
+            ["create", "ci", "--role", "VIEWER", "--scope", "fly"],
+            2,
+            "Error: a scope must be one of read, plan",
+        ),
         (
             ["create", "ci", "--role", "VIEWER", "--scope", "start"],
             2,
@@ -125,16 +135,16 @@ def test_a_long_list_is_whole(redrive: Command) -> None:
         (
             ["create", "ci", "--role", "VIEWER", "--expires", "0s"],
             2,
-            "Error: Invalid value for '--expires': '0s' is not at least 1 min",
+            "Error: Invalid value for '--expires': '0s' is out of range; use a duration from 1 min",
         ),
         (["create", "\x1b[31m", "--role", "VIEWER"], 2, "Error: the name of a key has characters"),
         (["create", "ci"], 2, "Missing option '--role'"),
-        (["create", "old", "--role", "VIEWER"], 6, "Error: there is a key 'old' already"),
-        (["rotate", "none"], 3, "Error: there is no key 'none'"),
-        (["rotate", "old", "--grace", "60d"], 2, "'60d' is not at least 0 s and at most 30 d"),
-        (["revoke", "none", "--yes"], 3, "Error: there is no key 'none'"),
-        (["revoke", "old"], 2, "confirm it with --yes: there is no terminal to ask on"),
-        (["list", "--org", "none"], 3, "Error: there is no organization 'none'"),
+        (["create", "old", "--role", "VIEWER"], 6, "Error: the key 'old' already exists"),
+        (["rotate", "none"], 3, "Error: found no key 'none'"),
+        (["rotate", "old", "--grace", "60d"], 2, "'60d' is out of range; use a duration from 0 s to 30 d"),
+        (["revoke", "none", "--yes"], 3, "Error: found no key 'none'"),
+        (["revoke", "old"], 2, "there is no terminal to ask for confirmation"),
+        (["list", "--org", "none"], 3, "Error: found no organization 'none'"),
     ],
 )
 def test_mistakes(redrive: Command, arguments: list[str], code: int, message: str) -> None:
@@ -148,9 +158,15 @@ def test_mistakes(redrive: Command, arguments: list[str], code: int, message: st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["create", "ci", "--role", "super_admin"], "Would create the key 'ci' of default as OWNER.\n"),
-        (["rotate", "old"], "Would rotate the key 'old' of default.\n"),
-        (["revoke", "old"], "Would revoke the key 'old', VIEWER, of default on the database redrive.db.\n"),
+        (
+            ["create", "ci", "--role", "super_admin"],
+            "Would create API key 'ci' for organization 'default' with role OWNER.\n",
+        ),
+        (["rotate", "old"], "Would rotate API key 'old' of organization 'default'.\n"),
+        (
+            ["revoke", "old"],
+            "Would revoke API key 'old' (VIEWER) of organization 'default' (database redrive.db).\n",
+        ),
     ],
 )
 def test_a_dry_run_changes_nothing(redrive: Command, arguments: list[str], message: str) -> None:
@@ -166,12 +182,12 @@ def test_revoking_asks_on_a_terminal(redrive: Command, tmp_path: Path, answer: s
     old = redrive("key", "create", "old", "--role", "VIEWER").out
     ended = talk(tmp_path, ["key", "revoke", "old"], ("[y/N]:", answer))
     assert (ended.code, ended.out) == (code, "")
-    assert "Really revoke the key 'old', VIEWER, of default on the database redrive.db?" in ended.shown
+    assert "Revoke API key 'old' (VIEWER) of organization 'default'? (database redrive.db)" in ended.shown
     assert (principal_of(old) is None) == (code == 0)
 
 
 def test_a_database_that_is_made_is_told(redrive: Command) -> None:
-    notice = "There was no database redrive.db; it was made now.\n"
+    notice = "Created database redrive.db.\n"
     assert redrive("key", "list").code == 3
     assert redrive("org", "create", "acme").err.startswith(notice)
     assert redrive("key", "list", "-o", "json") == (0, "[]\n", "")
@@ -181,7 +197,7 @@ def test_a_database_that_is_away(redrive: Command) -> None:
     ended = redrive("key", "list", "--set", "database_url=postgresql://app:canary-7@127.0.0.1:1/shop")
     assert ended.code == 1
     assert ended.err.startswith("Error: ")
-    assert ended.err.endswith("`redrive config` shows which database that is, and what says so.\n")
+    assert ended.err.endswith("Hint: run `redrive config` to see which database is configured, and where\n")
     assert "canary-7" not in ended.err
 
 
@@ -221,6 +237,6 @@ def test_a_server_has_the_organization_of_its_key(served: Served, redrive: Comma
     redrive("org", "create", "acme")
     served.enter(key=shop.key("OWNER", "acme"))
     made = redrive("key", "create", "ci", "--role", "VIEWER")
-    assert made.err.startswith("This is the key 'ci' of acme, VIEWER.")
+    assert made.err.startswith("API key 'ci' of organization 'acme', role VIEWER.")
     ended = redrive("key", "list", "--org", "default")
-    assert (ended.code, "use a key of it" in ended.err) == (2, True)
+    assert (ended.code, "Use a key of that organization" in ended.err) == (2, True)

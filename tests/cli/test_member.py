@@ -52,17 +52,18 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_from_joining_to_leaving(office: Command, typed: None) -> None:
     added = office("member", "add", "Ana@Example.com", "--role", "owner", "--password")
-    assert added == (0, "", "ana@example.com is a member of default: OWNER.\n")
+    assert added == (0, "", "Added ana@example.com to organization 'default' as OWNER.\n")
     assert signed_in("ana@example.com", PASSWORD)
     office("member", "add", "bob", "--role", "VIEWER")
     assert members(office) == {"ana@example.com": ("OWNER", True), "bob": ("VIEWER", True)}
 
     changed = office("member", "change", "bob", "--role", "ORG_ADMIN", "--inactive")
-    assert changed == (0, "", "bob is ADMIN in default, inactive.\n")
+    assert changed == (0, "", "Changed bob in organization 'default': ADMIN, inactive.\n")
     assert members(office)["bob"] == ("ADMIN", False)
     assert office("member", "change", "bob", "--active").code == 0
 
-    assert office("member", "remove", "bob", "--yes") == (0, "", "bob is no member of default any more.\n")
+    removed = office("member", "remove", "bob", "--yes")
+    assert removed == (0, "", "Removed bob from organization 'default'.\n")
     assert list(members(office)) == ["ana@example.com"]
 
 
@@ -138,20 +139,20 @@ def test_members_of_another_organization(redrive: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["member", "add", "bob", "--role", "boss"], 2, "Error: a role is one of VIEWER"),
+        (["member", "add", "bob", "--role", "boss"], 2, "Error: a role must be one of VIEWER"),
         (["member", "add", "redrive", "--role", "VIEWER"], 2, "cannot be the name of a user"),
         (["member", "add", "key:ci", "--role", "VIEWER"], 2, "cannot be the name of a user"),
-        (["member", "add", "ana", "--role", "VIEWER"], 6, "Error: 'ana' is a member of 'default' already"),
+        (["member", "add", "ana", "--role", "VIEWER"], 6, "Error: 'ana' is already a member of 'default'"),
         (["member", "add", "bob", "--role", "VIEWER", "--password"], 2, "Error: a password must have 12 to"),
-        (["member", "change", "ana"], 2, "Say what is to change"),
-        (["member", "change", "bob", "--role", "VIEWER"], 3, "Error: there is no member 'bob'"),
-        (["member", "remove", "bob", "--yes"], 3, "Error: there is no member 'bob'"),
-        (["member", "remove", "ana"], 2, "confirm it with --yes"),
-        (["member", "link", "bob"], 3, "Error: there is no member 'bob'"),
-        (["member", "link", "ana", "--set", "server_port=0"], 2, "Error: server_port 0 does not tell where"),
-        (["member", "list", "--org", "none"], 3, "Error: there is no organization 'none'"),
+        (["member", "change", "ana"], 2, "Pass what to change"),
+        (["member", "change", "bob", "--role", "VIEWER"], 3, "Error: found no member 'bob'"),
+        (["member", "remove", "bob", "--yes"], 3, "Error: found no member 'bob'"),
+        (["member", "remove", "ana"], 2, "Add --yes to remove 'ana' (OWNER)"),
+        (["member", "link", "bob"], 3, "Error: found no member 'bob'"),
+        (["member", "link", "ana", "--set", "server_port=0"], 2, "Error: with server_port 0 the address"),
+        (["member", "list", "--org", "none"], 3, "Error: found no organization 'none'"),
         (["org", "create", ""], 2, "Error: "),
-        (["org", "create", "default"], 6, "Error: there is an organization 'default' already"),
+        (["org", "create", "default"], 6, "Error: the organization 'default' already exists"),
     ],
 )
 def test_mistakes(
@@ -172,15 +173,21 @@ def test_mistakes(
     [
         (
             ["member", "add", "Bob", "--role", "VIEWER", "--password"],
-            "Would add 'bob' to default as VIEWER.\n",
+            "Would add 'bob' to organization 'default' as VIEWER.\n",
         ),
-        (["member", "change", "ana", "--role", "VIEWER"], "Would change 'ana' of default.\n"),
+        (
+            ["member", "change", "ana", "--role", "VIEWER"],
+            "Would change member 'ana' of organization 'default'.\n",
+        ),
         (
             ["member", "remove", "ana"],
-            "Would remove 'ana', OWNER, from default on the database redrive.db.\n",
+            "Would remove 'ana' (OWNER) from organization 'default' (database redrive.db).\n",
         ),
-        (["member", "link", "ana"], "Would make a link for 'ana' of default.\n"),
-        (["org", "create", "acme"], "Would create the organization 'acme'.\n"),
+        (
+            ["member", "link", "ana"],
+            "Would create a sign-in link for 'ana' of organization 'default'.\n",
+        ),
+        (["org", "create", "acme"], "Would create organization 'acme'.\n"),
     ],
 )
 def test_a_dry_run_changes_nothing(redrive: Command, arguments: list[str], message: str) -> None:
@@ -208,7 +215,8 @@ def test_of_a_server(served: Served, redrive: Command) -> None:
     served.enter("OWNER")
     added = redrive("member", "add", "Ana", "--role", "OWNER")
     assert added.err == (
-        "ana is a member of default: OWNER.\n`redrive member link ana` gives a link to sign in by.\n"
+        "Added ana to organization 'default' as OWNER.\n"
+        "Create a sign-in link with `redrive member link ana`.\n"
     )
     redrive("member", "add", "bob", "--role", "VIEWER")
     assert redrive("member", "change", "bob", "--role", "STAFF").code == 0
@@ -229,7 +237,7 @@ def test_a_password_is_not_sent_to_a_server(served: Served, redrive: Command, ty
     for arguments in (["add", "bob", "--role", "VIEWER", "--password"], ["change", "ana", "--password"]):
         ended = redrive("member", *arguments)
         assert (ended.code, ended.out) == (2, "")
-        assert "`redrive member link` gives a link by which they sign in and set their own" in ended.err
+        assert "create a sign-in link with `redrive member link`" in ended.err
     assert members(redrive) == {"ana": ("OWNER", True)}
     served.leave()
     assert not signed_in("ana", PASSWORD)
@@ -265,6 +273,6 @@ def test_removing_asks_on_a_terminal(redrive: Command, tmp_path: Path) -> None:
     ended = talk(tmp_path, ["member", "remove", "bob"], ("[y/N]:", "n"))
     assert (
         ended.code,
-        "Really remove 'bob', VIEWER, from default on the database redrive.db?" in ended.shown,
+        "Remove 'bob' (VIEWER) from organization 'default'? (database redrive.db)" in ended.shown,
     ) == (8, True)
     assert list(members(redrive)) == ["ana", "bob"]

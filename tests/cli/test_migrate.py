@@ -41,7 +41,7 @@ def test_a_new_database(redrive: Command, tmp_path: Path) -> None:
     planned = redrive("migrate", "--dry-run", "-o", "json")
     assert (planned.code, planned.err) == (
         0,
-        f"Would make the database redrive.db, at version {NEWEST.version}.\n",
+        f"Would create database redrive.db at version {NEWEST.version}.\n",
     )
     assert [row["version"] for row in json.loads(planned.out)] == [each.version for each in migrations()]
     assert {row["state"] for row in json.loads(planned.out)} == {"pending"}
@@ -51,15 +51,15 @@ def test_a_new_database(redrive: Command, tmp_path: Path) -> None:
     assert made.code == 0
     assert made.out.splitlines()[0] == "16\tbaseline\tapplied"
     assert made.err == (
-        f"Going to make the database redrive.db, at version {NEWEST.version}.\n"
-        f"The database redrive.db is now at version {NEWEST.version}.\n"
+        f"About to create database redrive.db at version {NEWEST.version}.\n"
+        f"Database redrive.db is now at version {NEWEST.version}.\n"
     )
     assert (tmp_path / "redrive.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_new_tables_in_postgresql(redrive: Command, on_postgres: None) -> None:
     planned = redrive("migrate", "--dry-run")
-    assert planned.err.startswith("Would make the tables of the database 127.0.0.1:")
+    assert planned.err.startswith("Would create the tables in database 127.0.0.1:")
     assert redrive("verify").code == 6
     for looking in (
         ("status",),
@@ -69,27 +69,32 @@ def test_new_tables_in_postgresql(redrive: Command, on_postgres: None) -> None:
     ):
         ended = redrive(*looking)
         assert (ended.code, ended.out) == (3, "")
-    assert "has no tables of Redrive;" in redrive("status").err
+    assert "has no Redrive tables;" in redrive("status").err
     assert redrive("migrate").code == 0
     assert redrive("verify").code == 0
 
 
-CONVERSION = [{"version": step.version, "name": step.name.replace("_", " ")} for step in conversion()]
+CONVERSION = [
+    {"version": step.version, "name": step.name.replace("_", " ")}
+    for step in (*conversion(), *migrations()[1:])
+]
 
 
 def test_a_database_of_0_1(older: Command) -> None:
     checked = older("migrate", "--check", "-o", "json")
     assert checked.code == 6
     assert json.loads(checked.out) == [{**step, "state": "pending"} for step in CONVERSION]
-    assert checked.err.endswith(" from version 11 to 16. Stop all workers and servers of 0.1 first.\n")
+    assert checked.err.endswith(
+        f" from version 11 to {NEWEST.version}. Stop all workers and servers of 0.1 first.\n"
+    )
     assert older("migrate", "--dry-run").code == 0
     assert by_hand(VERSIONS)[-1] == (11,)
 
     done = older("migrate", "-o", "json")
     assert done.code == 0
     assert json.loads(done.out) == [{**step, "state": "applied"} for step in CONVERSION]
-    assert "Work on it waits until that is done." in done.err
-    assert by_hand(VERSIONS) == [(16,)]
+    assert "Workers wait until it is done." in done.err
+    assert by_hand(VERSIONS) == [(step.version,) for step in migrations()]
 
     again = older("migrate", "--check", "-o", "json")
     assert (again.code, again.out) == (0, "[]\n")
@@ -127,7 +132,7 @@ def test_a_database_from_before_0_1_is_refused(older: Command, arguments: list[s
 def test_other_commands_say_that_it_is_needed(older: Command) -> None:
     ended = older("verify")
     assert (ended.code, ended.out) == (6, "")
-    assert f"is at version 11, this program needs {NEWEST.version}" in ended.err
+    assert f"is at version 11, but this program needs version {NEWEST.version}" in ended.err
     assert "run `redrive migrate`" in ended.err
     assert by_hand(VERSIONS)[-1] == (11,)
 
@@ -140,7 +145,9 @@ def test_a_newer_database_is_refused(office: Command, arguments: list[str]) -> N
     by_hand("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)")
     ended = office(*arguments)
     assert (ended.code, ended.out) == (6, "")
-    assert ended.err.startswith("Error: the database is at version 9999, this program knows up to ")
+    assert ended.err.startswith(
+        "Error: the database is at version 9999, but this program supports versions up to "
+    )
     assert "install the newer Redrive" in ended.err
 
 
@@ -148,4 +155,4 @@ def test_a_server_is_no_database(redrive: Command) -> None:
     for command in ("migrate", "verify", "doctor"):
         ended = redrive("--server", "http://127.0.0.1:1", command)
         assert (ended.code, ended.out) == (2, "")
-        assert "this command looks at the database itself" in ended.err
+        assert "this command needs the database" in ended.err

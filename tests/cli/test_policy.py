@@ -125,8 +125,8 @@ def test_a_schedule_as_the_policy_prints_it_and_what_becomes_of_errors(redrive: 
     assert "      3      10 s    12.5 s      15 s       15 s      20 s      25 s" in out
     assert "provider_4xx    no       -        -" in out
     assert "unknown         yes      2 times  as above" in out
-    assert "rate_limit: if the server says when: exactly then, uncounted, up to 100 times." in out
-    assert out.endswith("When nothing more is tried, the step becomes a dead letter.\n")
+    assert "rate_limit: if the server says when to retry: exactly then, not counted, up to 100 times." in out
+    assert out.endswith("When no retries are left, the step becomes a dead letter.\n")
 
 
 def test_without_a_name_it_is_that_of_the_settings(redrive: Command) -> None:
@@ -141,7 +141,7 @@ def test_changed_and_cut_by_a_deadline(redrive: Command) -> None:
     arguments = ["--attempts", "5", "--base", "500ms", "--cap", "1m", "--jitter", "50%", "--deadline", "5s"]
     out = text_of(redrive("policy", "explain", "step", *arguments, "-o", "table"))
     assert "waits min(60, 0.5 · 2^(failures - 1)) s, jitter ±50%" in out
-    assert "With a deadline of 5 s, 3 of 5 attempts can start, by luck of the jitter 5." in out
+    assert "With a deadline of 5 s, 3 of 5 attempts can start; depending on jitter, up to 5." in out
     [found] = json.loads(text_of(redrive("policy", "explain", "step", *arguments, "-o", "json")))
     assert [each["within_deadline"] for each in found["attempts"]] == ["yes", "yes", "yes", "maybe", "maybe"]
     assert found["attempts"][4]["start"] == 7.5
@@ -184,11 +184,11 @@ def test_the_report_for_people(shop: Command) -> None:
     out = text_of(shop("policy", "simulate", "--attempts", "4", "-o", "table"))
     assert re.search(r"dead letters +9 +1  8 avoided", out)
     assert re.search(r"attempts +21 +35  \+14 \(\+66\.7%\)", out)
-    assert "  8  avoided  nobody got through, then others did" in out
-    assert "  1  final    trying again cannot help against the error" in out
+    assert "  8  avoided  all runs failed at the time, then others succeeded" in out
+    assert "  1  final    retrying won't help with this error" in out
     assert "recorded  2 attempts, 10 · 2^(failures - 1) s, no jitter" in out
     assert "More attempts may keep a struggling dependency down for longer" in out
-    assert "What others show may not hold for work that fails by its own payload" in out
+    assert "Evidence from other runs may not apply to work that fails" in out
 
 
 def test_how_many_a_shorter_one_would_have_made(shop: Command) -> None:
@@ -209,9 +209,9 @@ def test_selecting(shop: Command) -> None:
 def test_nothing_to_simulate_is_said(shop: Command) -> None:
     recent = shop("policy", "simulate", "--attempts", "3", "--since", "1h")
     assert (recent.code, recent.out) == (0, "")
-    assert recent.err.startswith("There are no runs since 20")
+    assert recent.err.startswith("Nothing to simulate: no runs since 20")
     other = shop("policy", "simulate", "--attempts", "3", "--queue", "elsewhere")
-    assert "Nothing of that has failed in the 20 runs since" in other.err
+    assert "Nothing to simulate: no matching failures in 20 runs since" in other.err
     assert (
         json.loads(text_of(shop("policy", "simulate", "run", "--since", "1h", "-o", "json")))["steps"] == []
     )
@@ -220,12 +220,12 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "Say what to change: a preset, or an option such as --attempts 6."),
+        ([], 2, "Pass a preset or an option such as --attempts 6."),
         (["--attempts", "5000"], 2, "--attempts must be a whole number from 1 to 1,000, got 5000"),
         (
             ["--attempts", "3", "--step", "chrge"],
             3,
-            "no run looked at has a step 'chrge'; did you mean 'charge'?",
+            "no selected run has a step 'chrge'; did you mean 'charge'?",
         ),
         (["gatway"], 3, "there is no policy 'gatway'; did you mean 'gateway'?"),
         (["--base", "soon"], 2, "'soon' is not a duration"),
@@ -234,7 +234,7 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
             2,
             "--increment does not apply to the exponential curve; choose another curve",
         ),
-        (["--attempts", "3", "--org", "acme"], 3, "there is no organization 'acme'"),
+        (["--attempts", "3", "--org", "acme"], 3, "found no organization 'acme'"),
     ],
 )
 def test_what_is_wrong_is_said(shop: Command, arguments: list[str], code: int, message: str) -> None:
@@ -246,7 +246,7 @@ def test_what_is_wrong_is_said(shop: Command, arguments: list[str], code: int, m
 def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Path) -> None:
     ended = redrive("policy", "simulate", "run")
     assert ended.code == 3
-    assert "there is no database redrive.db; a worker or `redrive migrate` makes one" in ended.err
+    assert "database redrive.db does not exist; a worker or `redrive migrate` creates it" in ended.err
     assert not list(tmp_path.iterdir())
 
 
@@ -255,7 +255,7 @@ def test_on_each_database(office: Command) -> None:
     assert office("migrate").code == 0
     ended = office("policy", "simulate", "run")
     assert (ended.code, ended.out) == (0, "")
-    assert "There are no runs since" in ended.err
+    assert "Nothing to simulate: no runs since" in ended.err
 
 
 def test_on_a_terminal_there_is_a_bar_and_colour(shop: Command, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def queue(redrive: Command) -> dict[str, Any]:
 def test_paused_and_resumed(anywhere: Command, shop: Shop) -> None:
     shop.order(wait=False)
     paused = anywhere("queue", "pause", "default", "--reason", "the bank is down")
-    assert paused.err == "The queue 'default' is paused; `redrive queue resume default` goes on with it.\n"
+    assert paused.err == "Paused queue 'default'. Resume it with `redrive queue resume default`.\n"
     found = queue(anywhere)
     assert (found["paused"], found["reason"], found["own"]["ready"]["number"]) == (
         True,
@@ -31,11 +31,11 @@ def test_paused_and_resumed(anywhere: Command, shop: Shop) -> None:
     )
     assert shop.work() == 0
     again = anywhere("queue", "pause", "default")
-    assert (again.code, "is paused already by" in again.err) == (0, True)
+    assert (again.code, "is already paused by" in again.err) == (0, True)
 
-    assert anywhere("queue", "resume", "default") == (0, "", "The queue 'default' goes on.\n")
+    assert anywhere("queue", "resume", "default") == (0, "", "Resumed queue 'default'.\n")
     assert shop.work() == 3
-    assert anywhere("queue", "resume", "default") == (0, "", "The queue 'default' is not paused.\n")
+    assert anywhere("queue", "resume", "default") == (0, "", "Queue 'default' is not paused.\n")
 
 
 def test_a_list_for_people_and_programs(
@@ -65,13 +65,13 @@ def test_a_queue_that_is_not_there(redrive: Command, shop: Shop) -> None:
     shop.order(wait=False)
     for verb in ("pause", "resume"):
         ended = redrive("queue", verb, "defualt")
-        assert ended == (3, "", "Error: there is no queue 'defualt'; did you mean 'default'?\n")
+        assert ended == (3, "", "Error: no queue is named 'defualt'; did you mean 'default'?\n")
 
 
 def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
     shop.order(wait=False)
     ended = redrive("queue", "pause", "default", "--dry-run")
-    assert ended == (0, "", "Would pause the queue 'default', in which 1 run is ready.\n")
+    assert ended == (0, "", "Would pause queue 'default' (1 ready run).\n")
     assert not queue(redrive)["paused"]
     redrive("queue", "pause", "default")
     assert redrive("queue", "resume", "default", "--dry-run").code == 0

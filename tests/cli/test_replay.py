@@ -82,17 +82,17 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     with shop.working():
         ended = anywhere("replay", "start", operation["id"], "--yes", "--wait", "-o", "table")
     assert ended.code == 7
-    assert "2 of 2 have ended. Items: 2 failed." in ended.out
+    assert "2 of 2 finished. Items: 2 failed." in ended.out
     assert "  2  the card of order <n> was declined\n" in ended.out
     assert f"redrive replay items {operation['id']} --state FAILED" in ended.out
     for verb in ("watch", "view"):
         assert anywhere("replay", verb, operation["id"]).code == 7
     failed = anywhere("replay", "items", operation["id"], "--state", "failed", "--limit", "1", "-o", "json")
     assert [each["state"] for each in json.loads(failed.out)] == ["FAILED"]
-    assert failed.err == "These are 1 of 2; --all shows all of them, --limit so many.\n"
+    assert failed.err == "Showing 1 of 2. Use --limit N or --all for more.\n"
     table = anywhere("replay", "items", operation["id"], "-o", "table").out
     assert table.splitlines()[0].split() == ["DEAD", "LETTER", "STATE", "AGE", "FAILED", "AS", "NOTE"]
-    assert table.count(", as before") == 2
+    assert table.count(" (same)") == 2
     assert anywhere("replay", "items", operation["id"], "--state", "SUCCEEDED", "-o", "json").out == "[]\n"
 
 
@@ -103,11 +103,12 @@ def test_one_that_has_stopped_itself(redrive: Command, shop: Shop) -> None:
     with shop.working():
         ended = redrive("replay", "start", operation["id"], "--yes", "--wait", "-o", "table")
     assert ended.code == 7
-    assert "It stopped itself: 1 item failed again just as before." in ended.out
-    assert "3 were not begun and stay dead letters." in ended.out
+    assert "Stopped: 1 item failed with the same error as before." in ended.out
+    assert "3 were not started and remain dead letters." in ended.out
 
     resumed = redrive("replay", "resume", operation["id"], "--reason", "the bank is back")
-    assert resumed == (0, "", f"It goes on; `redrive replay watch {operation['id']}` shows how far it is.\n")
+    watch = f"redrive replay watch {operation['id']}"
+    assert resumed == (0, "", f"Resumed replay {operation['id']}. Follow it with `{watch}`.\n")
     shop.mended = True
     with shop.working():
         assert redrive("replay", "watch", operation["id"]).code == 7  # one has failed, and stays failed
@@ -124,10 +125,10 @@ def test_pausing_and_cancelling(anywhere: Command, shop: Shop) -> None:
         assert state(anywhere, operation) == after
     anywhere("replay", "pause", operation["id"])
     watched = anywhere("replay", "watch", operation["id"], "--timeout", "0s")
-    assert (watched.code, "It is paused" in watched.err) == (9, True)
+    assert (watched.code, "The replay is paused" in watched.err) == (9, True)
 
     unasked = anywhere("replay", "cancel", operation["id"])
-    assert (unasked.code, "of which 1 item was not begun" in unasked.err) == (2, True)
+    assert (unasked.code, "(1 item not started)" in unasked.err) == (2, True)
     assert anywhere("replay", "cancel", operation["id"], "--yes").code == 0
     assert state(anywhere, operation) == "CANCELLED"
     assert anywhere("replay", "watch", operation["id"]).code == 7
@@ -139,7 +140,7 @@ def test_what_has_changed_since_is_listed_and_nothing_is_started(anywhere: Comma
     resolve(first)
     ended = anywhere("replay", "start", operation["id"], "--yes")
     assert (ended.code, ended.out) == (6, "")
-    assert "Error: 1 dead letter has changed since it was planned; nothing was started:\n" in ended.err
+    assert "Error: 1 dead letter has changed since the plan; nothing was started:\n" in ended.err
     assert f"\n  {first}  " in ended.err
     assert second not in ended.err
     assert f"redrive replay start {operation['id']} --accept-drift" in ended.err
@@ -159,16 +160,16 @@ def test_the_number_that_is_left_after_the_drift(anywhere: Command, shop: Shop) 
     first, *others = [shop.dead_letter(number) for number in range(3)]
     operation = planned(anywhere, first, *others)
     dry = anywhere("replay", "start", operation["id"], "--dry-run")
-    assert (dry.code, dry.err.startswith("Would replay 3 dead letters in ")) == (0, True)
+    assert (dry.code, dry.err.startswith("Would replay 3 dead letters (")) == (0, True)
     resolve(first)
     dry = anywhere("replay", "start", operation["id"], "--dry-run")
     assert (dry.code, dry.out) == (6, "")
-    assert "1 dead letter has changed since it was planned; nothing would be started:\n" in dry.err
+    assert "1 dead letter has changed since the plan; nothing would be started:\n" in dry.err
     assert (first in dry.err, others[0] in dry.err) == (True, False)
 
     drifting = ["replay", "start", operation["id"], "--accept-drift"]
     dry = anywhere(*drifting, "--dry-run")
-    assert (dry.code, "Would replay 2 dead letters, without 1 that has changed, in " in dry.err) == (0, True)
+    assert (dry.code, "Would replay 2 dead letters, without 1 that has changed (" in dry.err) == (0, True)
     for mode in ("--dry-run", "--yes"):
         refused = anywhere(*drifting, "--expect", "3", mode)
         assert (refused.code, "2 dead letters would be replayed, not 3 as expected" in refused.err) == (
@@ -213,7 +214,7 @@ def test_all_of_it_has_changed(redrive: Command, shop: Shop) -> None:
     operation = planned(redrive)
     resolve(letter)
     ended = redrive("replay", "start", operation["id"], "--accept-drift", "--yes")
-    assert (ended.code, "all of them have changed" in ended.err) == (6, True)
+    assert (ended.code, "all dead letters have changed" in ended.err) == (6, True)
     assert state(redrive, operation) == "PLANNED"
 
 
@@ -241,7 +242,7 @@ def test_items_of_another_replay(redrive: Command, shop: Shop) -> None:
     first = planned(redrive)
     redrive("replay", "start", first["id"], "--yes")
     told = redrive("replay", "plan", "--query", "is:open", "-o", "table").out
-    assert f"resume or cancel that one first (redrive replay view {first['id']})" in " ".join(told.split())
+    assert f"resume or cancel that one: redrive replay view {first['id']}" in " ".join(told.split())
 
 
 def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> None:
@@ -251,9 +252,9 @@ def test_a_long_list_says_that_there_is_more(redrive: Command, shop: Shop) -> No
     listed = redrive("replay", "list", "--limit", "1", "-o", "json")
     assert (len(json.loads(listed.out)), listed.err) == (
         1,
-        "These are the newest 1; --all shows all of them, --limit so many.\n",
+        "Showing the newest 1. Use --limit N or --all for more.\n",
     )
-    for every in (["--limit", "2"], ["--limit", "0"], ["--all"], ["--limit", "1", "--all"]):
+    for every in (["--limit", "2"], ["--all"], ["--limit", "1", "--all"]):
         whole = redrive("replay", "list", *every, "-o", "json")
         assert (len(json.loads(whole.out)), whole.err) == (2, "")
 
@@ -275,7 +276,7 @@ def test_by_status_with_a_limit(anywhere: Command, shop: Shop) -> None:
     """G12: the oldest of them."""
     letters = [shop.dead_letter(number) for number in range(3)]
     ended = anywhere("replay", "plan", "--query", "is:open", "--max", "2", "-o", "json")
-    assert ended.err == "The oldest 2 of 3 are taken.\n"
+    assert ended.err == "Selected the oldest 2 of 3.\n"
     operation = json.loads(ended.out)
     assert sorted(operation["selection"]["ids"]) == sorted(letters[:2])
 
@@ -321,30 +322,30 @@ def test_a_plan_says_what_will_happen(redrive: Command, shop: Shop) -> None:
         "  12  executions of charge\n",
         "  12  executions of ship\n",
         "   1  execution of refund\n",
-        "   1  may repeat an effect that is not safe to repeat\n",
-        "  12  wait for the breaker gateway\n",
+        "   1  may repeat a side effect that is not safe to repeat\n",
+        "  12  wait for the breaker 'gateway' to close\n",
         "   1  will not run: ",
-        "  Starts with a canary of 10; the others follow if it goes well.\n",
+        "  Starts with a canary of 10; the rest follows if it passes.\n",
         "  At most 1 per second, so 3 s or longer.\n",
-        "If one of them changes before the start, nothing is started",
+        "If a dead letter changes before the start, nothing starts",
         "  redrive replay start ",
     ):
         assert line in ended.out
     left_out = redrive("replay", "plan", "--query", "is:any", "--exclude-unsafe", "-o", "table").out
-    assert "   1  left out: it may have had an effect that is not safe to repeat\n" in left_out
+    assert "   1  skipped: may repeat a side effect that is not safe to repeat\n" in left_out
 
 
 def test_nothing_to_replay(redrive: Command, shop: Shop) -> None:
     shop.order()
     ended = redrive("replay", "plan", "--query", "is:open", "-o", "json")
-    assert (ended.code, ended.err.startswith("No dead letter is selected, so there is nothing")) == (0, True)
-    assert "`redrive dlq list is:open` shows what it finds" in ended.err
+    assert (ended.code, ended.err.startswith("No dead letters are selected; there is nothing")) == (0, True)
+    assert "Check the query with `redrive dlq list is:open`" in ended.err
     operation = json.loads(ended.out)
     assert redrive("replay", "view", operation["id"], "-o", "table").out.startswith(
-        "No dead letter is selected"
+        "No dead letters are selected"
     )
     ended = redrive("replay", "start", operation["id"], "--yes")
-    assert (ended.code, "nothing of it can be replayed" in ended.err) == (6, True)
+    assert (ended.code, "none of its dead letters can be replayed" in ended.err) == (6, True)
 
 
 def test_who_may(shop: Shop, served: Served, redrive: Command) -> None:
@@ -368,7 +369,7 @@ def test_starting_asks_with_the_number(
     operation = planned(redrive)
     ended = talk(tmp_path, ["replay", "start", operation["id"]], ("[y/N]:", answer))
     assert (ended.code, ended.out) == (code, "")
-    question = "Really replay 1 dead letter, of which 1 may repeat an effect that is not safe to repeat, in "
+    question = "Replay 1 dead letter, of which 1 may repeat a side effect that is not safe to repeat? ("
     assert question in ended.shown.replace("\r\n", "")
     assert state(redrive, operation) == ("RUNNING" if code == 0 else "PLANNED")
 
@@ -377,7 +378,7 @@ def test_without_an_answer_nothing_is_started(redrive: Command, shop: Shop) -> N
     shop.dead_letter()
     operation = planned(redrive)
     ended = redrive("replay", "start", operation["id"])
-    assert (ended.code, "To replay 1 dead letter in" in ended.err) == (2, True)
+    assert (ended.code, "Add --yes to replay 1 dead letter (" in ended.err) == (2, True)
     assert state(redrive, operation) == "PLANNED"
 
 
@@ -391,7 +392,7 @@ def test_a_bar_on_a_terminal(redrive: Command, shop: Shop, tmp_path: Path) -> No
     assert ended.code == 0
     assert json.loads(ended.out)["items"]["SUCCEEDED"] == 1
     assert "━" * 20 in ended.shown
-    assert "1 of 1 ended" in ended.shown
+    assert "1 of 1 finished" in ended.shown
 
 
 def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None:
@@ -400,35 +401,39 @@ def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None
     redrive("replay", "start", operation["id"], "--yes")
     ended = redrive("replay", "watch", operation["id"], "--timeout", "0s")
     assert (ended.code, ended.out) == (9, "")
-    assert ended.err.startswith("Replaying: 0 of 1 ended\nAfter ")
+    assert ended.err.startswith("Replaying: 0 of 1 finished\nTimed out after ")
 
 
 def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     ended = redrive("replay", "watch", planned(redrive)["id"])
     assert (ended.code, ended.out) == (6, "")
-    assert "it was not started so far" in ended.err
+    assert "the replay has not been started" in ended.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["plan"], 2, "Say which dead letters"),
-        (["plan", "--query", "is:open", "--group", "abc"], 2, "Say which dead letters"),
+        (["plan"], 2, "Pass dead-letter ids, --query or --group"),
+        (["plan", "--query", "is:open", "--group", "abc"], 2, "Pass dead-letter ids, --query or --group"),
         (["plan", "is:open"], 2, "--query 'is:open'"),
-        (["plan", "nothing"], 3, "there is no dead letter 'nothing'"),
+        (["plan", "nothing"], 3, "found no dead letter 'nothing'"),
         (["plan", "--query", "iz:open"], 2, "Error: "),
         (["plan", "--group", "abcdef"], 3, "Error: "),
-        (["plan", "--query", "is:open", "--mode", "half"], 2, "it is from-step or step-only"),
-        (["plan", "--query", "is:open", "--stop-failure-rate", "200%"], 2, "no part of a whole"),
-        (["plan", "--query", "is:open", "--policy", "fast"], 2, "it is NAME=VALUE"),
+        (["plan", "--query", "is:open", "--mode", "half"], 2, "use from-step or step-only"),
+        (
+            ["plan", "--query", "is:open", "--stop-failure-rate", "200%"],
+            2,
+            "is not a percentage or a fraction",
+        ),
+        (["plan", "--query", "is:open", "--policy", "fast"], 2, "write it as NAME=VALUE"),
         (["plan", "--query", "is:open", "--policy", "max_retries=many"], 2, "neither a number nor JSON"),
         (["plan", "--query", "is:open", "--policy", "speed=1"], 2, "it takes max_retries"),
         (["plan", "--query", "is:open", "--max", "0"], 2, "Invalid value for '--max'"),
         (["start", "nothing", "--yes"], 3, "Error: "),
-        (["view", "nothing"], 3, "an id has 32 digits; `redrive replay list` shows them"),
+        (["view", "nothing"], 3, "an id has 32 digits; `redrive replay list` lists them"),
         (["items", "1a1e2b47"], 3, "an id has 32 digits"),
-        (["show", "nothing"], 2, "There is no command 'show'; did you mean 'view'?"),
+        (["show", "nothing"], 2, "Unknown command 'show'; did you mean 'view'?"),
         (["watch", "nothing"], 3, "Error: "),
         (["pause", "nothing"], 3, "Error: "),
         (["cancel", "nothing", "--yes"], 3, "Error: "),
@@ -454,7 +459,7 @@ def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
         assert (ended.code, ended.err.startswith("Would ")) == (0, True)
     for verb in ("pause", "resume"):  # what would be refused is no promise
         ended = redrive("replay", verb, operation["id"], "--dry-run")
-        assert (ended.code, f"the replay {operation['id']} is PLANNED; only one that is" in ended.err) == (
+        assert (ended.code, f"replay {operation['id']} is PLANNED; it can only be" in ended.err) == (
             6,
             True,
         )

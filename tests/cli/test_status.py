@@ -31,11 +31,11 @@ def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:
     ended = anywhere("status", "-o", "table")
     assert (ended.code, ended.err) == (0, "")
     for text in (
-        "Needs you             4  4 open; the oldest for ",
+        "Needs you             4  4 open; oldest ",
         "Heals itself          0  nothing\n",
-        "In flight             0  no worker is at work\n",
-        "\nNow\n  worker    none  MISSING  redrive worker MODULE:ATTRIBUTE; 1 run needs one\n",
-        "Waiting               1  ready in 1 queue; the oldest for ",
+        "In flight             0  no worker is running\n",
+        "\nNow\n  worker    none  MISSING  1 run needs one: redrive worker MODULE:ATTRIBUTE\n",
+        "Ready                 1  in 1 queue; oldest ",
         "Dead letters         in        4  ▁",
         "last 24h            out        0  ▁",
         "Top failures\n  3  the card of order <n> was declined\n     checkout › charge, ",
@@ -51,9 +51,9 @@ def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
     shop.order(2)
     anywhere("queue", "pause", "default", "--reason", "slowly")
     shown = anywhere("status", "-o", "table").out
-    assert "Needs you             0  nothing: no dead letter waits for somebody\n" in shown
-    assert "Heals itself          1  1 held by breakers\n" in shown
-    assert "\n  breaker gateway OPEN 1 waiting; by hand: the bank is down\n" in squeezed(shown)
+    assert "Needs you             0  no open dead letters\n" in shown
+    assert "Heals itself          1  1 on hold for a breaker\n" in shown
+    assert "\n  breaker gateway OPEN 1 on hold; forced by hand: the bank is down\n" in squeezed(shown)
     assert "\n  queue default PAUSED by " in squeezed(shown)
 
 
@@ -72,7 +72,7 @@ def test_a_replay_under_way_and_a_worker(redrive: Command, shop: Shop) -> None:
     operation = json.loads(redrive("replay", "plan", "--query", "is:open", "-o", "json").out)["id"]
     redrive("replay", "start", operation, "--yes")
     shown = redrive("status", "-o", "table").out
-    assert f"  replay    {operation[:12]}  RUNNING  0 of 1 begun\n" in shown
+    assert f"  replay    {operation[:12]}  RUNNING  0 of 1 started\n" in shown
     redrive("replay", "pause", operation)
     assert f"redrive replay view {operation}" in redrive("status", "-o", "table").out
 
@@ -126,9 +126,9 @@ def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
         id=taken,
     )
     shown = anywhere("status", "-o", "table").out
-    assert "In flight             1  no worker is at work\n" in shown
-    assert "  worker none MISSING redrive worker MODULE:ATTRIBUTE; 2 runs need one\n" in squeezed(shown)
-    assert "  lease 1 run EXPIRED left by its worker; the next worker goes on\n" in squeezed(shown)
+    assert "In flight             1  no worker is running\n" in shown
+    assert "  worker none MISSING 2 runs need one: redrive worker MODULE:ATTRIBUTE\n" in squeezed(shown)
+    assert "  lease 1 run EXPIRED worker is gone; another worker takes it over\n" in squeezed(shown)
     found = json.loads(anywhere("status", "-o", "json").out)
     assert found["abandoned"] == [taken]
     assert "in_flight\t1\n" in anywhere("status").out

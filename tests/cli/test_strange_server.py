@@ -15,7 +15,7 @@ from redrive.cli import http_transport as over_http
 from redrive.cli.outcome import CODES, EXITS, Exit, exit_of
 
 NO_JSON = "did not return JSON"
-STRANGE = "is not understood"
+STRANGE = "returned an unexpected response"
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ STRANGE = "is not understood"
             ("Location: http://127.0.0.1:1/elsewhere",),
             "redirects to http://127.0.0.1:1/elsewhere",
         ),
-        (502, b"<html>", (), "answers with 502"),
-        (400, [], (), "answers with 400"),
+        (502, b"<html>", (), "returned status 502"),
+        (400, [], (), "returned status 400"),
     ],
 )
 def test_what_is_no_answer(
@@ -74,7 +74,7 @@ def test_an_answer_without_an_end(
 ) -> None:
     monkeypatch.setattr(over_http, "MAX_BYTES", 1_000_000)
     strange.answer = b"HTTP/1.1 200 X\r\n\r\n" + b" " * 2_000_000
-    assert "its answer is larger than 1,000,000 bytes" in redrive("key", "list").err
+    assert "its response is larger than 1,000,000 bytes" in redrive("key", "list").err
 
 
 def test_one_that_says_nothing(
@@ -91,7 +91,7 @@ def test_one_that_says_nothing(
 def test_the_same_page_for_ever(redrive: Command, strange: Strange) -> None:
     strange.says(200, {"items": [], "next_cursor": "again"})
     ended = redrive("key", "list", "-o", "ndjson")
-    assert (ended.code, "the same page again" in ended.err, len(strange.heard)) == (1, True, 2)
+    assert (ended.code, "the same page twice" in ended.err, len(strange.heard)) == (1, True, 2)
 
 
 def test_nothing_steers_the_terminal(redrive: Command, strange: Strange) -> None:
@@ -132,7 +132,7 @@ def test_a_key_does_not_take_the_way_over_a_proxy(
 def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "gopher://127.0.0.1:1")
     ended = redrive("key", "list", "--server", "https://redrive.example.com")
-    assert (ended.code, "the proxy that the environment names" in ended.err) == (1, True)
+    assert (ended.code, "the proxy set in the environment" in ended.err) == (1, True)
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "ä?#"])

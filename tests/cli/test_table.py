@@ -50,6 +50,36 @@ def test_json(capsys: pytest.CaptureFixture[str], output: str, read: object) -> 
     assert (json.loads(text) if read else [json.loads(line) for line in text.splitlines()]) == ROWS
 
 
+def test_a_long_table_has_one_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is written in several parts, and where its first rows are the shortest."""
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = [{"name": "x" * (1 + number // 100), "id": f"{number:04}"} for number in range(2_500)]
+    assert show_rows(rows, ("name", TableColumn("id", whole=True)), "table") == 2_500
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert {line.index(row["id"], 3) for line, row in zip(lines, rows, strict=True)} == {head.index("ID")}
+    assert len(lines) == 2_500
+
+
+def test_a_row_after_the_widths_are_fixed_is_cut_but_for_an_id(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redrive.cli.output.MAX_FITTED_ROWS", 2)
+    rows = [
+        {"name": "first", "id": "1"},
+        {"name": "second", "id": "2"},
+        {"name": "the third", "id": "3" * 20},
+    ]
+    show_rows(rows, ("name", TableColumn("id", whole=True)), "table")
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME    ID",
+        "first   1",
+        "second  2",
+        f"the t…  {'3' * 20}",
+    ]
+
+
 def test_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows([], COLUMNS, "json")
     assert capsys.readouterr().out == "[]\n"

@@ -37,7 +37,7 @@ def test_a_healthy_history(office: Command, history: dict[str, str]) -> None:
     rows = json.loads(ended.out)
     assert [row["promise"] for row in rows] == PROMISES
     assert all(row["checked"] and not row["found"] and row["complete"] for row in rows)
-    assert office("verify").err == "\nEvery promise is kept.\n"
+    assert office("verify").err == "\nAll promises are kept.\n"
 
 
 def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
@@ -57,7 +57,7 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
 
     table = office("verify", "-o", "table")
     assert table.code == 7
-    assert "I7: failed runs and dead letters correspond  (broken)" in table.out
+    assert "I7: failed runs and dead letters match  (broken)" in table.out
     assert f"  ✗ {history['dead']}: Its dead letter" in table.out
     assert table.out.endswith("\nBroken promises: I4, I7, I10, I14.\n")
 

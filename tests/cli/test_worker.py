@@ -61,7 +61,7 @@ def test_it_works_until_it_is_told_to_stop(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert told.startswith("Working on 1 task of mail; Ctrl-C ends it.\n")
+    assert told.startswith("Worker started with 1 task in queue mail. Press Ctrl-C to stop.\n")
     assert "Traceback" not in told
 
 
@@ -70,10 +70,10 @@ def test_it_starts_anew_when_the_code_changes(tmp_path: Path) -> None:
     process = worker(tmp_path, "--reload")
     assert process.stderr is not None
     lines = iter(process.stderr.readline, "")
-    assert any(line.startswith("Working on 1 task") for line in lines)
+    assert any(line.startswith("Worker started with 1 task") for line in lines)
     shop(tmp_path, "delivered")
-    assert any("changed: starting anew" in line for line in lines)
-    assert any(line.startswith("Working on 1 task") for line in lines)
+    assert any("changed. Restarting." in line for line in lines)
+    assert any(line.startswith("Worker started with 1 task") for line in lines)
     subprocess.run([sys.executable, "shop_of_test.py"], cwd=tmp_path, check=True)
     until(lambda: len(done(tmp_path)) == 5)
     assert all("delivered" in each for each in done(tmp_path))
@@ -86,9 +86,9 @@ def test_it_starts_anew_when_the_code_changes(tmp_path: Path) -> None:
     ("target", "code", "told"),
     [
         ("shop_of_test", 2, "'shop_of_test' is not MODULE:ATTRIBUTE, such as shop.work:app"),
-        ("shop_of_test:ap", 2, "the module shop_of_test has no 'ap'; did you mean shop_of_test:app?"),
+        ("shop_of_test:ap", 2, "module shop_of_test has no attribute 'ap'; did you mean shop_of_test:app?"),
         ("shop_of_test:other", 2, "shop_of_test:other is of type int, not Redrive"),
-        ("shpo_of_test:app", 2, "there is no module shpo_of_test"),
+        ("shpo_of_test:app", 2, "no module shpo_of_test"),
     ],
 )
 def test_a_wrong_target_is_explained(

@@ -49,7 +49,7 @@ def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> N
     ended = redrive("workers", "-o", "table")
     assert ended.code == 0
     assert ended.out.splitlines()[1].split()[1:4] == ["silent", "5", "min"]
-    assert ended.err == "1 fell silent without stopping: look at their processes and logs.\n"
+    assert ended.err == "1 worker stopped reporting without shutting down. Check its process and log.\n"
 
 
 def test_a_table_and_csv(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ _WORKER: dict[str, tuple[str, ...]] = {
     "renew": ("before", "after"),
     "effect": ("before", "after"),
     "complete": ("before", "after"),
-    "advance": ("before", "inside", "after"),
+    "advance": ("before", "after"),
     "reschedule": ("before", "inside", "after"),
     "stop": ("before",),
     "insert_dead_letter": ("before", "inside", "after"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.crash.sink import Line
 from tests.crash.trap import Trap
+from tests.statements import does
 
 from redrive.store.database import Database, OpenTransaction, Row, Session
 from redrive.store.statement import Statement
@@ -24,7 +25,7 @@ class SessionSeam:
         self._line = line
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
-        name = statement.sqlite.name
+        name = does(statement.sqlite.name)
         self._trap.reach(name, "before")
         rows = await self._session.fetch(statement, parameters)
         self._trap.reach(name, "after")
@@ -33,7 +34,7 @@ class SessionSeam:
         return rows
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
-        name = statement.sqlite.name
+        name = does(statement.sqlite.name)
         self._tell_asked(name, rows)
         self._trap.reach(name, "before")
         found = await self._session.fetch_many(statement, rows)
@@ -108,7 +109,7 @@ class _Watched(OpenTransaction):
         return await self._session.fetch_many(statement, rows)
 
     def _enter(self, statement: Statement, rows: Sequence[Any]) -> None:
-        name = statement.sqlite.name
+        name = does(statement.sqlite.name)
         self._seam.enter(name, rows)
         self.names.append(name)
 

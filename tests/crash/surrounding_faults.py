@@ -21,7 +21,7 @@ class Cut(Fault):
     databases = ("postgresql",)
     pause = (0.1, 0.3)
     STATEMENTS = (
-        *("claim", "complete", "advance", "reschedule", "stop", "reclaim", "enqueue"),
+        *("claim", "complete", "advance_step", "reschedule", "stop", "reclaim", "enqueue_new"),
         *("mark_replaying", "pick", "lock_due", "settle", "save"),
     )
 

@@ -25,5 +25,5 @@ def test_a_guide_shows_its_steps_and_what_comes_next() -> None:
 
 def test_after_the_last_step_it_says_so() -> None:
     page = Reading(render([step._replace(done=True) for step in STEPS]))
-    assert "That was it" in page.text
+    assert "That's it" in page.text
     assert not page.find("li", aria_current="step")

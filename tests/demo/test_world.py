@@ -108,15 +108,15 @@ def test_the_page_breaks_and_repairs_without_scripts(outside: Outside) -> None:
     assert "script" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert outside.client.post("/break/mail", headers={"Origin": outside.url}).status_code == 303
-    assert "answers 503 to everything" in outside.client.get("/").text
+    assert "answers every request with 503" in outside.client.get("/").text
     assert outside.client.post("/repair/mail").status_code == 303
     assert set(outside.world.states().values()) == {"up"}
     assert not outside.zones.is_fixed
     text = outside.client.get("/").text
-    assert text.index("to be repaired") < text.index("Add Norway") < text.index("payments"), "first of all"
+    assert text.index("needs a fix") < text.index("Add Norway") < text.index("payments"), "first of all"
     assert outside.client.post("/zones/fix").status_code == 303
     assert outside.zones.is_fixed
-    assert "to be repaired" not in outside.client.get("/").text
+    assert "needs a fix" not in outside.client.get("/").text
     assert outside.client.post("/break/nothing").status_code == 404
 
 

@@ -31,7 +31,7 @@ async def migrated(path: Path) -> Redrive:
 
 async def test_a_file_that_is_not_there_is_not_made(path: Path) -> None:
     with pytest.raises(
-        NotFoundError, match=r"there is no database .*redrive\.db; .*`redrive migrate` makes one"
+        NotFoundError, match=r"there is no database .*redrive\.db; .*`redrive migrate` creates a database"
     ):
         await examine(parts_of(made(f"sqlite:///{path}")).database)
     assert not path.exists()
@@ -81,9 +81,9 @@ async def test_a_file_that_others_may_read(path: Path) -> None:
     """Security baseline: database file 0600."""
     app = await migrated(path)
     path.chmod(0o644)
-    found = only(await examine(parts_of(app).database), "file rights")
+    found = only(await examine(parts_of(app).database), "file permissions")
     assert (found.state, found.command) == (State.WARN, f"chmod 600 {path}")
-    assert "its mode is 644" in found.seen
+    assert "(mode 644)" in found.seen
 
 
 async def test_a_log_that_cannot_be_cleaned_up(path: Path) -> None:
@@ -130,5 +130,5 @@ async def test_a_command_to_be_copied_does_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "our work; touch x.db"
     app = await migrated(path)
     path.chmod(0o644)
-    found = only(await examine(parts_of(app).database), "file rights")
+    found = only(await examine(parts_of(app).database), "file permissions")
     assert shlex.split(found.command) == ["chmod", "600", str(path)]

@@ -554,7 +554,7 @@ async def test_a_delay_can_be_a_timedelta() -> None:
             with pytest.raises(InvalidValueError) as caught:
                 await app.start(work, delay=seconds)
             assert str(caught.value) == message
-        with pytest.raises(InvalidValueError, match="give delay or at, not both"):
+        with pytest.raises(InvalidValueError, match="pass either delay or at, not both"):
             await app.start(work, delay=timedelta(seconds=1), at=EPOCH + 5)
 
 
@@ -660,12 +660,12 @@ async def test_many_runs_cannot_share_a_key() -> None:
     async def work(number: int) -> None: ...
 
     async with bench(app) as test:
-        with pytest.raises(InvalidValueError, match="give keys"):
+        with pytest.raises(InvalidValueError, match="pass keys"):
             await app.start_many(work, [1, 2], key="k")
         await test.assert_nothing_started()
         assert await app.start_many(work, []) == []
         await app.start(work, 1, key="k")
-        with pytest.raises(ConflictError, match="another payload") as caught:
+        with pytest.raises(ConflictError, match="different workflow or payload") as caught:
             await app.start(work, 2, key="k")
         assert caught.value.run_id == (await test.assert_started(work, 1)).id
         assert len(await test.started()) == 1

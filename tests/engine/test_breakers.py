@@ -16,6 +16,7 @@ from redrive.app import Redrive
 from redrive.engine.shared_breakers import SharedBreaker
 from redrive.errors import HttpStatusError, InvalidValueError, RateLimitedError
 from redrive.model.event import BreakerChanged, StepHeld
+from redrive.model.fact import fact
 from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.policy.breaker_policy import Ramp
@@ -134,7 +135,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_goes_on() 
             assert (row.place, row.held_by, row.step_state) == ("held", "breaker:bank", "PENDING")
             assert (row.attempt, row.failures, row.holds) == (0, 0, 1)
             events = [each for each in (await run.history()).events if each.what == "held"]
-            assert events[0].detail == "by breaker:bank"
+            assert events[0].detail == fact("held", holder="breaker:bank")
         assert len(heard.of(StepHeld)) == 5
         await test.advance(29.0)
         assert not bank.calls

@@ -13,11 +13,13 @@ from redrive.app import Redrive
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
 from redrive.model.event import DeadLetterRefused, StepDied
+from redrive.model.fact import fact
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.settings import Settings
-from redrive.store.dead_letter_writer import TOO_MANY
+from redrive.store.dead_letter_writer import QUEUE_FULL
 from redrive.verify import verify
+from redrive.words.fact import text_of
 
 
 def app_with(**settings: Any) -> Redrive:
@@ -54,13 +56,15 @@ async def test_a_full_queue_refuses_loudly_and_the_run_keeps_its_evidence_m6() -
         states = [await run.wait() for run in runs]
         assert (states.count(RunState.DLQ_PENDING), states.count(RunState.FAILED)) == (100, 3)
         assert await letters(app) == 100
-        assert {each.reason for each in ear.of(DeadLetterRefused)} == {TOO_MANY}
+        assert {each.reason for each in ear.of(DeadLetterRefused)} == {text_of(QUEUE_FULL)}
         assert len(ear.of(DeadLetterRefused)) == 3
         assert sum(each.dlq_id is None for each in ear.of(StepDied)) == 3
         refused = runs[states.index(RunState.FAILED)]
         history = await refused.history()
         assert [each.error_type for each in history.attempts] == ["ConnectionError"]
-        assert [each.detail for each in history.events if each.what == "unburied"] == [TOO_MANY]
+        assert [each.detail for each in history.events if each.what == "unburied"] == [
+            fact("letter_rejected", reason="queue_full")
+        ]
         statistics = await app.failures().statistics()
         assert statistics.lifetime.refused == 3
         await check_sound(app)

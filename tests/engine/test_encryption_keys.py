@@ -107,7 +107,7 @@ def test_a_damaged_value_is_told_from_a_missing_key(change: str) -> None:
         "foreign": Encryption([OLD]).encrypt("1").replace(key_id(OLD), key_id(NEW)),
         "empty": f'{MARK}{key_id(NEW)}:"}}',
     }[change]
-    with pytest.raises(NotStorableError, match="cannot be opened") as caught:
+    with pytest.raises(NotStorableError, match="cannot be decrypted") as caught:
         Encryption([NEW]).decrypt(broken)
     assert not isinstance(caught.value, SealedError)
 

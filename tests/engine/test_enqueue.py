@@ -11,7 +11,7 @@ from tests.engine.workbench import app_at, bench, check_ended, new_app, seamed, 
 
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
-from redrive.engine.enqueue import PIECE
+from redrive.engine.enqueue import PIECE_SIZE
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError, PayloadError
 from redrive.parts import rewire
 from redrive.store.postgres import PostgresDatabase
@@ -186,7 +186,7 @@ async def test_many_can_have_a_key_each() -> None:
         assert [await run.result() for run in (*first, *again)] == [1, 2, 2, 3]
         with pytest.raises(ConflictError):
             await app.start_many(work, [9, 3], keys=["d", "a"])
-        with pytest.raises(InvalidValueError, match="2 payloads, but 1 keys"):
+        with pytest.raises(InvalidValueError, match="2 payloads but 1 keys"):
             await app.start_many(work, [1, 2], keys=["x"])
 
 
@@ -205,15 +205,15 @@ async def test_more_than_a_piece_is_started_as_a_whole_or_not_at_all() -> None:
         return number
 
     async with seamed(app) as (test, seam):
-        seam.fail("enqueue", after=True)  # the answer to a commit is lost, and it is tried again
-        runs = await app.start_many(work, range(3 * PIECE + 1))
-        assert len({run.id for run in runs}) == len(await test.started()) == 3 * PIECE + 1
-        assert seam.bitten == ["enqueue"]
+        seam.fail("enqueue_new", after=True)  # the answer to a commit is lost, and it is tried again
+        runs = await app.start_many(work, range(3 * PIECE_SIZE + 1))
+        assert len({run.id for run in runs}) == len(await test.started()) == 3 * PIECE_SIZE + 1
+        assert seam.bitten == ["enqueue_new"]
         with pytest.raises(PayloadError):
-            await app.start_many(work, [*range(2 * PIECE), "no number"])
-        assert len(await test.started()) == 3 * PIECE + 1
+            await app.start_many(work, [*range(2 * PIECE_SIZE), "no number"])
+        assert len(await test.started()) == 3 * PIECE_SIZE + 1
         await test.drain()
-        assert [await run.result() for run in runs] == list(range(3 * PIECE + 1))
+        assert [await run.result() for run in runs] == list(range(3 * PIECE_SIZE + 1))
 
 
 async def test_starts_that_come_during_a_write_share_the_next_one() -> None:

@@ -7,8 +7,9 @@ from tests.engine.workbench import bench, lose_lease, new_app
 
 from redrive import Backoff, RetryPolicy
 from redrive.engine.context import Context
-from redrive.engine.history import Happening
+from redrive.engine.history import TimelineEvent
 from redrive.errors import RateLimitedError
+from redrive.model.fact import fact
 from redrive.model.step import FinishedStep
 from redrive.parts import parts_of
 from redrive.policy import Exponential
@@ -108,7 +109,7 @@ async def test_lost_deferred_and_held_attempts_are_part_of_it() -> None:
         "finished",
     ]
     assert [each.outcome for each in history.attempts] == ["released", "lost", "succeeded"]
-    assert history.events[1].detail == "by breaker:bank"
+    assert history.events[1].detail == fact("held", holder="breaker:bank")
 
 
 async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() -> None:
@@ -124,7 +125,7 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
     async with bench(app) as test:
         run = await app.start(work)
         history = await run.history()
-        assert [(each.what, each.detail) for each in history.events] == [("queued", "")]
+        assert [(each.what, each.detail) for each in history.events] == [("queued", None)]
         assert (history.steps[0].state, history.attempts) == ("PENDING", [])
         await test.drain()
     assert seen == ["queued", "started"]
@@ -132,7 +133,7 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
 
 async def test_what_is_executed_is_told_just_as_it_is_told_later() -> None:
     app = new_app()
-    seen: list[Happening] = []
+    seen: list[TimelineEvent] = []
 
     @app.task
     async def first() -> None:

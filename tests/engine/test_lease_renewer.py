@@ -7,6 +7,7 @@ import gc
 import time
 from pathlib import Path
 
+import apsw
 from tests.engine.workbench import (
     Ear,
     Seam,
@@ -141,21 +142,24 @@ async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
     """Renewal does not share a scheduler with the work it vouches for."""
     app, other = app_at(tmp_path / "work.db"), app_at(tmp_path / "work.db")
     calls: list[int] = []
+    kept: list[bool] = []
 
     @app.task
     async def rude(context: Context) -> int:
         calls.append(context.attempt)
-        time.sleep(1.0)
+        time.sleep(2.0)
+        [[until]] = apsw.Connection(str(tmp_path / "work.db")).execute("SELECT leased_until FROM runs")
+        kept.append(until > time.time())
         return context.attempt
 
-    async with working(app, lease_seconds=0.4):
+    async with working(app, lease_seconds=1.0):
         run = await app.start(rude)
         while not calls:
             await asyncio.sleep(0.01)
         assert await parts_of(other).store.leases.reclaim(5, 1.0, 10) == []
         assert await run.result(8) == 1
     await other.close()
-    assert calls == [1]
+    assert (calls, kept) == ([1], [True])
 
 
 async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
@@ -217,7 +221,7 @@ async def test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter() 
         await check_ended(app, 2)
     assert letter is not None
     assert (letter.reason, letter.attempts, letter.category) == ("worker_crashed", 5, "resource")
-    assert "5 workers died while executing it, 3 of them with nothing else" in letter.message
+    assert "5 workers crashed while executing this step, 3 of them while" in letter.message
     assert [name for name, _ in calls].count("killer") == 5
 
 

@@ -356,14 +356,14 @@ REFUSED = [
     (Late(raw={"x": deque([1])}), "$.raw.x is of type deque"),
     (Amount, "$ is of type type"),
     (Odd.PAIR, "store value.value"),
-    ([Text("a")], r"$[0] is of type Text and would come back as something else; store str(value)"),
+    ([Text("a")], r"$[0] is of type Text, which JSON cannot store without changing it; store str(value)"),
     (Path("/tmp"), "$ is of type"),
     (ValueError("x"), "store str(value)"),
     (2**3000, "an integer of 3,001 bits"),
     ({1: "a"}, "$ has a key of type int"),
     ({"a": {1: "a", "1": "b"}}, "$.a has a key of type int"),
-    (Late(raw={1: "a", "1": "b"}), "$.raw has two keys that are the same as text"),
-    ({Colour.RED: 1, "red": 2}, "$ has two keys that are the same as text"),
+    (Late(raw={1: "a", "1": "b"}), "$.raw has two keys that are equal as text"),
+    ({Colour.RED: 1, "red": 2}, "$ has two keys that are equal as text"),
     ({None: 1}, "$ has a key of type NoneType"),
     ({True: 1}, "$ has a key of type bool"),
     ({(1, 2): 1}, "$ has a key of type tuple"),
@@ -384,7 +384,7 @@ REFUSED = [
     (nested(100_000), "nested deeper than 64 levels"),
     (laughs(), "over the limit of 100,000 items"),
     ([None] * 100_001, "over the limit of 100,000 items"),
-    ((NOON, "x" * 2_000_000), "over the limit of 1,048,576 bytes"),
+    ((NOON, "x" * 2_000_000), "exceed the limit of 1,048,576 bytes"),
     (lambda: 1, "$ is of type function"),
     (iter(()), "$ is of type tuple_iterator"),
 ]
@@ -445,7 +445,7 @@ MISFITS = [
     ({"models": [{"cents": 1}, {}]}, Outer, "Outer.models.1.cents: Field required"),
     ({"models": [{}] * 9}, Outer, "; and 4 more"),
     ({"when": "2024-01-01T00:00:00Z", "ids": ["1"]}, StrictModel, "StrictModel.ids"),
-    ([1], list[Hostile], "there is no way to make Hostile from JSON - at `$[0]`"),
+    ([1], list[Hostile], "Hostile cannot be created from JSON - at `$[0]`"),
     ("\ud800", uuid.UUID, "payload: 'utf-8' codec can't encode character '\\ud800'"),
 ]
 
@@ -516,7 +516,7 @@ def local_dataclass() -> type:
 )
 def test_a_type_that_json_cannot_become_is_refused_before_any_value(annotation: object) -> None:
     with pytest.raises(
-        InvalidValueError, match=r"cannot be given as .*; annotate with a dataclass"
+        InvalidValueError, match=r"cannot have the type .*; annotate it with a dataclass"
     ) as caught:
         reader(annotation)
     assert not isinstance(caught.value, PayloadError)

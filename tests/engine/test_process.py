@@ -133,7 +133,7 @@ async def test_a_megabyte_goes_there_and_back() -> None:
 async def test_a_result_over_the_limit_is_refused() -> None:
     error = await failure_of(tasks.grow, 5_000_000)
     assert error.evidence.failure.category is Category.VALIDATION
-    assert "over the limit" in str(error)
+    assert "exceed the limit" in str(error)
 
 
 async def test_a_result_that_is_no_json_is_refused_with_its_place() -> None:
@@ -208,7 +208,7 @@ async def test_leaving_the_program_is_a_failure_of_the_task() -> None:
 
 
 async def test_deferring_survives() -> None:
-    with pytest.raises(DeferredError, match="executed again in 90 s") as caught:
+    with pytest.raises(DeferredError, match="deferred itself for 90 s") as caught:
         await executed(tasks.defer, None)
     assert caught.value.retry_after == 90
     assert isinstance(caught.value, RemoteDeferredError)
@@ -233,7 +233,7 @@ async def test_a_crash_is_told_with_its_signal() -> None:
 
 
 async def test_a_kill_hints_at_memory() -> None:
-    assert "SIGKILL, perhaps since memory ran out" in await death_of(tasks.die_of, int(signal.SIGKILL))
+    assert "SIGKILL, possibly because memory ran out" in await death_of(tasks.die_of, int(signal.SIGKILL))
 
 
 async def test_it_is_noticed_though_its_own_child_lives_on(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_no_process_to_be_had_is_retryable(monkeypatch: pytest.MonkeyPatch
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("multiprocessing.context.SpawnProcess.start", refuse)
-    assert "no process could be started" in await death_of(tasks.nothing)
+    assert "could not start a process" in await death_of(tasks.nothing)
 
 
 # How it is stopped
@@ -355,7 +355,7 @@ async def test_a_task_is_found_by_the_name_it_has_in_its_module() -> None:
 
 
 async def test_one_within_a_function_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match=r"'inner'.*must stand at the top level of a module"):
+    with pytest.raises(InvalidValueError, match=r"'inner'.*must be defined at the top level"):
         await executed(tasks.hidden(), 1)
 
 

@@ -346,7 +346,7 @@ async def test_a_dead_letter_tells_the_whole_story() -> None:
     assert letter.payload["id"] == 7
     assert "fast" in str(letter.config)
     assert "Traceback" in letter.stack
-    assert "attempts are used up" in letter.explanation
+    assert letter.decision.code == "attempts_spent"
 
 
 async def test_success_after_retries_is_told_with_the_failures() -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from tests.store.build import ask
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.encryption import key_id
-from redrive.engine.history import Happening
+from redrive.engine.history import TimelineEvent
 from redrive.engine.queues import QueueView
 from redrive.engine.runs import Runs
 from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
@@ -81,7 +82,7 @@ async def world(database: Database) -> World:
 
 def shown(view: object) -> str:
     """All that is in it, as JSON: it must be possible."""
-    return json.dumps(view, default=asdict, allow_nan=False)
+    return json.dumps(view, default=msgspec.to_builtins, allow_nan=False)
 
 
 # Lists
@@ -139,7 +140,7 @@ REFUSED = (
     ("wrkflow:a", "unknown key 'wrkflow' at position 1; did you mean 'workflow'"),
     ("category:timeout", "unknown key 'category' at position 1; use one of: is, workflow"),
     ("is:sucess", "did you mean 'success'"),
-    ("checkout", "the term at position 1, 'checkout', has no key, and runs have no text"),
+    ("checkout", "the term at position 1, 'checkout', has no key, and runs cannot be searched by text"),
     ('-"a b"', "put a key before it: is, workflow, queue"),
     ("is:open", "unknown value 'open' of 'is'"),
 )
@@ -205,7 +206,7 @@ async def test_a_run_that_has_failed_names_its_dead_letter(world: World) -> None
     assert run.dead_letter == (letter.id, "OPEN")
     assert run.error is not None
     assert run.error.category == letter.category
-    assert run.error.explanation == letter.explanation
+    assert run.error.decision == letter.decision
     assert run.next_retry_at is None
 
 
@@ -260,7 +261,7 @@ async def test_attempts_and_events_tell_the_story_p9(world: World) -> None:
     assert attempts[1].error_type == "redrive.errors.FinalError"
     assert [each.what for each in events][:2] == ["queued", "started"]
     assert events[-1].what == "finished"
-    assert all(isinstance(each, Happening) for each in events)
+    assert all(isinstance(each, TimelineEvent) for each in events)
     assert SECRET not in shown([attempts, events])
 
 
@@ -314,7 +315,7 @@ async def test_a_run_of_another_org_does_not_exist_i8(world: World) -> None:
 
     for ask_for in (*asked, book.story, book.cancel):
         for each in (run_id, "no such run", "", "a\x00b", "\ud800", "x" * 10_000):
-            with pytest.raises(NotFoundError, match="there is no run"):
+            with pytest.raises(NotFoundError, match="found no run"):
                 await ask_for(each)
     assert (await (await world.book("acme")).view(run_id)).state == "PENDING"
 

@@ -353,10 +353,10 @@ async def async_generator() -> AsyncIterator[int]:
         (Order, "task 'Order' is a class; register a function"),
         (5, "task 'int' is of type int; register a function"),
         (None, "is of type NoneType; register a function"),
-        (dict.update, "task 'update' does not tell its parameters"),
-        (unreadable, "payload of 'unreadable' cannot be given as Service"),
-        (unreadable_among, "'service' in the payload of 'unreadable_among' cannot be given as Service"),
-        (unreadable_config, "config of 'unreadable_config' cannot be given as Service"),
+        (dict.update, "task 'update' has no readable signature"),
+        (unreadable, "payload of 'unreadable' cannot have the type Service"),
+        (unreadable_among, "'service' in the payload of 'unreadable_among' cannot have the type Service"),
+        (unreadable_config, "config of 'unreadable_config' cannot have the type Service"),
     ],
 )
 def test_what_cannot_be_a_task(function: Any, message: str) -> None:

@@ -34,7 +34,7 @@ def test_other_words_for_starting_are_answered_with_ours(name: str) -> None:
     @app.task
     def charge(order: int) -> None: ...
 
-    with pytest.raises(AttributeError, match=r"start a run of it: charge\.start\("):
+    with pytest.raises(AttributeError, match=r"to start a run: charge\.start\("):
         getattr(charge, name)
     assert not hasattr(charge, "nothing_of_the_kind")
 

@@ -385,7 +385,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert await run.result() == 2
         [*_, before, last] = (await run.history()).attempts
         assert (before.outcome, before.reason) == ("released", "unknown_task")
-        assert "no task 'later' is registered" in str(before.message)
+        assert "the task 'later' is not registered" in str(before.message)
         assert last.outcome == "succeeded"
 
 
@@ -470,5 +470,5 @@ def test_workflows_are_checked_when_they_are_named() -> None:
     app.workflow("flow", [step])
     with pytest.raises(InvalidValueError, match="already"):
         app.workflow("flow", [step])
-    with pytest.raises(InvalidValueError, match="must begin with a letter"):
+    with pytest.raises(InvalidValueError, match="must start with a letter"):
         app.workflow("", [step])

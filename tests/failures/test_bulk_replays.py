@@ -25,6 +25,7 @@ from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.event import OperationChanged, ReplayRequested
+from redrive.model.fact import CountedFact, fact
 from redrive.model.operation import Plan
 from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
@@ -34,8 +35,13 @@ from redrive.policy.rollout import POLL_SECONDS
 from redrive.store import bulk_replays as stored
 from redrive.testing import Harness
 from redrive.verify import verify
+from redrive.words.fact import text_of
 
 TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
+
+
+def counted(facts: tuple[CountedFact, ...]) -> dict[str, int]:
+    return {text_of(fact): items for fact, items in facts}
 
 
 class Thirst(FinalError):
@@ -117,8 +123,8 @@ async def test_a_plan_says_what_will_happen_and_does_nothing() -> None:
         plan = await failures.plans.create(query="is:open", reason="flour is back")
         await test.drain()
 
-        assert (plan.selected, plan.will_run, plan.skipped, plan.refused) == (3, 3, 0, {})
-        assert (plan.steps, plan.results_reused, plan.waits) == ({"grind": 3}, 0, {})
+        assert (plan.selected, plan.will_run, plan.skipped, plan.refused) == (3, 3, 0, ())
+        assert (plan.steps, plan.results_reused, plan.waits) == ({"grind": 3}, 0, ())
         assert (plan.may_repeat_effects, plan.repeat_under_key) == (0, 3)
         assert mill.executed == []
         operation = await failures.plans.view(plan.operation_id)
@@ -214,10 +220,10 @@ async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
         plan = await failures.plans.create(ids=[replaying, closed, cancelled, fine, fine])
 
         assert (plan.selected, plan.will_run) == (4, 1)
-        assert plan.refused == {
+        assert counted(plan.refused) == {
             "it is being replayed already; wait for the outcome": 1,
-            "it is IGNORED; reopen it first": 1,
-            "its run was cancelled, and stays so": 1,
+            "it is ignored; reopen it first": 1,
+            "its run was cancelled": 1,
         }
         refused = await failures.plans.items(plan.operation_id, state="REFUSED")
         assert [each.letter_id for each in refused.items] == [replaying, closed, cancelled]
@@ -237,7 +243,8 @@ async def test_what_a_replay_that_is_under_way_will_reach_is_refused_in_the_plan
         plan = await failures.plans.create(ids=letters)
 
         assert (plan.selected, plan.will_run) == (4, 2)
-        assert plan.refused == {f"it is an item of the replay {first.operation_id} that is under way": 2}
+        [refused] = plan.refused
+        assert refused == (fact("in_other_replay", operation=first.operation_id), 2)
         await failures.plans.cancel(first.operation_id)
         assert (await failures.plans.create(ids=letters)).will_run == 4
         assert await failures.plans.reaching(failure) == {}
@@ -255,7 +262,7 @@ async def test_what_may_repeat_an_unsafe_effect_is_counted_and_left_out_on_reque
 
         assert (careless.will_run, careless.may_repeat_effects, careless.skipped) == (3, 2, 0)
         assert (careful.will_run, careful.may_repeat_effects, careful.skipped) == (1, 0, 2)
-        assert careful.refused == {}
+        assert careful.refused == ()
         await failures.plans.start(careful.operation_id)
         assert await settled(mill, test, failures.plans, careful) == {"SUCCEEDED": 1, "SKIPPED": 2}
         assert len(mill.executed) == 1
@@ -273,7 +280,11 @@ async def test_the_plan_names_what_items_will_wait_for() -> None:
 
         plan = await failures.plans.create(query="is:open")
 
-        assert plan.waits == {"breaker bank": 3, "queue mills": 3, f"dead letter {needed}": 1}
+        assert counted(plan.waits) == {
+            "the breaker 'bank' to close": 3,
+            "the queue 'mills', which is paused": 3,
+            f"the dead letter {needed} to be resolved": 1,
+        }
         assert plan.breakers == ("bank",)
 
 
@@ -282,7 +293,7 @@ async def test_an_expected_number_must_be_the_number_affected() -> None:
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
         assert (await failures.plans.create(query="is:open", expect=3)).will_run == 3
-        with pytest.raises(DriftError, match=r"3 of 3 .* not 2 as expected"):
+        with pytest.raises(DriftError, match=r"3 of 3 .* 2 were expected"):
             await failures.plans.create(query="is:open", expect=2)
         assert len((await failures.plans.list()).operations) == 1
 
@@ -316,7 +327,7 @@ async def test_an_id_that_does_not_exist_refuses_the_whole_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 1)
-        with pytest.raises(NotFoundError, match="there is no dead letter 'nobody'"):
+        with pytest.raises(NotFoundError, match="found no dead letter 'nobody'"):
             await failures.plans.create(ids=[*await mill.letters(), "nobody"])
         assert await sql(mill.app, "SELECT count(*) FROM replays") == [(0,)]
 
@@ -357,7 +368,7 @@ async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
             ("RESOLVED", 40)
         ]
         report = await failures.plans.report(plan.operation_id)
-        assert (report.failure_rate, report.failures, report.notes) == (0.0, {}, {})
+        assert (report.failure_rate, report.failures, report.notes) == (0.0, {}, ())
         assert report.operation.state == "DONE"
         assert report.operation.ended_at is not None
         assert report.plan == plan
@@ -401,13 +412,13 @@ async def test_a_failed_canary_stops_the_operation_and_the_others_are_left_alone
         assert await settled(mill, test, failures.plans, plan) == {"FAILED": 4, "PLANNED": 46}
         operation = await failures.plans.view(plan.operation_id)
         assert operation.state == "STOPPED"
-        assert operation.stopped_because == "4 of 4 items failed: 100%, more than 20%"
+        assert operation.stopped_because == fact("too_many_failed", failed=4, finished=4, limit=0.2)
         assert len(mill.executed) == 4
         report = await failures.plans.report(plan.operation_id)
         assert report.failure_rate == 1.0
         assert list(report.failures.values()) == [4]
         [stopped] = [each for each in mill.heard.of(OperationChanged) if each.after == "STOPPED"]
-        assert stopped.reason == operation.stopped_because
+        assert stopped.reason == "4 of 4 items failed: 100%, more than 20%"
         assert ("operation.stopped", "redrive") in await actions(failures, plan.operation_id)
         await sound(mill.app)
 
@@ -424,7 +435,7 @@ async def test_the_same_failures_again_stop_it_even_when_most_succeed() -> None:
 
         operation = await failures.plans.view(plan.operation_id)
         assert operation.state == "STOPPED"
-        assert operation.stopped_because == "3 items failed again just as before"
+        assert operation.stopped_because == fact("same_failures", items=3)
         assert (states["FAILED"], states["SUCCEEDED"] > 90, states["PLANNED"] > 100) == (3, True, True)
 
 
@@ -451,7 +462,7 @@ async def test_an_open_breaker_stops_it_before_anything_is_begun() -> None:
 
         assert await settled(mill, test, failures.plans, plan) == {"PLANNED": 5}
         operation = await failures.plans.view(plan.operation_id)
-        assert operation.stopped_because == "the breaker 'bank' is open, and items that are left depend on it"
+        assert operation.stopped_because == fact("breaker_opened", breaker="bank")
         await mill.app.breakers().force("bank", BreakerState.CLOSED, reason="over")
         await failures.plans.resume(plan.operation_id)
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 5}
@@ -549,7 +560,7 @@ async def test_what_depends_on_a_failure_is_refused_at_the_end() -> None:
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 4, "FAILED": 1, "REFUSED": 1}
         report = await failures.plans.report(plan.operation_id)
         assert report.operation.state == "DONE"
-        assert report.notes == {"it depends on a dead letter that is not resolved": 1}
+        assert counted(report.notes) == {"it depends on a dead letter that is not resolved": 1}
 
 
 # Drift
@@ -570,8 +581,8 @@ async def test_drift_between_plan_and_start_is_a_conflict_with_a_diff() -> None:
 
         assert conflict.value.number == 2
         assert [(each.letter_id, each.change) for each in conflict.value.changes] == [
-            (resolved, "it is RESOLVED; reopen it first"),
-            (reopened, "it was changed since it was planned"),
+            (resolved, fact("letter_closed", state="RESOLVED")),
+            (reopened, fact("changed_since")),
         ]
         await test.drain()
         assert mill.executed == []
@@ -597,7 +608,7 @@ async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
 
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 4, "REFUSED": 1}
         [refused] = (await failures.plans.items(plan.operation_id, state="REFUSED")).items
-        assert (refused.letter_id, refused.note) == (resolved, "it is RESOLVED; reopen it first")
+        assert (refused.letter_id, refused.note) == (resolved, fact("letter_closed", state="RESOLVED"))
 
 
 async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
@@ -607,7 +618,7 @@ async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
         found = await failures.plans.drift(plan.operation_id)
         assert (found.will_run, found.number) == (2, 1)
         assert [(each.letter_id, each.change) for each in found.changes] == [
-            (resolved, "it is RESOLVED; reopen it first")
+            (resolved, fact("letter_closed", state="RESOLVED"))
         ]
         assert (await failures.plans.view(plan.operation_id)).state == "PLANNED"
 
@@ -636,8 +647,10 @@ async def test_what_another_operation_will_reach_has_drifted() -> None:
         await failures.plans.start(first.operation_id)
         found = await failures.plans.drift(second.operation_id)
         assert (found.will_run, found.number) == (1, 2)
-        note = f"it is an item of the replay {first.operation_id} that is under way"
-        assert {(each.letter_id, each.change) for each in found.changes} == {(each, note) for each in others}
+        assert {change.letter_id for change in found.changes} == set(others)
+        assert all(
+            change.change == fact("in_other_replay", operation=first.operation_id) for change in found.changes
+        )
         with pytest.raises(DriftError):
             await failures.plans.start(second.operation_id)
         await failures.plans.start(second.operation_id, accept_drift=True, expect=1)
@@ -797,7 +810,7 @@ async def test_what_makes_no_sense_in_a_state_is_refused(state: str, allowed: se
             if verb in allowed:
                 assert (await act(plan.operation_id)).state != state
             else:
-                with pytest.raises(TransitionError, match=f"is {state}; only one that is"):
+                with pytest.raises(TransitionError, match=f"is {state}; it can be"):
                     await act(plan.operation_id)
 
 
@@ -811,9 +824,9 @@ async def test_another_org_sees_and_does_nothing() -> None:
         stranger = mill.app.failures(org="other", by="eve").plans
 
         for act in (stranger.start, stranger.pause, stranger.cancel, stranger.report, stranger.items):
-            with pytest.raises(NotFoundError, match="there is no replay operation"):
+            with pytest.raises(NotFoundError, match="found no replay operation"):
                 await act(plan.operation_id)
-        with pytest.raises(NotFoundError, match="there is no dead letter"):
+        with pytest.raises(NotFoundError, match="found no dead letter"):
             await stranger.create(ids=letters[:1])
         assert (await stranger.create(query="is:any")).selected == 0
         assert [each.org for each in (await stranger.list()).operations] == ["other"]
@@ -919,7 +932,7 @@ async def test_what_cannot_be_read_stops_its_operation_and_no_other() -> None:
         operation = await failures.plans.view(broken.operation_id)
         assert operation.state == "STOPPED"
         assert operation.stopped_because is not None
-        assert operation.stopped_because.startswith("what is stored of it cannot be read")
+        assert operation.stopped_because.code == "unreadable"
 
 
 async def test_a_run_that_is_cancelled_meanwhile_is_neither_a_success_nor_a_failure() -> None:

@@ -100,7 +100,7 @@ async def test_a_group_is_found_by_the_beginning_of_its_fingerprint() -> None:
         for name in (group.fingerprint, digits, digits[:6], f"v1:{digits[:6]}"):
             assert (await at.groups.view(name)).group == group
         for name in (digits[:5], "0" * 6, "", "%", "\x00" * 8, "v2:" + digits, "a" * 1_000):
-            with pytest.raises(NotFoundError, match="name its fingerprint, or at least 6 digits"):
+            with pytest.raises(NotFoundError, match="give its fingerprint, or at least the first 6 digits"):
                 await at.groups.view(name)
 
 
@@ -110,7 +110,7 @@ async def test_a_beginning_that_several_groups_share_is_refused() -> None:
         for number, group in enumerate((first, second)):
             change = "UPDATE failure_groups SET fingerprint = ?2 WHERE fingerprint = ?1"
             await sql(at.app, change, group.fingerprint, f"v1:abcdef{number}")
-        with pytest.raises(InvalidValueError, match="several failure groups begin with 'abcdef'"):
+        with pytest.raises(InvalidValueError, match="several failure groups start with 'abcdef'"):
             await at.groups.view("abcdef")
         assert (await at.groups.view("abcdef1")).group.fingerprint == "v1:abcdef1"
 
@@ -163,7 +163,7 @@ async def test_a_cursor_belongs_to_its_order() -> None:
         await at.fail("odd")
         await at.fail("broken")
         cursor = (await at.groups.list(size=1)).next_cursor
-        with pytest.raises(InvalidValueError, match="none of a list sorted by occurrences"):
+        with pytest.raises(InvalidValueError, match="does not belong to a list sorted by occurrences"):
             await at.groups.list(size=1, sort="occurrences", cursor=cursor)
 
 
@@ -223,9 +223,9 @@ async def test_what_the_table_does_not_allow_changes_nothing() -> None:
     async with failing() as at:
         group = await at.fail()
         await at.groups.resolve(group.fingerprint, "fixed")
-        with pytest.raises(TransitionError, match="cannot go from RESOLVED to IGNORED"):
+        with pytest.raises(TransitionError, match="cannot change from RESOLVED to IGNORED"):
             await at.groups.ignore(group.fingerprint, "whatever")
-        with pytest.raises(TransitionError, match="cannot go from RESOLVED to RESOLVED"):
+        with pytest.raises(TransitionError, match="cannot change from RESOLVED to RESOLVED"):
             await at.groups.resolve(group.fingerprint, "again")
         assert await at.state(group) == "RESOLVED"
         assert len(await at.audit()) == len(at.ear.of(GroupChanged)) == 1
@@ -277,7 +277,7 @@ async def test_a_group_of_another_org_does_not_exist() -> None:
             foreign.ignore(key, ""),
             foreign.reopen(key, ""),
         ):
-            with pytest.raises(NotFoundError, match="there is no failure group"):
+            with pytest.raises(NotFoundError, match="found no failure group"):
                 await attempt
         found = await at.groups.view(key)
         assert (found.group.state, found.letters.open) == ("OPEN", 1)

@@ -380,7 +380,7 @@ class TestAlerts:
                 org="default",
                 queue="",
                 alert="many_exhausted",
-                message="1 dead letters have used up their redrives",
+                message="1 dead letter has no automatic redrives left",
             )
             await sql(app, "UPDATE dead_letters SET state = 'RESOLVED'")
             await processor.run_once()

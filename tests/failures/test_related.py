@@ -56,5 +56,5 @@ async def test_a_letter_that_is_alone_has_none(database: Database) -> None:
 async def test_that_of_another_org_does_not_exist(database: Database) -> None:
     """W13"""
     [letter] = await letters(database)
-    with pytest.raises(NotFoundError, match="there is no dead letter"):
+    with pytest.raises(NotFoundError, match="found no dead letter"):
         await queries(database, "other").related(letter)

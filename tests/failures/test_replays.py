@@ -14,6 +14,7 @@ from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, NotFoundError, PayloadError, ReplayRefusedError
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import ReplayEnded, ReplayRequested, StepDied
+from redrive.model.fact import fact
 from redrive.model.replay import Mode
 from redrive.model.run import Cancellation, RunState
 from redrive.parts import parts_of, rewire
@@ -207,7 +208,7 @@ async def test_a_run_that_fails_in_a_later_step_has_resolved_the_letter_and_not_
         assert (await letter_of(run)).step == "ship"
         [replay] = await failures.replays.list(letter.id)
         assert replay.state == "FAILED"
-        assert "ship" in (replay.note or "")
+        assert replay.note == fact("failed_again", step="ship", title="ship is broken")
         await sound(shop.app)
 
 
@@ -285,8 +286,8 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
         await refused(shop.app, letter.id, "no step 'pay'", from_step="pay")
         await refused(shop.app, letter.id, "from_step", from_step=3)
         await refused(shop.app, letter.id, "from_step", from_step=-1)
-        await refused(shop.app, letter.id, "lies behind", from_step="ship")
-        await refused(shop.app, letter.id, "alone", from_step="reserve", mode="STEP_ONLY")
+        await refused(shop.app, letter.id, "comes after the failed step", from_step="ship")
+        await refused(shop.app, letter.id, "only the failed step", from_step="reserve", mode="STEP_ONLY")
         await refused(shop.app, letter.id, "mode", mode="EVERYTHING")
         with pytest.raises(NotFoundError):
             await shop.app.failures().replay("no-such-letter")
@@ -310,7 +311,7 @@ async def test_a_letter_of_another_org_does_not_exist_w13() -> None:
         _, letter = await shop.failed("charge")
         stranger = shop.app.failures(org="other")
         for ask in (stranger.replay, stranger.view, stranger.verdict):
-            with pytest.raises(NotFoundError, match="there is no dead letter"):
+            with pytest.raises(NotFoundError, match="found no dead letter"):
                 await ask(letter.id)
         assert await stranger.replays.list(letter.id) == []
 
@@ -336,7 +337,8 @@ async def test_the_history_tells_of_the_replay() -> None:
         await shop.app.failures(by="ana").replay(letter.id, reason="gateway back")
         await run.wait()
         told = [each for each in (await run.history()).events if each.what == "replayed"]
-        assert [(each.step, each.detail) for each in told] == [("charge", "by ana, FROM_STEP: gateway back")]
+        why = fact("replay_started", by="ana", mode="FROM_STEP", reason="gateway back")
+        assert [(each.step, each.detail) for each in told] == [("charge", why)]
 
 
 async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() -> None:
@@ -364,7 +366,7 @@ async def test_a_failed_run_is_retried_by_way_of_its_letter_p8() -> None:
         await failures.replay_run(run.id, reason="paid by now")
         assert await run.result() == 4
         assert (await failures.view(letter.id)).state == "RESOLVED"
-        with pytest.raises(ReplayRefusedError, match="only one that has failed"):
+        with pytest.raises(ReplayRefusedError, match="only a failed run can be retried"):
             await failures.replay_run(run.id)
         with pytest.raises(NotFoundError):
             await shop.app.failures(org="other").replay_run(run.id)
@@ -416,7 +418,7 @@ async def test_a_run_is_not_retried_when_its_source_is_gone_p8() -> None:
         await run.wait()
         failures = app.failures()
         files.clear()
-        with pytest.raises(ReplayRefusedError, match="does not exist any more"):
+        with pytest.raises(ReplayRefusedError, match="no longer exists"):
             await failures.replay_run(run.id)
         assert await run.state() is RunState.DLQ_PENDING
         files.update({"a.pdf", "b.pdf"})

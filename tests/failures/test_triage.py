@@ -241,7 +241,7 @@ async def test_a_letter_whose_step_has_failed_again_since_is_not_reopened_w8(wor
     run_id = (await world.ana.view(mine)).run_id
     await sql(world.app, "UPDATE dead_letters SET run_id = ?1 WHERE id = ?2", run_id, other)
 
-    with pytest.raises(TransitionError, match=f"its step has failed again since, work on {other}"):
+    with pytest.raises(TransitionError, match=f"its step has failed again; work on {other} instead"):
         await world.ana.reopen(mine)
 
 
@@ -277,7 +277,7 @@ async def test_the_number_shown_is_the_number_affected(world: World, expect: int
     await world.fail(2)
     before = await world.everything()
 
-    with pytest.raises(DriftError, match=f"2 dead letters fulfil the query, {expect} were expected; nothing"):
+    with pytest.raises(DriftError, match=f"2 dead letters match the query, {expect} were expected; nothing"):
         await world.ana.archive_matching("is:open", expect=expect)
 
     assert await world.everything() == before
@@ -306,7 +306,7 @@ async def test_more_than_can_be_changed_at_once_is_refused(
     monkeypatch.setattr("redrive.failures.dead_letters.MAX_CONCURRENT", 2)
     ids = await world.fail(3)
 
-    with pytest.raises(DriftError, match=r"more than 2 dead letters fulfil the query.*narrow it"):
+    with pytest.raises(DriftError, match=r"more than 2 dead letters match the query.*narrow it"):
         await world.ana.resolve_matching("is:open", expect=2)
     with pytest.raises(InvalidValueError, match="name 1 to 2 dead letters at once, got 3"):
         await world.ana.resolve(ids)
@@ -524,7 +524,7 @@ async def test_a_foreign_letter_is_as_one_that_does_not_exist_w13(
             await mutation(world.ana, own, letter_id)
         said.append(str(refused.value).replace(repr(letter_id), "it"))
 
-    assert said == ["there is no dead letter it"] * 3
+    assert said == ["found no dead letter it"] * 3
     assert await world.everything() == before
 
 

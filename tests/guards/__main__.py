@@ -1,7 +1,7 @@
-"""Shows that every guard is needed: switches each off in turn, and sees it noticed.
+"""Prove that every guard is needed: switch each one off in turn and check that its tests fail.
 
 python -m tests.guards [--only NAME …] [--jobs 2] [--write]
-python -m tests.guards --simulate 100 [--only NAME …]   by the simulation, with so many seeds
+python -m tests.guards --simulate 100 [--only NAME …]   use the simulation, with 100 seeds
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ def main() -> int:
 
 
 def _simulate(guards: Sequence[Guard], seeds: int, jobs: int) -> int:
-    """With all guards on it must find nothing: else it would find something in any case."""
-    missed = [] if simulated(NONE, seeds).problem else ["a violation is found with all guards on"]
+    """Run the simulation without each guard. With all guards on it must find nothing."""
+    missed = [] if simulated(NONE, seeds).problem else ["the simulation finds a violation with all guards on"]
     with ThreadPoolExecutor(jobs) as threads:
         for catch in threads.map(partial(simulated, seeds=seeds), guards):
             found = catch.noticed or catch.problem[-200:]
             print(f"{catch.guard.name:32}  {catch.seconds:5.1f} s  {found}", flush=True)
-            missed += [f"{catch.guard.name} is not found"] if catch.problem else []
+            missed += (
+                [f"the simulation does not notice that {catch.guard.name} is off"] if catch.problem else []
+            )
     print("\n".join(["", *missed]))
     return 1 if missed else 0
 
@@ -60,24 +62,24 @@ def _arguments() -> argparse.Namespace:
 
 
 def _complaints_with_all_guards(guards: Sequence[Guard], environment: dict[str, str]) -> list[str]:
-    """A catcher that fails in any case catches nothing."""
+    """A catcher that fails with all guards on proves nothing."""
     tests = sorted({test for guard in guards for test in guard.catchers})
     outcomes = run(tests, environment)
     if not outcomes.passed:
-        return [f"the catchers cannot be run: {outcomes.output[-2_000:]}"]
+        return [f"cannot run the catchers: {outcomes.output[-2_000:]}"]
     return [f"{name} fails with all guards on: {message}" for name, message in outcomes.failed.items()]
 
 
 def _line(catch: Catch) -> str:
     if catch.guard.doubled_by:
-        return f"{catch.guard.name:32}  doubled   {catch.guard.doubled_by}"
+        return f"{catch.guard.name:32}  backed up {catch.guard.doubled_by}"
     verdict = "MISSED" if catch.problem else "noticed"
     return f"{catch.guard.name:32}  {verdict:8} {catch.seconds:5.1f} s  {catch.noticed[:100]}"
 
 
 def _summary(guards: Sequence[Guard], complaints: Sequence[str]) -> str:
     doubled = sum(bool(guard.doubled_by) for guard in guards)
-    return f"{len(guards)} guards, {doubled} of them doubled by others; {len(complaints)} complaints"
+    return f"{len(guards)} guards, {doubled} of them backed up by others; {len(complaints)} problems"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The guards of the server: who comes in, by which door, with how much, and what they are told."""
+"""Guards of the server: sign-in, access control, request limits, connections and event streams."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def _both(test: str) -> tuple[str, str]:
 
 
 def _of_the_pages() -> Iterator[Guard]:
-    """Whoever signs somebody in must not be a page of another site."""
+    """Pages of other sites cannot sign a user in."""
     yield Guard(
         "origin of a password",
-        "a foreign page signing a browser in by a password of its own",
+        "a page of another site signs a browser in with the attacker's password",
         (Code("redrive.server.api.session:sign_in", "check_origin(request, site)", "pass"),),
         (FOREIGN_PAGE,),
     )
     yield Guard(
         "origin of a link",
-        "a foreign page signing a browser in by a link of its own",
+        "a page of another site signs a browser in with the attacker's link",
         (Code("redrive.server.api.session:redeem", "check_origin(request, site)", "pass"),),
         (FOREIGN_PAGE,),
     )
     yield Guard(
         "origin behind a proxy",
-        "a foreign page signing a browser in at the proxy",
+        "a page of another site signs a browser in through the proxy",
         (Code("redrive.server.api.single_sign_on:sign_in", "check_origin(request, site)", "pass"),),
         (f"{FORWARD}test_a_change_still_needs_the_token_and_the_origin",),
     )
@@ -61,31 +61,31 @@ def _limits() -> Iterator[Guard]:
         "key": (
             "admit",
             'self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)',
-            "one key asking without end",
+            "one key sends an unlimited number of requests",
             "test_a_key_may_ask_so_much_and_after_a_while_again",
         ),
         "organization": (
             "admit",
             'self._take(f"org:{principal.org}", settings.server_org_rate)',
-            "one organization keeping the others out by many keys",
+            "one organization locks out the others by using many keys",
             "test_many_keys_of_an_organization_share_what_it_has",
         ),
         "stranger": (
             "admit_stranger",
             'self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)',
-            "somebody without a credential asking without end",
+            "a client without a credential sends an unlimited number of requests",
             "test_strangers_are_counted_by_where_they_come_from",
         ),
         "address": (
             "admit_stranger",
             'self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)',
-            "one address trying the passwords of many",
+            "one address tries passwords for many users",
             "test_tries_to_sign_in_are_few",
         ),
         "name": (
             "admit_name",
             'self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)',
-            "many addresses trying the passwords of one",
+            "many addresses try passwords for one user",
             "test_a_name_is_tried_a_few_times_from_wherever",
         ),
     }
@@ -94,36 +94,40 @@ def _limits() -> Iterator[Guard]:
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
         "who is known": (
+            "authenticated callers",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit(principal)",
             f"{ACCESS_CONTROL}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
         ),
         "who is nobody": (
+            "callers without a credential",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit_stranger(request, heavy=False)",
             f"{LIMITS}test_whoever_is_nobody_is_counted_too",
         ),
         "who signs in": (
+            "sign-in attempts under one name",
             "redrive.server.api.session:sign_in",
             "site.limits.admit_name(body.name)",
             f"{LIMITS}test_a_name_that_is_tried_under_many_addresses_is_slowed_down",
         ),
         "who sets a password": (
+            "password changes",
             "redrive.server.api.session:change_password",
             "site.limits.admit_name(visit.principal.name)",
             f"{LIMITS}test_a_stolen_session_cannot_try_passwords_without_end",
         ),
     }
-    for name, (place, fragment, test) in asked.items():
+    for name, (requests, place, fragment, test) in asked.items():
         yield Guard(
             f"limited.{name}",
-            f"the limits not being asked about {name}",
+            f"no limit applies to {requests}",
             (Code(place, fragment, "pass"),),
             (test,),
         )
     yield Guard(
         "limits remember so many",
-        "names that nobody has filling the memory",
+        "made-up names fill the memory",
         (
             Code(
                 "redrive.server.limits:RequestLimits._take",
@@ -137,9 +141,9 @@ def _limits() -> Iterator[Guard]:
 
 def _cookies() -> Iterator[Guard]:
     flags = {
-        "HttpOnly": ("httponly=True", "httponly=False", "a script reading the token of a session"),
-        "SameSite": ('samesite="lax"', "samesite=None", "other sites' forms sending the cookie along"),
-        "Secure": ("secure=self.is_secure", "secure=False", "the cookie being sent in clear"),
+        "HttpOnly": ("httponly=True", "httponly=False", "a script reads the session token"),
+        "SameSite": ('samesite="lax"', "samesite=None", "forms on other sites send the cookie along"),
+        "Secure": ("secure=self.is_secure", "secure=False", "the browser sends the cookie unencrypted"),
     }
     for name, (fragment, replacement, prevents) in flags.items():
         yield Guard(
@@ -150,7 +154,7 @@ def _cookies() -> Iterator[Guard]:
         )
     yield Guard(
         "cookie.__Host-",
-        "another host of the same domain planting a session",
+        "another host in the same domain plants a session",
         (
             Code(
                 "redrive.server.authenticator:Authenticator.__init__",
@@ -167,37 +171,37 @@ def _connections() -> Iterator[Guard]:
     too_long = f"{CONNECTION}test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one"
     yield Guard(
         "head.time",
-        "silent clients holding connections for ever",
+        "silent clients hold connections forever",
         (Code(f"{_CONNECTION}_expect_head", "call_later(HEAD_SECONDS", "call_later(3600.0 + HEAD_SECONDS"),),
         (f"{silent}[nothing]",),
     )
     yield Guard(
         "head.in time",
-        "a body that takes its time being cut off with those who say nothing",
+        "the server cuts off a slow body as if the client had sent nothing",
         (Code(f"{_CONNECTION}_head_is_there", "self._head_deadline.cancel()", "pass"),),
         (f"{CONNECTION}test_who_has_said_it_in_time_may_take_time_for_the_rest",),
     )
     yield Guard(
         "head.bytes",
-        "headers without end filling the memory",
+        "endless headers fill the memory",
         (Code(f"{_CONNECTION}_count", "self._head_bytes > HEAD_BYTES", "False"),),
         (too_long,),
     )
     yield Guard(
         "head.bytes of one header",
-        "one header without end filling the memory before it is told",
+        "one endless header fills the memory before the parser reports it",
         (Code(f"{_CONNECTION}data_received", "self._pending_bytes > HEAD_BYTES", "False"),),
         (too_long,),
     )
     yield Guard(
         "head.before the body",
-        "a header behind the body that no proxy has looked at",
+        "the server accepts a header after the body, which no proxy has checked",
         (Code(f"{_CONNECTION}on_header", "if not self._head_is_whole:", "if True:"),),
         (f"{CONNECTION}test_what_follows_the_body_is_no_header",),
     )
     yield Guard(
         "reading.time",
-        "clients that do not read holding answers in the memory for ever",
+        "clients that do not read their responses keep them in memory forever",
         (
             Code(
                 f"{_CONNECTION}_expect_reader",
@@ -216,49 +220,49 @@ def _authenticator() -> Iterator[Guard]:
     )
     yield Guard(
         "authenticator forgets",
-        "a right that was taken away being used for a moment more",
+        "a revoked right can be used for a moment longer",
         (Code(f"{place}forget", "self._known.clear()", "pass"),),
         taken_away,
     )
     yield Guard(
         "authenticator is told of changes",
-        "a right that was taken away being used after the answer that says so",
+        "a revoked right can be used after the response that confirms its revocation",
         (Code(f"{_ACCESS_CONTROL}_forgetting", "site.authenticator.forget()", "pass"),),
         taken_away,
     )
     yield Guard(
         "authenticator is told of a sign-in",
-        "the session before being used after another one has taken its place",
+        "the old session can be used after a new sign-in has replaced it",
         (Code("redrive.server.api.session:session_response", "site.authenticator.forget()", "pass"),),
         _both(f"{BROWSER}test_signing_in_again_ends_the_session_before_at_once"),
     )
     yield Guard(
         "authenticator forgets what it looks up",
-        "a key that is revoked while it is looked up being remembered as good",
+        "a key revoked during its lookup is cached as valid",
         (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
         (f"{AUTHENTICATOR}test_what_is_revoked_while_he_looks_is_not_remembered",),
     )
     yield Guard(
         "authenticator trusts for a moment",
-        "what another process has revoked being good for ever",
+        "a credential revoked by another process stays valid forever",
         (Code(f"{place}_remembered", "and now < known.until", ""),),
         (f"{AUTHENTICATOR}test_what_another_process_has_revoked_is_refused_after_a_moment",),
     )
     yield Guard(
         "authenticator tells keys from cookies",
-        "a key in a cookie passing without a token of a page",
+        "a key in a cookie passes without a CSRF token",
         (Code(f"{place}_remembered", 'f"{kind}:{text}"', "text"),),
         (f"{AUTHENTICATOR}test_a_key_is_no_cookie_and_a_cookie_no_key",),
     )
     yield Guard(
         "authenticator remembers so many",
-        "those who have come filling the memory",
+        "cached callers fill the memory",
         (Code(f"{place}_remember", "if len(self._known) > MAX_REMEMBERED:", "if False:"),),
         (f"{AUTHENTICATOR}test_he_remembers_so_many_and_no_more",),
     )
     yield Guard(
         "forwarded user",
-        "a session of a proxy outliving the sign-out there, or used past the proxy",
+        "a session from a proxy survives the sign-out there, or is used without the proxy",
         (
             Code(
                 f"{place}_is_named",
@@ -274,31 +278,31 @@ def _proxies() -> Iterator[Guard]:
     place = "redrive.server.proxies:Proxies."
     yield Guard(
         "proxy.trusted",
-        "anybody naming the user that they want to be",
+        "any client signs in as any user by sending the proxy's header",
         (Code(f"{place}user_of", "or not self._trusts(peer)", ""),),
         (f"{FORWARD}test_from_anybody_else_the_header_is_nothing[127.0.0.1]",),
     )
     yield Guard(
         "proxy.one name",
-        "the header of a client passing beside that of the proxy",
+        "a header sent by the client passes along with the proxy's header",
         (Code(f"{place}user_of", "len(named) != 1", "not named"),),
         (f"{UNCLEAR}[several]",),
     )
     yield Guard(
         "proxy.one name in it",
-        "a name with a comma in it being anybody's",
+        "a header with two names joined by a comma passes as one name",
         (Code(f"{place}user_of", ' or "," in named[0]', ""),),
-        doubled_by="the names of users: no member is called like two names in one",
+        doubled_by="the lookup of users: two joined names are not the name of a member",
     )
     yield Guard(
         "proxy.client",
-        "a client being counted under the addresses that it writes",
+        "the limits count a client under addresses that it makes up",
         (Code(f"{place}client_of", "hop is None or not self._trusts(client)", "hop is None"),),
         (f"{FORWARD}test_nobody_is_counted_as_another_by_writing_a_header",),
     )
     yield Guard(
         "vouched name",
-        "a name that only looks like a member's being theirs",
+        "a name that only looks like a member's name signs in as that member",
         (Code("redrive.identity.sign_in:vouched_name", 'text != normalize("NFKC", text)', "False"),),
         (f"{FORWARD}test_who_is_no_member_is_not_made_one",),
     )
@@ -309,13 +313,13 @@ def _streams() -> Iterator[Guard]:
     limited = (f"{EVENTS}test_streams_are_limited_for_each_and_for_all",)
     yield Guard(
         "stream.of one",
-        "one client taking all streams",
+        "one client uses up all streams",
         (Code(limits, "self._open[who] >= self._per_caller", "False"),),
         limited,
     )
     yield Guard(
         "stream.of an organization",
-        "one organization taking all streams",
+        "one organization uses up all streams",
         (
             Code(
                 limits,
@@ -327,16 +331,16 @@ def _streams() -> Iterator[Guard]:
     )
     yield Guard(
         "stream.of all",
-        "more streams than the server can serve",
+        "clients open more streams than the server can serve",
         (Code(limits, "self._open[whole] >= self._maximum", "False"),),
         limited,
     )
     yield Guard(
         "stream.credential",
-        "a revoked key hearing what happens",
+        "a stream opened with a revoked key still receives events",
         (
             Code(
-                f"{events}EventStream._may_hear",
+                f"{events}EventStream._may_read",
                 "if visitor is None or visitor",
                 "if visitor is None:\n        return True\n    if visitor",
             ),
@@ -345,25 +349,25 @@ def _streams() -> Iterator[Guard]:
     )
     yield Guard(
         "stream.organization",
-        "a session that stands elsewhere hearing what happens here",
-        (Code(f"{events}EventStream._may_hear", "visitor.principal.org != self._principal.org", "False"),),
+        "a session that has switched to another organization still receives this one's events",
+        (Code(f"{events}EventStream._may_read", "visitor.principal.org != self._principal.org", "False"),),
         _both(f"{EVENTS}test_a_session_that_goes_elsewhere_hears_nothing_more_of_here"),
     )
     yield Guard(
         "stream.permission",
-        "who may not read any more hearing what happens",
+        "a caller who has lost the permission to read still receives events",
         (
             Code(
-                f"{events}EventStream._may_hear",
+                f"{events}EventStream._may_read",
                 "return Permission.READ in visitor.principal.permissions",
                 "return True",
             ),
         ),
-        doubled_by="stream.credential: whoever has a role may read, and the scopes of a key never change",
+        doubled_by="stream.credential: every role may read, and the scopes of a key never change",
     )
     yield Guard(
         "stream.patience",
-        "a client that does not read keeping its place for ever",
+        "a client that does not read keeps its stream forever",
         (Code(f"{events}_send_in_time", "asyncio.timeout(write_timeout)", "asyncio.timeout(None)"),),
         (f"{EVENTS}test_a_client_that_does_not_read_is_left",),
     )
@@ -378,7 +382,7 @@ def _openid() -> Iterator[Guard]:
         "nonce": (
             (Code(f"{token}verify", '"nonce": expected.nonce, ', ""),),
             "wrong nonce",
-            "the token of another sign-in",
+            "a token issued for another sign-in",
         ),
         "azp": (
             (
@@ -386,22 +390,22 @@ def _openid() -> Iterator[Guard]:
                 Code(rules, '"azp": {"value": expected.client_id},', ""),
             ),
             "made for another",
-            "a token that was made for another client",
+            "a token issued to another client",
         ),
         "audience": (
             (Code(rules, '"aud": {"essential": True, "value": expected.client_id},', ""),),
             "wrong audience, but made for us",
-            "a token that is meant for another client",
+            "a token meant for another audience",
         ),
         "issuer": (
             (Code(rules, '"iss": {"essential": True, "value": expected.issuer},', ""),),
             "wrong issuer",
-            "a token of another provider",
+            "a token from another provider",
         ),
         "expiry": (
             (Code(f"{token}verify", "leeway=CLOCK_SKEW_SECONDS", "leeway=86_400"),),
             "expired",
-            "a token that has expired",
+            "an expired token",
         ),
         "claims": (
             (
@@ -417,14 +421,14 @@ def _openid() -> Iterator[Guard]:
         "subject": (
             (Code(rules, "len(subject) <= MAX_SUBJECT_LENGTH", "True"),),
             "subject without end",
-            "a subject that the tables are not made for",
+            "a token whose subject is too long for the tables",
         ),
     }
     for name, (patches, lie, prevents) in lies.items():
-        yield Guard(f"openid.{name}", f"signing in by {prevents}", patches, (f"{LIES}[{lie}]",))
+        yield Guard(f"openid.{name}", f"{prevents} signs a user in", patches, (f"{LIES}[{lie}]",))
     yield Guard(
         "openid.browser",
-        "a sign-in that one browser has begun being finished in another",
+        "a sign-in started in one browser is finished in another",
         (
             Code(
                 "redrive.identity.oidc.login_state:take_login",
@@ -436,13 +440,13 @@ def _openid() -> Iterator[Guard]:
     )
     yield Guard(
         "openid.sender",
-        "a code of another provider being shown to ours",
+        "the server sends one provider a code that another provider issued",
         (Code(f"{provider}check_issuer", "if named == self.issuer:", "if True:"),),
         (f"{OIDC}test_an_answer_of_another_provider_is_not_shown_to_this_one",),
     )
     yield Guard(
         "openid.verified",
-        "an address that nobody has verified opening an account",
+        "an unverified email address opens an account",
         (
             Code(
                 f"{provider}person",
@@ -454,25 +458,25 @@ def _openid() -> Iterator[Guard]:
     )
     yield Guard(
         "openid.userinfo",
-        "userinfo about somebody else being believed",
+        "the server accepts userinfo about another user",
         (Code(f"{provider}_profile", 'if profile.get("sub") != claims["sub"]:', "if False:"),),
         (f"{OIDC}test_userinfo_about_somebody_else_is_not_believed",),
     )
     yield Guard(
         "openid.small key",
-        "a key that can be guessed being trusted",
+        "the server trusts a key short enough to be broken",
         (Code(f"{token}_read_key", 'data["kty"] == "RSA" and', "False and"),),
         (f"{OIDC}test_a_small_key_is_not_trusted",),
     )
     yield Guard(
         "openid.size",
-        "a provider filling the memory of the server",
+        "a provider's response fills the memory of the server",
         (Code(f"{connection}_LimitedStream.__aiter__", "if size > MAX_ANSWER_BYTES:", "if False:"),),
         (f"{OIDC}test_an_answer_may_be_long_but_not_without_end",),
     )
     yield Guard(
         "openid.time",
-        "a provider that answers drop by drop holding up a sign-in for ever",
+        "a provider that responds byte by byte blocks a sign-in forever",
         (
             Code(
                 f"{connection}ProviderConnection.exchange",
@@ -484,7 +488,7 @@ def _openid() -> Iterator[Guard]:
     )
     yield Guard(
         "openid.redirects",
-        "a provider sending the server to any other address",
+        "a provider redirects the server to an arbitrary address",
         (
             Code(
                 f"{connection}ProviderConnection.oauth_client",
@@ -496,7 +500,7 @@ def _openid() -> Iterator[Guard]:
     )
     yield Guard(
         "openid.addresses",
-        "a secret being sent to an address without encryption",
+        "the server sends a secret over an unencrypted connection",
         (
             Code(
                 f"{provider}_fetch_metadata",
@@ -514,7 +518,7 @@ def _openid() -> Iterator[Guard]:
 GUARDS = (
     Guard(
         "rule.permission",
-        "somebody doing what their role or their key does not allow",
+        "a caller does something that their role or key does not allow",
         (
             Code(
                 f"{_ACCESS_CONTROL}AccessControl._check_rights",
@@ -526,7 +530,7 @@ GUARDS = (
     ),
     Guard(
         "rule.home",
-        "another organization changing what all share",
+        "an organization other than the home organization changes shared state",
         (
             Code(
                 f"{_ACCESS_CONTROL}AccessControl._check_rights",
@@ -538,7 +542,7 @@ GUARDS = (
     ),
     Guard(
         "rule.everywhere",
-        "a route being open because nobody has said that it is not",
+        "a route without an access rule is open to everyone",
         (
             Code(
                 "redrive.server.route:refuse_without_rule",
@@ -551,7 +555,7 @@ GUARDS = (
     ),
     Guard(
         "page.token",
-        "a foreign page changing something with the cookie of a browser",
+        "a page of another site makes changes with the browser's cookie",
         (
             Code(
                 f"{_ACCESS_CONTROL}_check_csrf",
@@ -566,19 +570,19 @@ GUARDS = (
     ),
     Guard(
         "page.origin",
-        "a page that has got hold of a token changing something from elsewhere",
+        "a page of another site that has obtained a token makes changes",
         (Code(f"{_ACCESS_CONTROL}_check_csrf", "check_origin(request, site)", "pass"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]", f"{OF_OUR_PAGES}[headers4-foreign_origin]"),
     ),
     Guard(
         "page.same origin",
-        "any page with an address being one of ours",
+        "any page that has an origin passes as one of ours",
         (Code(f"{_ACCESS_CONTROL}check_origin", "_parts(origin) != _parts(site.origin(request))", "False"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]",),
     ),
     Guard(
         "page.no address",
-        "a page without an address of its own being one of ours",
+        "a page without an origin passes as one of ours",
         (
             Code(
                 f"{_ACCESS_CONTROL}check_origin",
@@ -591,7 +595,7 @@ GUARDS = (
     *_of_the_pages(),
     Guard(
         "host.known",
-        "another name that leads here making a browser talk to this machine",
+        "another host name that resolves to this machine makes a browser send requests to it",
         (
             Code(
                 "redrive.server.app:ResponseMiddleware._check_host",
@@ -603,25 +607,25 @@ GUARDS = (
     ),
     Guard(
         "host.one",
-        "two host names, of which a proxy has looked at the other",
+        "a request has two host names, and the proxy has checked the other one",
         (Code("redrive.server.app:ResponseMiddleware._check_host", "len(hosts) > 1", "False"),),
         (STRANGE_HOSTS,),
     ),
     Guard(
         "host.whole",
-        "a host that readers of addresses disagree about",
+        "a request names a host that parsers read differently",
         (Code("redrive.server.site:host_name", "_HOST.fullmatch(host)", "_HOST.match(host)"),),
         (STRANGE_HOSTS,),
     ),
     Guard(
         "address.key",
-        "keys in addresses, which logs keep",
+        "the server accepts keys in URLs, which end up in logs",
         (Code(f"{_ACCESS_CONTROL}AccessControl._check_address", 'if b"rdk_" in query:', "if False:"),),
         (f"{ACCESS_CONTROL}test_a_key_in_the_address_is_refused_and_not_repeated",),
     ),
     Guard(
         "address.parameter",
-        "a mistyped filter finding everything",
+        "a mistyped filter matches everything",
         (
             Code(
                 f"{_ACCESS_CONTROL}AccessControl._check_address",
@@ -633,7 +637,7 @@ GUARDS = (
     ),
     Guard(
         "body.declared",
-        "a body that is too large being read at all",
+        "the server starts to read a body that is too large",
         (
             Code(
                 "redrive.server.limits:BodyLimits.__call__",
@@ -641,17 +645,17 @@ GUARDS = (
                 "pass",
             ),
         ),
-        doubled_by="body.counted: it is refused as soon as too much has come",
+        doubled_by="body.counted: the server rejects the body as soon as it exceeds the limit",
     ),
     Guard(
         "body.counted",
-        "a body without a length filling the memory",
+        "a body without a declared length fills the memory",
         (Code("redrive.server.limits:BodyLimits._bounded", "self._check(taken)", "pass"),),
         (f"{ACCESS_CONTROL}test_a_body_that_is_too_large_is_refused",),
     ),
     Guard(
         "body.time",
-        "a body that does not come holding a request for ever",
+        "a body that never arrives holds a request open forever",
         (
             Code(
                 "redrive.server.limits:BodyLimits._bounded",
@@ -663,7 +667,7 @@ GUARDS = (
     ),
     Guard(
         "body.whole",
-        "a stream of events being cut off as if its body were missing",
+        "the server cuts off an event stream as if its request body were missing",
         (Code("redrive.server.limits:BodyLimits._bounded", "if whole:", "if False:"),),
         (f"{INTAKE}test_who_has_said_everything_may_wait_for_as_long_as_they_like",),
     ),
@@ -676,7 +680,7 @@ GUARDS = (
     *_openid(),
     Guard(
         "kept answer.whose",
-        "somebody being given the answer of another key",
+        "a caller gets the stored response of another caller",
         (
             Code(
                 f"{_ACCESS_CONTROL}AccessControl._application",
@@ -688,17 +692,17 @@ GUARDS = (
     ),
     Guard(
         "kept answer.secret",
-        "the text of a new key being kept",
+        "the server stores the secret of a new key",
         (Code(f"{_ACCESS_CONTROL}AccessControl._application", "or not self._rule.repeatable", ""),),
         _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
     ),
     Guard(
         "open address",
-        "everybody coming in where nobody can be asked who they are",
+        "the server listens beyond this machine although no credential exists",
         (
             Code(
                 "redrive.server.serve:refuse_open_address",
-                "if not is_loopback(host) and not await _can_anybody_sign_in(app):",
+                "if not is_loopback(host) and not await _has_credentials(app):",
                 "if False:",
             ),
         ),
@@ -706,19 +710,19 @@ GUARDS = (
     ),
     Guard(
         "open address.revoked",
-        "a revoked key being taken for somebody who can be asked",
+        "a revoked key counts as a usable credential",
         (Sql("api_keys.any_credential", r"revoked_at IS NULL"),),
         (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
     ),
     Guard(
         "open address.disabled",
-        "a disabled member being taken for somebody who can be asked",
+        "a disabled member counts as a usable credential",
         (Sql("api_keys.any_credential", r"disabled_at IS NULL"),),
         (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
     ),
     Guard(
         "the server raises the wall",
-        "requests working with the rights of the workers",
+        "requests run with the database rights of the workers",
         (
             Code(
                 "redrive.wiring:Parts.enable_row_level_security",

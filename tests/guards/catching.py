@@ -1,4 +1,4 @@
-"""Running the catchers of a guard without it, in a process of its own, and reading what came of it."""
+"""Runs the catchers of a guard with the guard off, in a separate process, and reads the outcome."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from tests.guards.switch import VARIABLE
 ROOT = Path(__file__).parents[2]
 SIDES = ("sqlite", "postgres")
 MAX_LENGTH = 120.0
-_FOR_PYTEST = {"COLUMNS": "400", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the other plugins take a second
+_FOR_PYTEST = {
+    "COLUMNS": "400",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}  # loading other plugins takes a second
 _BROKEN = ("NameError", "ImportError", "SyntaxError", "UnboundLocalError")
 _OUTCOME = re.compile(r"^(PASSED|FAILED) (\S+?::.+?)(?: - (.*))?$", re.MULTILINE)
 
 
 class Catch(NamedTuple):
-    """What came of the catchers. `problem` is empty when they have noticed the absence of the guard."""
+    """The result of the catchers. `problem` is empty if they noticed that the guard was off."""
 
     guard: Guard
     seconds: float
@@ -49,7 +52,7 @@ def caught(guard: Guard, environment: Mapping[str, str]) -> Catch:
 
 
 def run(tests: Sequence[str], environment: Mapping[str, str]) -> Outcomes:
-    """A catcher that does not end has noticed nothing that it could tell."""
+    """Run these tests. A test that exceeds the timeout has noticed nothing."""
     plugins = ("-p", "pytest_asyncio.plugin", "-p", "tests.guards.plugin", "-p", "no:cacheprovider")
     options = (*plugins, "-rpf", "--tb=line", "--no-header")
     output = output_of([sys.executable, "-m", "pytest", *options, *tests], environment, MAX_LENGTH)
@@ -66,21 +69,21 @@ def output_of(command: Sequence[str], environment: Mapping[str, str], longest: f
     try:
         done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=longest)
     except subprocess.TimeoutExpired:
-        return f"did not end within {longest:g} s"
+        return f"did not finish within {longest:g} s"
     return done.stdout + done.stderr
 
 
 def _problem(outcomes: Outcomes) -> str:
-    """Of a catcher that runs on both databases, each must have noticed it."""
+    """Catchers that run on both databases must fail on each of them."""
     if not outcomes.failed:
-        return "nothing noticed that it was off" if outcomes.passed else outcomes.output[-2_000:]
+        return "no test noticed that it was off" if outcomes.passed else outcomes.output[-2_000:]
     broken = next((text for text in outcomes.failed.values() if text.startswith(_BROKEN)), "")
     if broken:
-        return f"without it the code does not run, which any test notices: {broken}"
+        return f"with it off the code does not run at all, which any test would notice: {broken}"
     for side in SIDES:
         ran = any(_is_on(side, name) for name in (*outcomes.passed, *outcomes.failed))
         if ran and not any(_is_on(side, name) for name in outcomes.failed):
-            return f"nothing noticed on {side} that it was off"
+            return f"no test noticed on {side} that it was off"
     return ""
 
 

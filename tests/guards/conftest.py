@@ -1,4 +1,4 @@
-"""The databases of the tests of the store."""
+"""Database fixtures shared with the store tests."""
 
 from tests.store.conftest import database, postgres_database, schema
 

@@ -1,4 +1,4 @@
-"""The guards of what is done and kept: budgets, breakers, limits, suspects, stopping, codec, redaction."""
+"""Guards of execution: retry budgets, breakers, limits, isolation, shutdown, the codec and redaction."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BEFORE_THE_GATE = Code(
 GUARDS = (
     Guard(
         "attempt budget",
-        "more attempts than the policy allows",
+        "a run gets more attempts than its policy allows",
         (Code("redrive.policy.retry:_back_off", "failures >= policy.max_attempts", "False"),),
         (f"{RETRY}TestDecide::test_d4_a_rate_limit_without_a_hint_backs_off_and_counts",),
     ),
     Guard(
         "rate limit budget",
-        "waiting for a rate limit for ever",
+        "a run waits for a rate limit forever",
         (
             Code(
                 "redrive.policy.retry:_wait_for_rate_limit",
@@ -52,13 +52,13 @@ GUARDS = (
     ),
     Guard(
         "hold budget",
-        "work that is held and released for ever",
+        "a run is put on hold and released forever",
         (Code("redrive.policy.retry:_release", "tally.holds >= policy.max_holds", "False"),),
         (f"{RETRY}TestDecide::test_holds_have_a_generous_limit",),
     ),
     Guard(
         "deferral budget",
-        "a task that defers itself for ever",
+        "a task defers itself forever",
         (
             Code(
                 "redrive.engine.failure_handler:FailureHandler._deferred",
@@ -70,13 +70,13 @@ GUARDS = (
     ),
     Guard(
         "unsafe work",
-        "an effect that must not be repeated being repeated",
+        "a retry repeats a side effect that must not be repeated",
         (Code("redrive.policy.retry:decide", "not repeatable and failure.may_have_executed", "False"),),
         (f"{RETRYING}test_unsafe_work_that_may_have_been_executed_is_not_repeated",),
     ),
     Guard(
         "stable key",
-        "the outside world taking a second attempt for other work",
+        "other systems treat a second attempt as new work",
         (
             Code(
                 "redrive.engine.context:step_key",
@@ -91,7 +91,7 @@ GUARDS = (
     ),
     Guard(
         "breaker at the gate",
-        "calls to a dependency that is down",
+        "workers call a dependency that is down",
         (
             Code(
                 "redrive.engine.shared_breakers:SharedBreakers.admit",
@@ -103,7 +103,7 @@ GUARDS = (
     ),
     Guard(
         "probe slots",
-        "a dependency that is just coming back being flooded",
+        "workers flood a dependency that is just recovering",
         (
             Code(
                 "redrive.policy.breaker:Breaker.admit", "len(self._probes) < self._policy.probe_slots", "True"
@@ -113,13 +113,13 @@ GUARDS = (
     ),
     Guard(
         "breaker generations",
-        "late results of an earlier time opening or closing a breaker",
+        "late results of an earlier generation open or close a breaker",
         (Code("redrive.policy.breaker:Breaker.report", "permit.generation != self._generation", "False"),),
         (f"{BREAKER}TestRecovery::test_results_of_an_old_generation_are_dropped",),
     ),
     Guard(
         "probe given back",
-        "a probe slot that is never free again, since a full limit kept its probe back",
+        "a probe that a full limit holds back never frees its probe slot",
         (
             Code(
                 "redrive.engine.gate:Gate._give_probe_back",
@@ -134,31 +134,31 @@ GUARDS = (
     ),
     Guard(
         "full limit",
-        "more at once than a limit allows",
+        "more runs execute at once than a limit allows",
         (Code("redrive.engine.gate:_split", "free[name] <= 0", "False"),),
         (f"{LIMITS}test_a_task_is_executed_so_many_times_at_once_and_no_more",),
     ),
     Guard(
         "slots counted once",
-        "a slot that is lost when the answer at the gate is",
+        "a lost database response at the gate leaks a slot",
         (Code("redrive.engine.gate:_occupy", "if work.slots is None:", "if True:"),),
         (f"{LIMITS}test_a_lost_answer_at_the_gate_counts_no_slot_twice",),
     ),
     Guard(
         "lost before the gate",
-        "the execution of what was lost while it waited for its slot",
+        "the worker executes a run whose lease it lost while waiting for a slot",
         (Code("redrive.engine.gate:_split", "if work.claim.id not in known:", "if False:"),),
         (f"{LIMITS}test_a_lease_that_is_lost_before_the_gate_leaves_nothing_behind",),
     ),
     Guard(
         "suspects alone",
-        "a step that kills its workers taking innocent neighbours along for ever",
+        "a step that crashes its workers takes unrelated runs down with it again and again",
         (Code("redrive.engine.failure_handler:_with_loss", "losses >= MAX_LOSSES", "False"),),
         (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
     ),
     Guard(
         "crashes alone",
-        "a step killing workers for ever",
+        "a step crashes workers forever",
         (
             Code(
                 "redrive.engine.failure_handler:FailureHandler.lost",
@@ -170,7 +170,7 @@ GUARDS = (
     ),
     Guard(
         "alone means alone",
-        "a suspect being blamed for a death while it waited for its neighbours",
+        "a suspect run is blamed for a crash that happened while it waited for other runs to finish",
         (
             Code(
                 "redrive.engine.failure_handler:_with_loss",
@@ -182,13 +182,13 @@ GUARDS = (
     ),
     Guard(
         "suspects wait for others",
-        "a suspect being executed beside others",
+        "a suspect run executes at the same time as other runs",
         (Code("redrive.engine.claimer:Claimer._has_others", "len(self._in_flight) > len(works)", "False"),),
         (f"{WORKERS}test_a_suspect_is_not_begun_beside_others",),
     ),
     Guard(
         "outages blame nobody",
-        "an outage of the database making suspects of everything that was executed",
+        "a database outage makes every run in progress a suspect",
         (
             Code(
                 "redrive.engine.maintenance:Maintenance._maintain",
@@ -200,7 +200,7 @@ GUARDS = (
     ),
     Guard(
         "drain.loop",
-        "a worker that is told to stop claiming on",
+        "a stopping worker keeps claiming runs",
         (
             Code(
                 "redrive.engine.claimer:Claimer.run",
@@ -208,11 +208,11 @@ GUARDS = (
                 "while True:",
             ),
         ),
-        doubled_by="drain.room, which comes right after it",
+        doubled_by="drain.room, which checks again right after",
     ),
     Guard(
         "drain.room",
-        "a worker that is told to stop claiming once more",
+        "a stopping worker claims once more",
         (
             Code(
                 "redrive.engine.claimer:Claimer.run",
@@ -224,7 +224,7 @@ GUARDS = (
     ),
     Guard(
         "drain.queues",
-        "a worker that is told to stop claiming from its further queues",
+        "a stopping worker claims from its remaining queues",
         (
             Code(
                 "redrive.engine.claimer:Claimer.claim",
@@ -236,7 +236,7 @@ GUARDS = (
     ),
     Guard(
         "drain.in place",
-        "a worker that is told to stop going on to the next step",
+        "a stopping worker starts the next step",
         (
             Code(
                 "redrive.engine.executor:Executor._advance",
@@ -248,7 +248,7 @@ GUARDS = (
     ),
     Guard(
         "drain.give back",
-        "leases that a stopped worker leaves behind",
+        "a stopped worker leaves leases behind",
         (
             Code(
                 "redrive.engine.worker:Worker._give_back",
@@ -260,25 +260,25 @@ GUARDS = (
     ),
     Guard(
         "cancelled before the gate",
-        "the execution of a run that was cancelled",
+        "a worker executes a cancelled run",
         (BEFORE_THE_GATE,),
         (f"{CANCELLATION}test_a_failure_after_the_request_is_not_retried",),
     ),
     Guard(
         "cancelled and lost",
-        "the second execution of a cancelled run whose worker died",
+        "a cancelled run whose worker crashed is executed again",
         (AND_LOST,),
-        doubled_by="cancelled before the gate: it is claimed once more, and ends there",
+        doubled_by="cancelled before the gate: a worker claims the run once more and ends it there",
     ),
     Guard(
         "cancelled and lost, or before the gate",
-        "the second execution of a cancelled run whose worker died",
+        "a cancelled run whose worker crashed is executed again",
         (AND_LOST, BEFORE_THE_GATE),
         (f"{CANCELLATION}test_a_cancelled_run_whose_worker_died_is_not_executed_again",),
     ),
     Guard(
         "bounded backlog",
-        "claiming on while results cannot be written",
+        "a worker keeps claiming runs while it cannot write results",
         (
             Code(
                 "redrive.engine.claimer:Claimer.free",
@@ -290,7 +290,7 @@ GUARDS = (
     ),
     Guard(
         "unknown task",
-        "work being discarded that a newer worker knows",
+        "an old worker discards runs of a task that newer workers know",
         (
             Code(
                 "redrive.engine.failure_handler:FailureHandler.unknown",
@@ -302,25 +302,25 @@ GUARDS = (
     ),
     Guard(
         "codec.text",
-        "texts that no database can hold: NUL and lone surrogates",
+        "text that a database cannot store reaches it: NUL and lone surrogates",
         (Code("redrive.policy.codec.text:plain_text", "NUL_SPELLED_OUT in text or ESCAPE in text or", ""),),
         (f"{CODEC}TestRoundTrip::test_each_troublesome_text_is_escaped_as_value_and_as_key",),
     ),
     Guard(
         "codec.numbers",
-        "NaN and infinities, which JSON does not have",
+        "NaN and infinities, which JSON does not support, reach the database",
         (Code("redrive.policy.codec.text:_Escaping._float", "if not isfinite(number):", "if False:"),),
         (f"{CODEC}TestRefusals::test_nan_and_infinities_are_refused",),
     ),
     Guard(
         "codec.size",
-        "values that are too large to be stored",
+        "values too large to store reach the database",
         (Code("redrive.policy.codec.text:_is_too_large", "return 4", "return False and 4"),),
         (f"{CODEC}TestRefusals::test_size_is_counted_in_bytes_of_the_stored_text",),
     ),
     Guard(
         "codec.depth",
-        "values that are nested too deep to be read",
+        "values nested too deeply to be read back reach the database",
         (
             Code(
                 "redrive.policy.codec.text:_Escaping.value",
@@ -332,13 +332,13 @@ GUARDS = (
     ),
     Guard(
         "codec.items",
-        "values with too many parts",
+        "values with too many items reach the database",
         (Code("redrive.policy.codec.text:_Escaping._count", "if self._items < 0:", "if False:"),),
         (f"{CODEC}TestRefusals::test_items_are_counted_over_the_whole_value",),
     ),
     Guard(
         "evidence.redacted",
-        "secrets in the messages and stacks of failures",
+        "error messages and tracebacks expose secrets",
         (
             Code(
                 "redrive.engine.evidence:clean",
@@ -350,7 +350,7 @@ GUARDS = (
     ),
     Guard(
         "evidence.causes redacted",
-        "secrets in the messages of causes",
+        "the messages of an error's causes expose secrets",
         (
             Code(
                 "redrive.engine.evidence:_chain",
@@ -362,7 +362,7 @@ GUARDS = (
     ),
     Guard(
         "evidence.storable",
-        "a failure that cannot be stored and strands its work",
+        "a failure whose text cannot be stored strands its run",
         (
             Code(
                 "redrive.engine.evidence:_storable_text",
@@ -374,25 +374,25 @@ GUARDS = (
     ),
     Guard(
         "evidence.bounded",
-        "an error message of 50 megabytes in every attempt",
-        (Code("redrive.engine.evidence:_cut", "if len(text) <= longest:", "if True:"),),
+        "every attempt stores a 50 MB error message",
+        (Code("redrive.engine.evidence:_cut", "if len(text) <= max_length:", "if True:"),),
         ("tests/engine/test_evidence.py::test_a_text_of_50_megabytes_is_cut_and_quick",),
     ),
     Guard(
         "dead letter.redacted",
-        "secrets in the payload of a dead letter",
+        "the payload of a dead letter exposes secrets",
         (Code("redrive.engine.dead_letter_policy:snapshot", "redactor.value(value)", "value"),),
         (f"{RETRYING}test_a_dead_letter_tells_the_whole_story",),
     ),
     Guard(
         "progress.redacted",
-        "secrets in what a task says about its progress",
+        "a task's progress notes expose secrets",
         (Code("redrive.engine.work:Work.take_progress", "redactor.text(note)", "note"),),
         (f"{WORKERS}test_secrets_in_progress_are_redacted_i9",),
     ),
     Guard(
         "listeners",
-        "a listener that raises harming the work",
+        "a listener that raises an exception breaks the run",
         (
             Code(
                 "redrive.engine.event_bus:EventBus.emit",

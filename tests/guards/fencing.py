@@ -1,4 +1,4 @@
-"""The guards of leases: the fence of each write separately, claims, renewals, taking over what was lost."""
+"""Guards of leases: the fence of every write, claims, renewals and the takeover of expired leases."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ EPOCH = _ROW + r"epoch = (?:batch\.epoch|[?$]\d+)"
 PLACE = _ROW + r"place(?: \|\| '')? = 'leased'"
 PARTS = {"id": ID, "token": TOKEN, "epoch": EPOCH, "place": PLACE}
 AGAINST = {
-    "id": "somebody who has the lease of another run {}",
-    "token": "somebody who has lost the lease {}",
-    "epoch": "what belongs to an earlier step under the same lease {}",
-    "place": "what was written before, and ended the lease, {} again",
+    "id": "a worker that holds another run's lease {}",
+    "token": "a worker that lost its lease {}",
+    "epoch": "a late write from an earlier step under the same lease {}",
+    "place": "a repeat of the write that ended the lease {} again",
 }
 LEASES = "tests/store/test_leases.py::"
 RECORDS = "tests/store/test_records.py::"
@@ -31,20 +31,22 @@ LOCKS = "tests/guards/test_locks.py::"
 FAILED_RUNS = "tests/guards/test_failed_runs.py::"
 POSTGRES: tuple[Side, ...] = ("postgres",)
 SQLITE: tuple[Side, ...] = ("sqlite",)
-"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
+"""On PostgreSQL each place is a table, so a statement cannot reach a run in another place."""
 
 FENCED = {
     "records.complete": "completes the run",
-    "records.complete_partly": "completes a step that was replayed alone",
-    "records.advance": "goes on to the next step",
-    "records.hand_over": "hands the next step over",
+    "records.complete_partly": "completes a step replayed on its own",
+    "records.complete_step": "completes the run with its last step",
+    "records.advance": "advances the run to the next step",
+    "records.advance_step": "finishes a step and advances the run to the next one",
+    "records.hand_over": "hands over the next step",
     "records.reschedule": "schedules a retry",
-    "records.stop": "buries the run",
-    "records.park": "parks the run",
-    "records.occupied": "is told its slots",
-    "records.occupy": "notes slots",
-    "records.progress": "notes progress",
-    "leases.begin_alone": "begins alone",
+    "records.stop": "ends the run as failed",
+    "records.park": "puts the run on hold",
+    "records.occupied": "reads the slots of the run",
+    "records.occupy": "records the slots of the run",
+    "records.progress": "records progress",
+    "leases.begin_alone": "starts the run in isolation",
 }
 
 
@@ -70,51 +72,51 @@ def _fences() -> Iterator[Guard]:
 
 
 TAKING = {
-    "claim": ("leases.claim", "two workers taking one run"),
-    "claim_alone": ("leases.claim_alone", "two workers taking one suspect"),
+    "claim": ("leases.claim", "two workers claim the same run"),
+    "claim_alone": ("leases.claim_alone", "two workers claim the same suspect run"),
     "reclaim": (
         "leases.reclaim",
-        "two workers judging one lost attempt, or one that is just being recorded",
+        "two workers handle the same lost attempt, or an attempt whose record is being written",
     ),
-    "promote": ("leases.promote", "what was cancelled in the same moment being executed nevertheless"),
-    "release": ("limits.release", "held work being released twice"),
+    "promote": ("leases.promote", "a run cancelled at the same moment is executed anyway"),
+    "release": ("limits.release", "a held run is released twice"),
 }
 LOCK = r"FOR UPDATE(?: OF run| OF lease)? SKIP LOCKED"
 
 
 def _locks() -> Iterator[Guard]:
-    """On PostgreSQL: SQLite has one writer at a time."""
+    """Only on PostgreSQL: SQLite has one writer at a time."""
     for name, (statement, what) in TAKING.items():
         tests = (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[{name}]",)
         yield Guard(f"{name}.lock", what, (Sql(statement, LOCK, "", POSTGRES),), tests)
         yield Guard(
             f"{name}.skip locked",
-            f"a worker waiting for another, in {name}",
+            f"a worker waits for another worker's lock in {name}",
             (Sql(statement, " SKIP LOCKED", "", POSTGRES),),
             tests,
         )
     tests = (f"{LOCKS}test_a_renewal_does_not_wait_for_a_record",)
     yield Guard(
         "renew.lock",
-        "renewals and records waiting for one another crosswise",
+        "renewals and records deadlock",
         (Sql("leases.renew", LOCK, "", POSTGRES),),
         tests,
     )
     yield Guard(
         "renew.skip locked",
-        "all leases of a worker being renewed too late because of one that is being recorded",
+        "one run whose record is being written delays the renewal of all leases of its worker",
         (Sql("leases.renew", " SKIP LOCKED", "", POSTGRES),),
         tests,
     )
     yield Guard(
         "occupied.lock",
-        "a lease being taken over before its slots are noted",
+        "another worker takes over a lease before its slots are recorded",
         (Sql("records.occupied", "FOR UPDATE OF lease", "", POSTGRES),),
         (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[occupied]",),
     )
     yield Guard(
         "failed.lock",
-        "a run being replayed, or removed, while its dead letter is made",
+        "a run is replayed or removed while its dead letter is being written",
         (Sql("leases.failed", "FOR UPDATE OF run", "", POSTGRES),),
         (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[failed]",),
     )
@@ -132,19 +134,19 @@ NEVER = r"(\g<0> AND 1 = 0)"
 
 
 def _claims() -> Iterator[Guard]:
-    """What both kinds of claims have to heed."""
+    """Conditions of both kinds of claims."""
     for name in ("claim", "claim_alone"):
         for part, what, pattern, replacement in (
-            ("queue", "taking the work of other queues", r"(?<!\w)queue = [?$]\d+", ALWAYS),
-            ("workflows", "taking work that this worker does not know", WANTED, ALWAYS),
-            ("without", "taking work that this worker has no room for", UNWANTED, ALWAYS),
-            ("limit", "taking more than there is room for", LIMIT, MORE),
-            ("paused", "work of a paused queue being begun", PAUSED, NEVER),
-            ("epoch rises", "two attempts with the same fence number", r"epoch \+ 1", "epoch"),
-            ("attempt rises", "two attempts with the same number", r"attempt \+ 1", "attempt"),
-            ("begun once", "a retry looking like the beginning of the run", BEGAN, r"\1"),
+            ("queue", "a worker claims runs from other queues", r"(?<!\w)queue = [?$]\d+", ALWAYS),
+            ("workflows", "a worker claims runs of workflows that it does not know", WANTED, ALWAYS),
+            ("without", "a worker claims runs of workflows that it has no room for", UNWANTED, ALWAYS),
+            ("limit", "a worker claims more runs than it has room for", LIMIT, MORE),
+            ("paused", "a worker starts runs from a paused queue", PAUSED, NEVER),
+            ("epoch rises", "two attempts have the same fencing epoch", r"epoch \+ 1", "epoch"),
+            ("attempt rises", "two attempts have the same number", r"attempt \+ 1", "attempt"),
+            ("begun once", "a retry overwrites the start time of the run", BEGAN, r"\1"),
         ):
-            if (name, part) != ("claim_alone", "without"):  # it is never asked for there
+            if (name, part) != ("claim_alone", "without"):  # claim_alone has no such condition
                 tests = _both(f"{CLAIMS}test_a_claim_takes_what_it_may", f"{name}-{part}")
                 patches = (Sql(f"leases.{name}", pattern, replacement),)
                 yield Guard(f"{name}.{part}", what, patches, tests)
@@ -156,68 +158,68 @@ GUARDS = (
     *_claims(),
     Guard(
         "claim.place",
-        "taking what waits, is held, has ended, or somebody else has",
+        "a worker claims a run that is waiting, on hold, finished or leased to another worker",
         (Sql("leases.claim", "place = 'ready'", sides=SQLITE),),
         tuple(_on("sqlite", f"{LEASES}test_only_ready_runs_are_claimed", each) for each in ("held", "ended")),
     ),
     Guard(
         "renew.token",
-        "prolonging a lease that somebody else has",
+        "a worker renews another worker's lease",
         (Sql("leases.renew", TOKEN),),
         (f"{LEASES}test_renewing_prolongs_only_matching_leases_p7",),
     ),
     Guard(
         "renew.place",
-        "prolonging what has ended",
+        "a worker renews the lease of a finished run",
         (Sql("leases.renew", PLACE, sides=SQLITE),),
         (_on("sqlite", f"{LEASES}test_renewing_prolongs_only_matching_leases_p7"),),
     ),
     Guard(
         "renew.id",
-        "prolonging the leases of other runs that were claimed together with this one",
+        "renewing one lease renews the leases of all runs claimed together with it",
         (Sql("leases.renew", ID),),
         _both(f"{WRITES}test_a_renewal_prolongs_the_lease_of_its_run_only_p7"),
     ),
     *(
         Guard(
             f"kept.{part}",
-            f"a worker believing that it has {what}",
+            f"a worker assumes that it still holds {what}",
             (Sql("leases.kept", pattern),),
             _both(f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),
         )
         for part, what, pattern in (
-            ("id", "all runs that were claimed together with this one", ID),
-            ("token", "what somebody else has", TOKEN),
-            ("expiry", "a lease that is over", _ROW + EXPIRY.replace("<", ">=")),
+            ("id", "the leases of all runs claimed together with one that it holds", ID),
+            ("token", "a lease that another worker holds", TOKEN),
+            ("expiry", "an expired lease", _ROW + EXPIRY.replace("<", ">=")),
         )
     ),
     Guard(
         "kept.place",
-        "a worker believing that it has what has ended",
+        "a worker assumes that it still holds the lease of a finished run",
         (Sql("leases.kept", PLACE, sides=SQLITE),),
-        doubled_by="the record that ends a lease clears its expiry; see kept.place and expiry",
+        doubled_by="the record that ends a lease also clears its expiry; see kept.place and expiry",
     ),
     Guard(
         "kept.place and expiry",
-        "a worker believing that it has a run that has ended",
+        "a worker assumes that it still holds the lease of a finished run",
         (Sql("leases.kept", rf"{PLACE} AND run\.{EXPIRY.replace('<', '>=')}", sides=SQLITE),),
         (_on("sqlite", f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),),
     ),
     Guard(
         "reclaim.expiry",
-        "taking over healthy work",
+        "a worker takes over a run whose lease has not expired",
         (Sql("leases.reclaim", EXPIRY),),
         (f"{LEASES}test_only_expired_leases_are_reclaimed_p6",),
     ),
     Guard(
         "reclaim.place",
-        "taking over what is not leased",
+        "a worker takes over a run that is not leased",
         (Sql("leases.reclaim", PLACE, sides=SQLITE),),
-        doubled_by="the record that ends a lease clears its expiry; see reclaim.place and expiry",
+        doubled_by="the record that ends a lease also clears its expiry; see reclaim.place and expiry",
     ),
     Guard(
         "reclaim.place and expiry",
-        "a run that has ended being taken over and executed again",
+        "a worker takes over a finished run and executes it again",
         (
             Sql("leases.reclaim", PLACE, sides=SQLITE),
             Sql(
@@ -231,38 +233,38 @@ GUARDS = (
     ),
     Guard(
         "reclaim.new token",
-        "the late write of a worker whose work was taken over",
+        "a worker whose run was taken over writes its late result",
         (Sql("leases.reclaim", r"token = ([?$]\d+)", r"token = COALESCE(token, \1)"),),
         (f"{LEASES}test_a_reclaimed_lease_is_not_renewed",),
     ),
     Guard(
         "adopt.token",
-        "adopting other claims than the one without an answer",
+        "a worker adopts other claims than the one whose response it lost",
         (Sql("leases.adopt", TOKEN),),
         (f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token",),
     ),
     Guard(
         "adopt.place",
-        "adopting what has ended",
+        "a worker adopts a finished run",
         (Sql("leases.adopt", PLACE, sides=SQLITE),),
         (_on("sqlite", f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token"),),
     ),
     Guard(
         "adopt.worker",
-        "adopting the claims of another worker",
+        "a worker adopts another worker's claims",
         (Sql("leases.adopt", r"worker = [?$]\d+"),),
         (f"{LEASES}test_adopting_finds_exactly_the_claims_of_the_token",),
     ),
     Guard(
         "claim_alone.place",
-        "what waits, or is held, being taken for a suspect",
+        "a worker claims a waiting or held run as a suspect",
         (Sql("leases.claim_alone", "place = 'alone'"),),
         _both(f"{CLAIMS}test_only_suspects_are_claimed_alone"),
     ),
     *(
         Guard(
             f"{name}.suspects",
-            "a suspect being executed together with others",
+            "a suspect run executes at the same time as other runs",
             (Sql(statement, "CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END", "'ready'"),),
             _both(f"{CLAIMS}test_a_suspect_waits_to_be_alone", name),
         )
@@ -270,31 +272,37 @@ GUARDS = (
     ),
     Guard(
         "promote.place",
-        "what is held being made ready",
+        "a held run becomes ready",
         (Sql("leases.promote", "place = 'waiting'"),),
-        doubled_by="promote.due: nothing but waiting work has a due time",
+        doubled_by="promote.due: only waiting runs have a due time",
     ),
     Guard(
         "release.place",
-        "what waits being made ready",
+        "a waiting run becomes ready",
         (Sql("limits.release", "place = 'held'"),),
-        doubled_by="release.holder: nothing but held work has a holder",
+        doubled_by="release.holder: only held runs have a holder",
     ),
     Guard(
         "advance.in place",
-        "the next step starting under a lease that is not meant for it",
+        "the next step starts under the current lease although it must be handed over",
         (Sql("records.advance", r"(?:batch\.in_place|\?\d+) = 1(?= AND)"),),
         _both(f"{WRITES}test_a_step_that_is_not_to_go_on_in_place_is_handed_over"),
     ),
     Guard(
         "advance.epoch rises",
-        "the record of a step counting for the next one, under the same lease",
+        "the record of one step counts for the next step under the same lease",
         (Sql("records.advance", r"epoch = (run|lease)\.epoch \+ 1", r"epoch = \1.epoch"),),
         _both(f"{LEASES}test_epochs_rise_by_one_i4"),
     ),
     Guard(
+        "advance_step.epoch rises",
+        "the record of one step counts for the next step under the same lease",
+        (Sql("records.advance_step", r"epoch = (run|lease)\.epoch \+ 1", r"epoch = \1.epoch"),),
+        _both(f"{RECORDS}test_a_step_that_finishes_in_place_is_stored_and_the_next_one_begins"),
+    ),
+    Guard(
         "promote.due",
-        "a retry before its time",
+        "a retry starts before it is due",
         (
             Sql(
                 "leases.promote",
@@ -306,37 +314,37 @@ GUARDS = (
     *(
         Guard(
             f"failed.{part}",
-            f"{what} being taken up as one that has failed",
+            f"{what} is processed as a failed run",
             (Sql("leases.failed", pattern),),
             _both(f"{FAILED_RUNS}test_nothing_but_a_failed_run_of_the_org_is_taken_up_i8_i10", part),
         )
         for part, what, pattern in (
             ("id", "another run", ID),
             ("org", "a run of another org", _ROW + r"org = [?$]\d+"),
-            ("state", "a run that has succeeded", _ROW + r"state IN \('FAILED', 'DLQ_PENDING'\)"),
+            ("state", "a successful run", _ROW + r"state IN \('FAILED', 'DLQ_PENDING'\)"),
         )
     ),
     Guard(
         "take_again.id",
-        "all failed tasks of an org being taken again with one",
+        "reporting one failed task again reports all failed tasks of the org again",
         (Sql("external_failures.take_again", ID),),
         _both(f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),
     ),
     Guard(
         "take_again.place",
-        "a task that is replayed being taken from its worker",
+        "reporting a task again takes it from the worker that is replaying it",
         (Sql("external_failures.take_again", "place = 'ended'", sides=SQLITE),),
         (_on("sqlite", f"{FAILED_RUNS}test_a_task_that_is_being_replayed_is_not_taken_again_i4"),),
     ),
     Guard(
         "take_again.new epoch",
-        "two attempts with the same fence number",
+        "two attempts have the same fencing epoch",
         (Sql("external_failures.take_again", r"epoch \+ 1", "epoch"),),
         _both(f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),
     ),
     Guard(
         "take_again.own input",
-        "the input of every run being replaced by that of one",
+        "the input of one run replaces the input of every run",
         (
             Sql(
                 "external_failures.take_again",
@@ -348,58 +356,58 @@ GUARDS = (
     ),
     Guard(
         "take_again.replays",
-        "a task that was never replayed not being taken again at all",
+        "a task that was never replayed cannot be reported again",
         (Sql("external_failures.take_again", r"COALESCE\(replays, 0\)", "replays", POSTGRES),),
         (_on("postgres", f"{FAILED_RUNS}test_a_task_that_is_reported_again_is_taken_again"),),
     ),
     Guard(
         "clear_runs.place",
-        "clearing a queue removing what is executed",
+        "clearing a queue removes a run in progress",
         (Sql("external_failures.clear_runs", "place = 'ended'", sides=SQLITE),),
         (_on("sqlite", f"{FAILED_RUNS}test_what_is_being_replayed_is_not_cleared_i1"),),
     ),
     Guard(
         "clear_runs.inputs",
-        "clearing a queue removing what all other runs were given",
+        "clearing a queue removes the inputs of all other runs",
         (Sql("external_failures.clear_runs", r"id IN \(SELECT id FROM gone\)", sides=POSTGRES),),
         (_on("postgres", f"{FAILED_RUNS}test_clearing_a_queue_leaves_other_runs_as_they_are"),),
     ),
     Guard(
         "unknown claim",
-        "claimed work that nobody executes until its lease is over, when the answer to a claim was lost",
+        "when the response to a claim is lost, no worker executes the claimed runs until their leases expire",
         (Code("redrive.engine.claimer:Claimer.adopt", "if self._unsure is None:", "if True:"),),
         (f"{RECORDER}test_a_claim_whose_answer_is_lost_is_adopted[after the commit]",),
     ),
     Guard(
         "unknown record",
-        "a written result being taken for a lost one, when the answer to a record was lost",
+        "when the response to a record is lost, the worker takes a written result for a lost one",
         (Code("redrive.store.records:RecordBatch.write", "if self._tried:", "if False:"),),
         tuple(
             f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[{statement}-after the commit]"
-            for statement in ("complete", "advance", "insert_step", "reschedule")
+            for statement in ("complete_step", "advance_step", "reschedule")
         ),
     ),
     Guard(
         "unknown record.token",
-        "a record that was fenced off being taken for one that still can be written",
+        "the worker tries to write a record again although it was fenced off",
         (Code("redrive.store.records:_fate", "token != change.token", "False"),),
         (f"{RECORDS}test_after_an_unknown_commit_written_open_and_lost_are_told_apart",),
     ),
     Guard(
         "unknown record.epoch",
-        "the record of an earlier step being taken for one that still can be written",
+        "the worker tries to write the record of an earlier step again",
         (Code("redrive.store.records:_fate", "if epoch == change.epoch:", "if True:"),),
         (f"{RECORDS}test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next",),
     ),
     Guard(
         "unknown record.in place",
-        "a step being taken for lost that has gone on under the same lease",
+        "the worker takes a step for lost although the run has advanced under the same lease",
         (Code("redrive.store.records:_fate", '"written" if goes_on else "lost"', '"lost"'),),
-        (f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[advance-after the commit]",),
+        (f"{RECORDER}test_a_write_that_fails_is_made_exactly_once[advance_step-after the commit]",),
     ),
     Guard(
         "one record a run and batch",
-        "two records of one run counting in one statement",
+        "two records of one run count in one statement",
         (
             Code(
                 "redrive.engine.recorder:_Lane.take",
@@ -415,28 +423,43 @@ GUARDS = (
     ),
     Guard(
         "only the winner writes beside",
-        "attempts, dead letters and freed slots of a record that was fenced off",
+        "a fenced-off record still writes its attempts and dead letters, and frees its slots",
         (Code("redrive.store.records:Records.record_within", "if record.change.id in won", ""),),
         _both(f"{WRITES}test_nothing_is_written_beside_a_record_that_was_fenced_off_i4"),
     ),
     Guard(
         "only the winner finishes a step",
-        "the finished step of a worker that has lost its lease",
-        (Code("redrive.store.records:Records._finish", "for run_id in recorded]", "for run_id in steps]"),),
+        "a worker that lost its lease finishes a step",
+        (
+            Code(
+                "redrive.store.records:Records._hand_over",
+                "[steps[row[0]] for row in rows]",
+                "[*steps.values()]",
+            ),
+        ),
         tuple(
             f"{RECORDS}test_finished_steps_of_a_batch_are_those_of_the_winners[{side}]"
             for side in ("sqlite", "postgres")
         ),
     ),
     Guard(
+        "only the winner finishes a step.sqlite",
+        "a worker that lost its lease finishes a step, where a record takes two statements",
+        (Code("redrive.store.sqlite_session:SqliteSession._fetch_many", "if answer:", "if True:"),),
+        tuple(
+            f"{RECORDS}test_a_finished_step_without_the_lease_writes_nothing_i4[sqlite-{kind}-reclaimed]"
+            for kind in ("completed", "advanced in place")
+        ),
+    ),
+    Guard(
         "keeper.thread",
-        "a blocked event loop losing its leases",
+        "a worker with a blocked event loop loses its leases",
         (Code("redrive.engine.worker:Worker._renew_by", "if self._database.in_memory:", "if True:"),),
         (f"{KEEPER}test_a_blocked_event_loop_keeps_its_leases",),
     ),
     Guard(
         "keeper.over",
-        "work going on after its lease, while the database cannot be reached",
+        "work continues after its lease has expired while the database is unreachable",
         (
             Code(
                 "redrive.engine.lease_renewer:LeaseRenewer.has_expired",
@@ -448,7 +471,7 @@ GUARDS = (
     ),
     Guard(
         "keeper.not renewed",
-        "work going on whose lease somebody else has",
+        "work continues although another worker holds its lease",
         (
             Code(
                 "redrive.engine.lease_renewer:LeaseRenewer.renew",
@@ -460,7 +483,7 @@ GUARDS = (
     ),
     Guard(
         "keeper.interrupts",
-        "a handler that is not told to stop when its lease is gone",
+        "a handler keeps running after its lease is lost",
         (
             Code(
                 "redrive.engine.in_flight:InFlight._lost",
@@ -472,19 +495,19 @@ GUARDS = (
     ),
     Guard(
         "no step under an expired lease",
-        "beginning what somebody else may have begun",
+        "a worker starts a step that another worker may have started",
         (Code("redrive.engine.executor:Executor._run", "self.in_flight.has_expired(work)", "False"),),
         (f"{RECORDER}test_the_database_may_be_away_for_long",),
     ),
     Guard(
         "boarding interrupts",
-        "two attempts of one step side by side in one worker",
+        "one worker runs two attempts of the same step at once",
         (Code("redrive.engine.in_flight:InFlight.add", "before is not None and", "False and"),),
         (f"{FENCES}test_who_takes_over_from_himself_stops_the_first_attempt",),
     ),
     Guard(
         "executor.abandon",
-        "handlers that outlive their worker",
+        "handlers keep running after their worker has stopped",
         (
             Code(
                 "redrive.engine.executor:Executor.abandon",

@@ -1,4 +1,4 @@
-"""A guard: what it prevents, how it is taken away, and what notices its absence."""
+"""A guard: what goes wrong without it, the patches that switch it off, and the tests that notice."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from tests.guards.patch import Patch
 
 
 class Guard(NamedTuple):
-    """Every catcher, the id of a test, must fail without the guard.
+    """A guard of the engine, the store or the server.
 
-    doubled_by  another guard prevents the same, so that nothing can notice the absence of this one alone
+    prevents    what goes wrong without the guard
+    catchers    ids of tests that must fail without the guard
+    doubled_by  another guard that prevents the same, so that no test can notice the absence of this one alone
     """
 
     name: str

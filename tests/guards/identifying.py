@@ -1,4 +1,4 @@
-"""The guards of identity, of idempotency keys and of the second wall between organizations."""
+"""Guards of identity, of idempotency keys and of row-level security."""
 
 from __future__ import annotations
 
@@ -45,20 +45,22 @@ def _each(test: str, name: str) -> tuple[str, str]:
 
 
 def _held_keys() -> Iterator[Guard]:
-    """Whoever has lost an idempotency key changes nothing."""
+    """A caller that has lost an idempotency key changes nothing."""
     lost = f"{STORED_KEYS}test_whoever_has_lost_a_key_changes_nothing_i4"
     for word, does in (
-        ("renew", "prolongs the lease of somebody else"),
-        ("complete", "puts its answer into the place of somebody else's"),
-        ("fail", "puts its failure into the place of somebody else's answer"),
-        ("release", "gives away what somebody else is executing"),
+        ("renew", "renews another caller's lease"),
+        ("complete", "overwrites another caller's response with its own"),
+        ("fail", "overwrites another caller's response with its failure"),
+        ("release", "releases a key under which another caller is executing"),
     ):
         patch = Sql(f"idempotency.{word}_if_held", TOKEN)
-        yield Guard(f"{word}_if_held.token", f"who has lost the key {does}", (patch,), _each(lost, word))
-    for word, does in (("renew", "taken for one that is held"), ("release", "forgotten")):
+        yield Guard(
+            f"{word}_if_held.token", f"a caller that lost the key {does}", (patch,), _each(lost, word)
+        )
+    for word, does in (("renew", "counts as a request in progress"), ("release", "is deleted")):
         yield Guard(
             f"{word}_if_held.status",
-            f"an answer that is kept being {does}",
+            f"a stored response {does}",
             (Sql(f"idempotency.{word}_if_held", PROCESSING),),
             _both(f"{STORED_KEYS}test_what_has_ended_is_neither_released_nor_renewed"),
         )
@@ -66,7 +68,7 @@ def _held_keys() -> Iterator[Guard]:
     for field in ("domain", "user_id", "key"):
         yield Guard(
             f"idempotency.{field}",
-            f"the answer under another {field} being given",
+            f"a caller gets the response stored under another {field}",
             (Sql("idempotency.find", rf"(?<![\w.]){field} = [?$]\d+"),),
             _each(own, field),
         )
@@ -79,37 +81,37 @@ def _acquired_keys() -> Iterator[Guard]:
         "hash": (
             rf"{row}request_hash = excluded\.request_hash",
             ALWAYS,
-            "what a crash has left behind being taken up by another request",
+            "another request takes over a key left behind by a crash",
             "test_a_key_whose_lease_has_ended_is_free_for_the_same_request_only",
         ),
         "lease": (
             rf"{row}lease_expires_at <= {CLOCK}",
             ALWAYS,
-            "two executing one request at once",
+            "two callers execute the same request at once",
             "test_a_key_is_taken_once",
         ),
         "status": (
             rf"{row}status = 'processing'(?= AND {row}request_hash)",
             ALWAYS,
-            "a request that has been executed being executed again",
+            "a completed request is executed again",
             "test_a_completed_key_is_not_free_though_its_lease_has_ended",
         ),
         "expiry": (
             rf"{row}expires_at <= {CLOCK}",
             ALWAYS,
-            "an answer being forgotten before its time",
+            "a stored response is dropped before it expires",
             "test_a_completed_key_is_not_free_though_its_lease_has_ended",
         ),
         "held": (
             held,
             ALWAYS,
-            "a key that expires being taken from somebody who is executing it",
+            "an expiring key is taken from the caller that is executing under it",
             "test_expiry_takes_no_key_from_somebody_who_holds_it",
         ),
         "own": (
             rf"{row}token = excluded\.token",
             NEVER,
-            "a key that was taken being out of reach for its owner when the answer was lost",
+            "a caller cannot use the key that it acquired when the response was lost",
             "test_a_write_whose_answer_was_lost_can_be_repeated",
         ),
     }
@@ -121,7 +123,7 @@ def _acquired_keys() -> Iterator[Guard]:
 def _kept_keys() -> Iterator[Guard]:
     yield Guard(
         "remove_expired.held",
-        "a key being removed while somebody executes under it",
+        "a key is removed while a caller executes under it",
         (
             Sql(
                 "idempotency.remove_expired", rf"NOT \(status = 'processing' AND lease_expires_at > {CLOCK}\)"
@@ -131,26 +133,26 @@ def _kept_keys() -> Iterator[Guard]:
     )
     yield Guard(
         "remove_expired.expiry",
-        "answers being removed before their time",
+        "stored responses are removed before they expire",
         (Sql("idempotency.remove_expired", rf"expires_at <= {CLOCK}"),),
         _both(f"{STORED_KEYS}test_sweeping_removes_a_few_of_the_oldest_expired_keys"),
     )
     anew = f"{STORED_KEYS}test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else"
     yield Guard(
         "rewrite.token",
-        "a new encryption key bringing back the answer of another request",
+        "re-encryption with a new key brings back the response of an earlier request",
         (Sql("idempotency.rewrite", TOKEN),),
         _both(anew),
     )
     yield Guard(
         "rewrite.status",
-        "a new encryption key bringing back an answer while it is made anew",
+        "re-encryption with a new key brings back an old response while the request executes again",
         (Sql("idempotency.rewrite", r"status <> 'processing'"),),
         _both(anew),
     )
     yield Guard(
         "same request",
-        "a key that comes with another request being given the answer of the first",
+        "a different request with the same key gets the response of the first",
         (
             Code(
                 "redrive.policy.idempotency_key:request_status",
@@ -162,7 +164,7 @@ def _kept_keys() -> Iterator[Guard]:
     )
     yield Guard(
         "lost key is said",
-        "who has lost the key giving an answer that is not kept",
+        "a caller that has lost the key returns a response that is not stored",
         (
             Code(
                 "redrive.idempotency.hold:Hold._end",
@@ -174,7 +176,7 @@ def _kept_keys() -> Iterator[Guard]:
     )
     yield Guard(
         "keys.not renewed",
-        "work going on under a key that somebody else has",
+        "work continues under a key that another caller holds",
         (
             Code(
                 "redrive.engine.lease_renewer:LeaseRenewer.renew",
@@ -186,7 +188,7 @@ def _kept_keys() -> Iterator[Guard]:
     )
     yield Guard(
         "keys.over",
-        "work going on after its lease, while the database cannot be reached",
+        "work continues after its lease has expired while the database is unreachable",
         (
             Code(
                 "redrive.engine.lease_renewer:LeaseRenewer.renew",
@@ -196,9 +198,10 @@ def _kept_keys() -> Iterator[Guard]:
         ),
         (f"{IDEMPOTENCY}test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up",),
     )
-    for name, place, fragment, plain, test in (
+    for name, secrets, place, fragment, plain, test in (
         (
             "kept answer",
+            "stored responses",
             "redrive.idempotency.hold:Hold.complete",
             "self._services.encryption.encrypt(text)",
             "text",
@@ -206,6 +209,7 @@ def _kept_keys() -> Iterator[Guard]:
         ),
         (
             "kept failure",
+            "stored failures",
             "redrive.idempotency.hold:Hold.fail",
             "self._services.encryption.encrypt(encode(failure))",
             "encode(failure)",
@@ -213,6 +217,7 @@ def _kept_keys() -> Iterator[Guard]:
         ),
         (
             "what a sign-in brings back",
+            "the login state of a sign-in",
             "redrive.identity.one_time:OneTimeSecrets.put",
             "self._encryption.encrypt(encode(body))",
             "encode(body)",
@@ -220,12 +225,15 @@ def _kept_keys() -> Iterator[Guard]:
         ),
     ):
         yield Guard(
-            f"sealed.{name}", f"secrets on the disk: {name}", (Code(place, fragment, plain),), _both(test)
+            f"sealed.{name}",
+            f"secrets in {secrets} reach the disk unencrypted",
+            (Code(place, fragment, plain),),
+            _both(test),
         )
 
 
 def _owners() -> Iterator[Guard]:
-    """Every organization keeps an owner who can act."""
+    """Every organization keeps an owner who is active and enabled."""
     last = f"{MEMBERS}test_the_last_owner_cannot_go"
     for name, place, fragment, replacement, loss in (
         ("removed", f"{_MEMBERS}_remove", "if member.owns:", "if False:", "remove"),
@@ -246,16 +254,17 @@ def _owners() -> Iterator[Guard]:
     ):
         yield Guard(
             f"last owner.{name}",
-            f"the last owner of an organization being {name}",
+            "the last owner of an organization is "
+            + (name if name != "changed" else "demoted or deactivated"),
             (Code(place, fragment, replacement),),
             _each(last, loss),
         )
     yield Guard(
         "last owner",
-        "an organization without an owner",
+        "an organization has no owner",
         (
             Code(
-                f"{_LOOKUP}keep_an_owner",
+                f"{_LOOKUP}require_other_owner",
                 "if not await self._memberships.other_owners(session, org, member.user_id):",
                 "if False:",
             ),
@@ -263,10 +272,10 @@ def _owners() -> Iterator[Guard]:
         _each(last, "leave"),
     )
     for name, pattern, prevents in (
-        ("role", r"member\.role = 'OWNER'", "others who are no owners counting as some"),
-        ("active", r"member\.active = 1", "owners who rest counting as some who act"),
-        ("disabled", r"NOT member\.disabled", "owners who are disabled counting as some who act"),
-        ("other", r"member\.user_id <> [?$]\d+", "the last owner counting as another one"),
+        ("role", r"member\.role = 'OWNER'", "members who are not owners count as owners"),
+        ("active", r"member\.active = 1", "inactive owners count as active owners"),
+        ("disabled", r"NOT member\.disabled", "disabled owners count as active owners"),
+        ("other", r"member\.user_id <> [?$]\d+", "the last owner counts as another owner"),
     ):
         yield Guard(
             f"other_owners.{name}",
@@ -276,7 +285,7 @@ def _owners() -> Iterator[Guard]:
         )
     yield Guard(
         "owners.lock",
-        "two owners who remove each other at once both being gone",
+        "two owners remove each other at the same time, and both are gone",
         (Sql("organizations.lock", r"FOR UPDATE", "", ("postgres",)),),
         tuple(
             f"{MEMBERS}test_two_owners_who_take_each_others_rights_leave_one[postgres-{loss}]"
@@ -285,19 +294,19 @@ def _owners() -> Iterator[Guard]:
     )
     yield Guard(
         "member.lock",
-        "somebody being disabled in the moment that they become the only owner",
+        "a member is disabled at the moment they become the only owner",
         (Sql("users.lock", r"FOR UPDATE", "", ("postgres",)),),
         (f"{MEMBERS}test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled",),
     )
     yield Guard(
         "member.version",
-        "an edit of what somebody else has changed since",
+        "an edit overwrites a newer change by another user",
         (Code(f"{_LOOKUP}lock", "if version not in (None, member.version):", "if False:"),),
         _both(f"{MEMBERS}test_an_edit_of_an_old_version_is_refused"),
     )
     yield Guard(
         "member.version rises",
-        "two changes of a member being one version",
+        "two changes of a member have the same version",
         (Sql("memberships.change", r"version = version \+ 1", "version = version"),),
         _both(f"{MEMBERS}test_an_edit_of_an_old_version_is_refused"),
     )
@@ -308,56 +317,56 @@ def _grants() -> Iterator[Guard]:
     place = "redrive.policy.access:Principal.may_grant"
     yield Guard(
         "grant.role",
-        "a role being given that is above one's own",
+        "a caller grants a role above their own",
         (Code(place, "role.rank <= self.role.rank and", ""),),
         (f"{ACCESS}test_nobody_gives_a_role_above_their_own",),
     )
     yield Guard(
         "grant.permissions",
-        "a permission being given that one's own scopes leave out",
+        "a caller grants a permission that their own scopes exclude",
         (Code(place, "and permitted(role, scopes) <= self.permissions", ""),),
         (f"{ACCESS}test_nobody_gives_what_their_own_scopes_leave_out", *more),
     )
     yield Guard(
         "grant.member",
-        "somebody making members of more than they are",
+        "a caller adds members with more rights than their own",
         (Code(f"{_LOOKUP}require", "require_grant(self._principal, role)", "pass"),),
         more,
     )
     yield Guard(
         "grant.key",
-        "a key making a wider one, or taking over its secret",
+        "a key creates a key with more rights, or takes over such a key's secret",
         (Code(f"{_KEYS}Keys._require", "require_grant(self._principal, role, scopes)", "pass"),),
         more,
     )
     yield Guard(
         "manage.member",
-        "members being managed by those who only look",
+        "callers with read-only access manage members",
         (Code(f"{_LOOKUP}require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
         _both(f"{MEMBERS}test_only_owners_manage_members_and_accounts_w12"),
     )
     only = _both(f"{KEYS}test_only_owners_have_anything_to_do_with_keys_w12")
     yield Guard(
         "manage.key",
-        "keys being made by those who only look",
+        "callers with read-only access create keys",
         (Code(f"{_KEYS}Keys._require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
         only,
     )
     yield Guard(
         "manage.revoking",
-        "keys being revoked by those who only look",
+        "callers with read-only access revoke keys",
         (Code(f"{_KEYS}Keys.revoke", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
         only,
     )
     yield Guard(
         "scopes",
-        "a limited key doing all that its role may",
+        "a key with limited scopes has all permissions of its role",
         (Code("redrive.policy.access:permitted", "PERMISSIONS[role] & scopes", "PERMISSIONS[role]"),),
         _both(f"{KEYS}test_scopes_narrow_a_key"),
     )
     yield Guard(
         "everywhere",
-        "a limited key of the home organization reaching all others",
+        "a key of the home organization with limited scopes reaches all other organizations",
         (
             Code(
                 "redrive.identity.credentials:_principal",
@@ -369,7 +378,7 @@ def _grants() -> Iterator[Guard]:
     )
     yield Guard(
         "organizations.create",
-        "somebody else than the owners of the installation making organizations",
+        "callers other than the owners of the installation create organizations",
         (
             Code(
                 "redrive.identity.organizations:OrganizationDirectory.create",
@@ -382,7 +391,7 @@ def _grants() -> Iterator[Guard]:
     everybody = _both(f"{MEMBERS}test_everybody_else_knows_their_own_organization_alone_w13")
     yield Guard(
         "organizations.view",
-        "an organization learning of another by its name",
+        "an organization views another organization by name",
         (
             Code(
                 "redrive.identity.organizations:OrganizationDirectory.view",
@@ -394,7 +403,7 @@ def _grants() -> Iterator[Guard]:
     )
     yield Guard(
         "organizations.list",
-        "an organization learning of all others",
+        "an organization lists all other organizations",
         (
             Code(
                 "redrive.identity.organizations:OrganizationDirectory.list",
@@ -409,7 +418,7 @@ def _grants() -> Iterator[Guard]:
 def _accounts() -> Iterator[Guard]:
     yield Guard(
         "account.own",
-        "owners of one organization signing in to another as somebody whom they have named",
+        "the owners of one organization sign in to another as a user of that organization",
         (
             Code(
                 "redrive.identity.accounts:MemberAccounts._controlled",
@@ -421,7 +430,7 @@ def _accounts() -> Iterator[Guard]:
     )
     yield Guard(
         "account.drawn in",
-        "an account whose password others know becoming a member",
+        "an account whose password another organization knows becomes a member",
         (Code(f"{_MEMBERS}_account", "if not self.principal.everywhere:", "if False:"),),
         _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_drawn_in"),
     )
@@ -433,7 +442,7 @@ def _accounts() -> Iterator[Guard]:
         (
             "org",
             Sql("users.adopt", r"org = ([?$]\d+)", r"org = COALESCE(org, \1)"),
-            "its power over the account",
+            "control of the account",
         ),
         (
             "sessions",
@@ -448,13 +457,13 @@ def _accounts() -> Iterator[Guard]:
     ):
         yield Guard(
             f"adopted.{name}",
-            f"the organization that made an account keeping {prevents} when it is trusted elsewhere",
+            f"the organization that created an account keeps {prevents} after the account is adopted",
             (patch,),
             adopted,
         )
     yield Guard(
         "account.sessions",
-        "a session outliving the password that an owner has set",
+        "a session survives after an owner sets a new password",
         (
             Code(
                 "redrive.identity.accounts:MemberAccounts._sign_out",
@@ -466,7 +475,7 @@ def _accounts() -> Iterator[Guard]:
     )
     yield Guard(
         "account.links",
-        "a link outliving the password that an owner has set",
+        "a sign-in link survives after an owner sets a new password",
         (
             Code(
                 "redrive.identity.accounts:MemberAccounts._sign_out",
@@ -484,13 +493,13 @@ def _accounts() -> Iterator[Guard]:
     ):
         yield Guard(
             f"links of the {name}",
-            f"an owner who was {name} coming back by a link that they have handed out",
+            f"a {name} owner comes back with a link that they handed out",
             (Code(place, f"await self._store.one_time.drop_made_by(session, {whose})", "pass"),),
             _each(handed_out, loss),
         )
     yield Guard(
         "links of a revoked key",
-        "whoever had a key coming back by a link that it has handed out",
+        "the holder of a revoked key comes back with a link that the key handed out",
         (
             Code(
                 f"{_KEYS}Keys.revoke",
@@ -502,13 +511,13 @@ def _accounts() -> Iterator[Guard]:
     )
     yield Guard(
         "account.operator",
-        "whom another system calls operator owning the installation",
+        "a user whom another system names `operator` owns the installation",
         (Code("redrive.identity.sign_in:_is_vouchable", "user.created_by != SELF", "True"),),
         _both(f"{SESSIONS}test_nobody_is_vouched_for_as_the_operator"),
     )
     yield Guard(
         "account.one identity",
-        "another identity being tied to an account that has one",
+        "a second identity is linked to an account that already has one",
         (Sql("users.identify", r"issuer IS NULL"),),
         _both(f"{SESSIONS}test_a_provider_cannot_put_somebody_else_into_the_place_of_a_user"),
     )
@@ -521,47 +530,47 @@ def _api_keys() -> Iterator[Guard]:
             "revoked",
             "key.revoked_at is not None or",
             "",
-            "a revoked key being good",
+            "a revoked key is valid",
             _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
         ),
         (
             "expired",
             "or key.has_expired(known.now)",
             "",
-            "an expired key being good",
+            "an expired key is valid",
             _both(f"{KEYS}test_a_key_ends_when_it_expires"),
         ),
         (
             "secret",
             "if is_secret_of(given, known.hash):",
             "if True:",
-            "the id of a key being enough",
+            "the id of a key is enough to sign in",
             _both(f"{KEYS}test_what_is_not_the_key_is_nobody"),
         ),
         (
             "grace",
             "and key.previous_expires_at > known.now",
             "",
-            "the secret before being good after its grace",
+            "a rotated secret is valid after its grace period",
             rotated,
         ),
     ):
         yield Guard(f"key.{name}", prevents, (Code(_IS_VALID, fragment, replacement),), tests)
     yield Guard(
         "key.rotated when expired",
-        "a rotation bringing back the secret of a key that has expired",
+        "rotating an expired key makes its old secret valid again",
         (Code(f"{_KEYS}Keys.rotate", "0.0 if before.has_expired(now) else", ""),),
         _both(f"{KEYS}test_rotating_an_expired_key_does_not_bring_its_old_secret_back"),
     )
     yield Guard(
         "key.rotated when revoked",
-        "a revoked key living on",
+        "a revoked key can be rotated into a valid one",
         (Code(f"{_KEYS}_reject_ended", "if key.revoked_at is not None:", "if False:"),),
         _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
     )
     yield Guard(
         "key.one of a name",
-        "two keys in use that the audit cannot tell apart",
+        "two active keys have the same name, and the audit log cannot tell them apart",
         (
             Schema("CREATE UNIQUE INDEX api_keys_by_name", "CREATE INDEX api_keys_by_name"),
             Sql(
@@ -577,20 +586,20 @@ def _api_keys() -> Iterator[Guard]:
 def _one_time() -> Iterator[Guard]:
     yield Guard(
         "one time.once",
-        "two being signed in by one link",
+        "one link can be used twice",
         (Sql("one_time.take", r"DELETE FROM (\S+) (WHERE .*)\nRETURNING (.*)", r"SELECT \3 FROM \1 \2"),),
         _each(f"{IDENTITY}test_of_many_who_take_a_token_one_gets_it", "20"),
     )
     other = _both(f"{IDENTITY}test_expired_tokens_and_tokens_of_another_kind_are_not_taken")
     yield Guard(
         "one time.expiry",
-        "a link that is good for ever",
+        "a link is valid forever",
         (Sql("one_time.take", rf"expires_at > {CLOCK}"),),
         other,
     )
     yield Guard(
         "one time.kind",
-        "a link being taken for what a provider has to bring back, or the other way round",
+        "a link passes as the login state of a provider, or the other way round",
         (Sql("one_time.take", r"kind = [?$]\d+"),),
         other,
     )
@@ -602,31 +611,31 @@ def _sessions() -> Iterator[Guard]:
     disabled = _both(f"{MEMBERS}test_a_disabled_user_is_signed_out_and_cannot_sign_in_until_enabled")
     yield Guard(
         "session.absolute",
-        "a session without an end",
+        "a session never ends",
         (Sql("sessions.known", rf"held\.expires_at > {CLOCK}"),),
         _each(ends, "expires_at-0.0"),
     )
     yield Guard(
         "session.idle",
-        "a session that nobody uses being there for whoever finds it",
+        "an idle session stays open to whoever finds it",
         (Sql("sessions.known", rf"held\.seen_at > {CLOCK} - [?$]\d+"),),
         _each(ends, "seen_at--43200.0"),
     )
     yield Guard(
         "session.disabled",
-        "a disabled user going on with a session",
+        "a disabled user keeps using a session",
         (Sql("sessions.known", r"account\.disabled_at IS NULL"),),
-        doubled_by="account.sessions: to disable somebody ends all their sessions",
+        doubled_by="account.sessions: disabling a user ends all their sessions",
     )
     yield Guard(
         "session.active",
-        "a member who rests going on as if nothing were",
+        "a deactivated member keeps working",
         (Sql("sessions.known", r"active = 1"),),
         taken,
     )
     yield Guard(
         "session.nobody",
-        "somebody who is no member any more going on",
+        "a former member keeps working",
         (
             Code(
                 "redrive.identity.sign_in:signed_in_user",
@@ -638,7 +647,7 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "session.rotation",
-        "a token that somebody had before being worth something after a sign-in",
+        "a session token from before a sign-in stays valid after it",
         (
             Code(
                 f"{_SIGN_IN}_start",
@@ -650,63 +659,63 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "sign-in.disabled",
-        "a disabled user signing in",
+        "a disabled user signs in",
         (Code(f"{_SIGN_IN}_start", "or now.disabled_at is not None", ""),),
         disabled,
     )
     yield Guard(
         "sign-in.same password",
-        "a password opening a session after it was changed",
+        "a password opens a session after it was changed",
         (Code(f"{_SIGN_IN}_start", "or now.password_number != user.password_number", ""),),
         _both(f"{SESSIONS}test_a_password_that_is_changed_while_it_is_checked_opens_nothing"),
     )
     yield Guard(
         "sign-in.password",
-        "any password opening a session",
-        (Code(f"{_SIGN_IN}by_password", "or not right", ""),),
+        "any password opens a session",
+        (Code(f"{_SIGN_IN}by_password", "or not is_correct", ""),),
         _both(f"{SESSIONS}test_whoever_cannot_sign_in_is_told_nothing"),
     )
     yield Guard(
         "sign-in.membership",
-        "somebody signing in to an organization that is not theirs",
+        "a user signs in to an organization without a membership",
         (Code(f"{_SIGN_IN}_organization", "or effective_role(roles) is None", ""),),
-        doubled_by="session.nobody: whoever is nobody there is given no session",
+        doubled_by="session.nobody: a user without a membership gets no session",
     )
     yield Guard(
         "enter.membership",
-        "somebody going into an organization that is not theirs",
+        "a user switches to an organization without a membership",
         (Code(f"{_SESSIONS}enter", "or effective_role(roles) is None", ""),),
         _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
     )
     yield Guard(
         "roles.org",
-        "a membership of one organization counting in another",
+        "a membership in one organization counts in another",
         (Sql("memberships.roles", r"org = [?$]\d+(?= AND active = 1\),\n)"),),
         _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
     )
     own = _both(f"{SESSIONS}test_a_user_sees_and_ends_their_own_sessions_alone")
     yield Guard(
         "session.end_one",
-        "somebody ending the session of another user",
+        "a user ends another user's session",
         (Sql("sessions.end_one", r"user_id = [?$]\d+"),),
         own,
     )
     yield Guard(
         "session.end_others",
-        "somebody ending the sessions of all users",
+        "a user ends the sessions of all users",
         (Sql("sessions.end_others", r"user_id = [?$]\d+"),),
         own,
     )
     yield Guard(
         "session.of_user",
-        "somebody seeing the sessions of all users",
+        "a user sees the sessions of all users",
         (Sql("sessions.of_user", r"user_id = [?$]\d+"),),
         own,
     )
     changing = _both(f"{SESSIONS}test_changing_a_password_needs_the_current_one_and_ends_the_other_sessions")
     yield Guard(
         "password.current",
-        "a stolen session setting another password",
+        "a stolen session sets a new password",
         (
             Code(
                 f"{_SESSIONS}_proven",
@@ -718,7 +727,7 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "password.others",
-        "a stolen session outliving the password",
+        "a stolen session survives a change of the password",
         (
             Code(
                 f"{_SESSIONS}change_password",
@@ -730,11 +739,11 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "password.nobody",
-        "names that there are being told by the time that a refusal takes",
+        "the time that a rejection takes reveals which names exist",
         (
             Code(
                 "redrive.identity.passwords:Passwords._verify",
-                "self._argon().verify(stored or self._nobody, text)",
+                "self._argon().verify(stored or self._dummy_hash, text)",
                 "stored is not None and self._argon().verify(stored, text)",
             ),
         ),
@@ -742,7 +751,7 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "password.flood",
-        "a flood of passwords making everybody wait for ever",
+        "a flood of sign-in attempts makes every user wait forever",
         (Code("redrive.identity.passwords:Passwords._run", "if self._waiting >= MAX_WAITING:", "if False:"),),
         ("tests/identity/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
     )
@@ -751,7 +760,7 @@ def _sessions() -> Iterator[Guard]:
 def _versions() -> Iterator[Guard]:
     yield Guard(
         "dead letter.version",
-        "a decision about a dead letter that somebody else has changed since it was read",
+        "a user changes a dead letter that another user has changed since it was read",
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters._locked",
@@ -765,7 +774,7 @@ def _versions() -> Iterator[Guard]:
     )
     yield Guard(
         "group.version",
-        "a decision about a failure group that somebody else has changed since it was read",
+        "a user changes a failure group that another user has changed since it was read",
         (
             Code(
                 "redrive.failures.groups:FailureGroups._locked",
@@ -779,7 +788,7 @@ def _versions() -> Iterator[Guard]:
     )
     yield Guard(
         "weak version",
-        "a version that is only nearly the same being the same",
+        "a weak ETag matches",
         (Code("redrive.server.api.request:versions", "if not weak", ""),),
         _both(
             "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
@@ -788,18 +797,18 @@ def _versions() -> Iterator[Guard]:
 
 
 def _lists() -> Iterator[Guard]:
-    """Lists of runs are written at run time: their branches one by one."""
+    """Run lists are queries built at run time: one guard for each branch."""
     same = _both(f"{LISTING}test_two_orgs_that_do_the_same_see_their_own_alone_w13")
     for branch, what in (
-        ("_over", "that have ended"),
-        ("_idle", "that wait"),
-        ("_leased", "that are executed"),
-        ("_looked_up", "whose id is known"),
-        ("_correlated", "whose correlation is known"),
+        ("_over", "finished runs"),
+        ("_idle", "waiting runs"),
+        ("_executing", "runs in progress"),
+        ("_looked_up", "runs by their id"),
+        ("_correlated", "runs by their correlation id"),
     ):
         yield Guard(
             f"run_listing{branch}.org",
-            f"an org finding the runs of another {what}",
+            f"an org finds another org's {what}",
             (
                 Code(
                     "redrive.store.run_listing:_branch",
@@ -813,67 +822,79 @@ def _lists() -> Iterator[Guard]:
 
 
 def _wall() -> Iterator[Guard]:
-    """The policies of the migrations, and whom a connection stands for."""
+    """The policies of the migrations, and the org of a connection."""
     for table in WALLED:
         yield Guard(
             f"wall.{table}",
-            f"a statement without a filter reaching another org's {table}",
+            f"a statement without an org filter reaches another org's rows in {table}",
             (_open_policy(table),),
-            (f"{_policy_test(table)}[{table}]",),
+            (_policy_test(table),),
         )
     yield Guard(
         "wall.runs",
-        "a statement without a filter reaching another org's runs by the view",
+        "a statement without an org filter reaches another org's runs through the view",
         (Schema(f"WHERE work.{_OWN};", "WHERE true;"),),
         tuple(f"{RUN_WALL}test_the_view_shows_an_org_its_own_runs_i8[{table}]" for table in OF_RUNS),
     )
     for table in HOME:
         yield Guard(
             f"wall.{table}",
-            f"a statement without a filter changing {table} from elsewhere than home",
+            f"an org other than the home org changes {table}",
             (_open_policy(table),),
             (f"{WALL}test_what_is_shared_is_changed_by_the_home_org_alone[{table}]",),
         )
     yield Guard(
         "wall.org of a connection",
-        "a connection standing for the org that has used it before",
+        "a connection keeps the org that used it before",
         (
             Code(
                 "redrive.store.postgres_tenant:PostgresTenant._prepare",
-                "if connection.standing != self._standing:",
-                "if connection.standing is None:",
+                "if connection.tenant_settings != self._tenant_settings:",
+                "if connection.tenant_settings is None:",
             ),
         ),
         (f"{TENANT}test_orgs_that_take_turns_never_see_another_ones_row_i8",),
     )
     yield Guard(
         "wall.until it is confirmed",
-        "a connection standing for another org than it believes after a cancellation",
-        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "connection.standing = None", "pass"),),
+        "after a cancellation, a connection acts for another org than it has recorded",
+        (
+            Code(
+                "redrive.store.postgres_tenant:PostgresTenant._set_tenant",
+                "connection.tenant_settings = None",
+                "pass",
+            ),
+        ),
         (f"{TENANT}test_cancelled_anywhere_the_next_one_sees_its_own_rows",),
     )
     yield Guard(
         "wall.role",
-        "requests working with the rights of the workers because a pooler left the role out",
-        (Code("redrive.store.postgres_tenant:PostgresTenant._stand", "if user != self._role:", "if False:"),),
+        "requests run with the rights of the workers because a pooler dropped the role",
+        (
+            Code(
+                "redrive.store.postgres_tenant:PostgresTenant._set_tenant",
+                "if user != self._role:",
+                "if False:",
+            ),
+        ),
         (f"{TENANT}test_without_the_role_nothing_is_done",),
     )
     yield Guard(
         "wall.holes",
-        "a table whose security somebody has switched off",
+        "Redrive accepts a table whose row-level security is switched off",
         (Code("redrive.store.row_level_security:_require_no_hole", "if holes:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
     yield Guard(
         "wall.bound role",
-        "a role that the policies do not hold for",
+        "Redrive accepts a role that bypasses the policies",
         (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
     slow = f"{TENANT}test_what_would_end_too_late_is_stopped"
     yield Guard(
         "statement timeout.postgres",
-        "one query of a request holding a connection for ever",
+        "one query of a request holds a connection forever",
         (
             Code(
                 "redrive.store.postgres_tenant:PostgresTenant.__init__",
@@ -885,7 +906,7 @@ def _wall() -> Iterator[Guard]:
     )
     yield Guard(
         "statement timeout.sqlite",
-        "one query of a request holding the thread of all requests for ever",
+        "one query of a request blocks the thread of all requests forever",
         (
             Code(
                 "redrive.store.sqlite_tenant:TimedSession._is_too_late",
@@ -899,7 +920,7 @@ def _wall() -> Iterator[Guard]:
 
 def _policy_test(table: str) -> str:
     if table in OF_RUNS or table == "run_inputs":
-        return f"{RUN_WALL}test_each_table_of_runs_keeps_orgs_apart_i8"
+        return f"{RUN_WALL}test_each_table_of_runs_keeps_orgs_apart_i8[{table}]"
     return f"{WALL}test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8"
 
 

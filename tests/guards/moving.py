@@ -1,5 +1,7 @@
-"""The guards of runs that move from table to table on PostgreSQL: what they take along, and that they lie in
-one table at a time."""
+"""Guards of runs that move between tables on PostgreSQL.
+
+A move loses no column, and a run is in one table at a time.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ MOVED = r"(?s)(moved AS \(\s*SELECT .*?)"
 
 MARKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "records.complete": (SELECTED + r"\b", r"\g<1>", (f"{RECORDED}[postgres-complete]",)),
+    "records.complete_step": (SELECTED + r"\b", r"\g<1>", (f"{RECORDED}[postgres-complete_step]",)),
     "records.complete_partly": (SELECTED + r"\b", r"\g<1>", (f"{RECORDED}[postgres-complete_partly]",)),
     "records.hand_over": (r"lease\.", "", (f"{RECORDED}[postgres-hand_over]",)),
     "records.reschedule": (r"lease\.", "", (f"{RECORDED}[postgres-reschedule]",)),
@@ -39,7 +42,7 @@ MARKS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "replays.restart": (r"run\.", "", (f"{MOVED_ON}[postgres-restart]",)),
     "replays.resume": (r"run\.", "", (f"{MOVED_ON}[postgres-resume]",)),
 }
-"""What stands before the column where it is moved, and the tests."""
+"""For each statement: the pattern in front of the moved column, its replacement, and the tests."""
 
 
 def _marks() -> Iterator[Guard]:
@@ -47,25 +50,33 @@ def _marks() -> Iterator[Guard]:
         name = statement.partition(".")[2]
         yield Guard(
             f"{name}.takes the token along",
-            "a record that was written being taken for a lost one, when the answer was lost",
+            "when the response is lost, the worker takes a written record for a lost one",
             (Sql(statement, before + r"token(?=,)", kept + NO_TOKEN, POSTGRES),),
             tests,
         )
         yield Guard(
             f"{name}.takes the epoch along",
-            "a record that was written being taken for a lost one, and two attempts with one fence number",
+            "the worker takes a written record for a lost one, and two attempts have the same fencing epoch",
             (Sql(statement, before + r"epoch(?=,)", kept + NO_EPOCH, POSTGRES),),
             tests,
         )
 
 
 def _cancelled() -> Iterator[Guard]:
-    """A run that somebody has cancelled stays cancelled, wherever it goes."""
-    for statement in ("complete", "complete_partly", "hand_over", "reschedule", "park", "stop"):
+    """A cancelled run stays cancelled in every table."""
+    for statement in (
+        "complete",
+        "complete_step",
+        "complete_partly",
+        "hand_over",
+        "reschedule",
+        "park",
+        "stop",
+    ):
         before, kept, _ = MARKS[f"records.{statement}"]
         yield Guard(
             f"{statement}.takes the cancellation along",
-            "a request to cancel being forgotten",
+            "a request to cancel is lost",
             (
                 Sql(
                     f"records.{statement}",
@@ -78,7 +89,7 @@ def _cancelled() -> Iterator[Guard]:
         )
     yield Guard(
         "claim.takes the cancellation along",
-        "a run that was cancelled being executed nevertheless",
+        "a cancelled run is executed anyway",
         (Sql("leases.claim", r"(?<=SELECT submitted_at, sort_key, )cancel_requested_at", NO_TIME, POSTGRES),),
         (f"{CANCELLED}[postgres-hand_over]", f"{CANCELLED}[postgres-reschedule]"),
     )
@@ -95,7 +106,7 @@ def _one_table() -> Iterator[Guard]:
         for table, sign, caught in (("ready", "=", into_ready), ("idle", "<>", into_idle)):
             yield Guard(
                 f"{name}.into {table}",
-                "work lying in two tables, and being executed twice",
+                "a run is in two tables and is executed twice",
                 (Sql(statement, rf"(?<=FROM moved WHERE )place {sign} 'ready'", ALWAYS, POSTGRES),),
                 (f"{ONE_TABLE}[{name}, {caught}]",),
             )
@@ -114,21 +125,24 @@ COUNTS = (
     "has_letter",
 )
 
+FLAGS = ("step_only", "has_letter")
+
 
 def _counts() -> Iterator[Guard]:
-    """A run that has ended stores no zeros."""
+    """A finished run stores no zeros."""
     for name in COUNTS:
         yield Guard(
             f"runs view.{name}",
-            f"{name} of a run that has ended not being a number",
+            f"a finished run has NULL instead of 0 in {name}",
             (Schema(f"COALESCE({name}, 0) AS {name}", name),),
             (f"{NEVER_COUNTED}[postgres-{name}]",),
         )
         yield Guard(
             f"failed.{name}",
-            f"a failed run not being taken up since its {name} is not a number",
+            f"a failed run cannot be loaded because its {name} is NULL",
             (Sql("leases.failed", rf"COALESCE\(run\.{name}, 0\)", f"run.{name}", POSTGRES),),
-            (f"{TAKEN_UP}[{name}]",),
+            () if name in FLAGS else (f"{TAKEN_UP}[{name}]",),
+            doubled_by="reading the row, which treats a missing flag as False" if name in FLAGS else "",
         )
 
 

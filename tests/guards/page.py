@@ -1,4 +1,4 @@
-"""The page about the guards, docs/internals/guards.md."""
+"""Generates docs/internals/guards.md."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from tests.guards.guard import Guard
 from tests.guards.table import SIMULATED
 
 PAGE = ROOT / "docs" / "internals" / "guards.md"
-HEAD = """# Guards, and what notices their absence
+HEAD = """# Guards and the tests that prove them
 
-Every guard can be switched off: one condition of a statement, one line of a function, one index of the
-tables. `python -m tests.guards` does so with each in turn and runs the tests that are named beside it; it
-fails if they do not notice the absence of a guard, on each database that has it. Where two prevent the same,
-the table says so. `python -m tests.guards --simulate 100` shows what the simulation finds as well. This page
-is written by `python -m tests.guards --write`.
+A guard is a small piece of code that prevents one specific failure: a condition in an SQL statement, a line
+of a function or a unique index. This page lists every guard, what goes wrong without it, and the tests that
+prove it.
+
+`python -m tests.guards` switches off one guard at a time and runs the tests listed for it. The command fails
+if the tests do not notice, on each database that has the guard. Where a second guard prevents the same
+failure, no test can notice; the last column then names the second guard.
+`python -m tests.guards --simulate 100` checks that the [simulation](simulation.md) finds the guards marked
+"the simulation".
+
+`python -m tests.guards --write` generates this page.
 
 | guard | without it | noticed by |
 | --- | --- | --- |
@@ -32,12 +38,12 @@ def _line(guard: Guard) -> str:
 
 def _noticed(guard: Guard) -> str:
     if guard.doubled_by:
-        return f"doubled by {guard.doubled_by}"
+        return f"backed up by {guard.doubled_by}"
     tests = [f"`{_short(test)}`" for test in guard.catchers]
     return "<br>".join(dict.fromkeys([*tests, *["the simulation"] * (guard.name in SIMULATED)]))
 
 
 def _short(test: str) -> str:
-    """Without the folder, and without the parameters."""
+    """Shorten the id of a test: omit the folder and the parameters."""
     file, _, name = test.partition("::")
     return f"{file.removeprefix('tests/')} {name.partition('[')[0].rpartition('::')[2] or name}"

@@ -1,7 +1,7 @@
-"""How a guard is taken away, and put back: one small change of a statement, of a function or of the tables.
+"""Patches that switch a guard off and on again: one small change to a statement, a function or the tables.
 
-All of them change the thing itself and not a name for it, so whoever has imported it before is affected too.
-A patch that finds nothing to change says so: a guard that has moved must not look as if it were not needed.
+A patch changes the object itself, not a name that refers to it, so earlier imports are affected too. A patch
+that finds nothing to change raises GuardMovedError: a guard that has moved must not look unnecessary.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from redrive.store.statement import SqlQuery, statement
 Side = Literal["sqlite", "postgres"]
 
 ALWAYS = r"(\g<0> OR 1 = 1)"
-"""A condition that holds always, and still takes the same parameters."""
+"""A condition that is always true and still uses the same parameters."""
 
 
 class GuardMovedError(LookupError):
-    """What a patch takes away is not where it was."""
+    """The code that a patch changes is no longer there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """In a statement, `records.complete`: what `pattern` matches becomes `replacement`, on both databases."""
+    """Replaces the matches of `pattern` in a statement, such as `records.complete`, on these databases."""
 
     name: str
     pattern: str
@@ -56,7 +56,7 @@ class Sql:
         try:
             found = statement(module, name)
         except LookupError:
-            raise GuardMovedError(f"there is no statement {self.name} any more") from None
+            raise GuardMovedError(f"the statement {self.name} no longer exists") from None
         return [(side, getattr(found, side)) for side in self.sides]
 
     def _changed(self, side: str, query: SqlQuery) -> str:
@@ -68,7 +68,7 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """In a function, `redrive.engine.work:Work.interrupt`: `fragment` of its text becomes `replacement`."""
+    """Replaces `fragment` in the source of a function, such as `redrive.engine.work:Work.interrupt`."""
 
     name: str
     fragment: str
@@ -89,24 +89,24 @@ class Code:
         found: Any = import_module(module)
         for name in path.split("."):
             if name not in vars(found):
-                raise GuardMovedError(f"there is no {self.name} any more")
+                raise GuardMovedError(f"{self.name} no longer exists")
             found = vars(found)[name]
         return _plain(found)
 
     def _changed(self, function: FunctionType) -> CodeType:
         text = textwrap.dedent(inspect.getsource(function))
         if text.count(self.fragment) != 1:
-            raise GuardMovedError(f"{self.name} must have {self.fragment!r} exactly once:\n{text}")
+            raise GuardMovedError(f"{self.name} must contain {self.fragment!r} exactly once:\n{text}")
         changed, place = text.replace(self.fragment, self.replacement), f"<{self.name} without a guard>"
         if not function.__closure__:
             return _first(_compiled(changed, place))
-        around = "class Around:\n" + textwrap.indent(changed, "    ")  # where super() means something
+        around = "class Around:\n" + textwrap.indent(changed, "    ")  # so that super() works
         return _first(_first(_compiled(around, place)))
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """In the tables that are made from now on."""
+    """Replaces `fragment` in the migrations, for tables created while the patch is applied."""
 
     fragment: str
     replacement: str
@@ -115,7 +115,7 @@ class Schema:
     def applied(self) -> Iterator[None]:
         texts = [part for each in migration.migrations() for part in (each.text, each.sqlite, each.postgres)]
         if not any(self.fragment in text for text in texts):
-            raise GuardMovedError(f"no migration has {self.fragment!r} any more")
+            raise GuardMovedError(f"no migration contains {self.fragment!r} any longer")
         split = migration._statements
         migration._statements = lambda text: split(text.replace(self.fragment, self.replacement))
         try:
@@ -133,12 +133,12 @@ def _compiled(text: str, place: str) -> CodeType:
 
 
 def _first(code: CodeType) -> CodeType:
-    """The first function or class in it."""
+    """Return the first function or class in this code."""
     return next(each for each in code.co_consts if isinstance(each, CodeType))
 
 
 def _plain(found: Any) -> FunctionType:
-    """The function itself, without what is wrapped around it."""
+    """Return the function without its wrappers."""
     if isinstance(found, property):
         found = found.fget
     if isinstance(found, cached_property):

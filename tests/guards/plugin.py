@@ -1,4 +1,4 @@
-"""For pytest, `-p tests.guards.plugin`: all tests run without the guard that REDRIVE_WITHOUT_GUARD names."""
+"""A pytest plugin (`-p tests.guards.plugin`) that switches off the guard named by REDRIVE_WITHOUT_GUARD."""
 
 import pytest
 from tests.guards.patch import GuardMovedError

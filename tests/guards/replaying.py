@@ -1,4 +1,4 @@
-"""The guards of dead letters: beginning and settling replays, bulk operations, redriving, counters, audit."""
+"""Guards of dead letters: replays, bulk replays, automatic redrives, counters and the audit log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOCKS = "tests/guards/test_locks.py::"
 LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
 PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
 SQLITE: tuple[Side, ...] = ("sqlite",)
-"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
+"""On PostgreSQL each place is a table, so a statement cannot reach a run in another place."""
 POSTGRES: tuple[Side, ...] = ("postgres",)
 
 
@@ -50,68 +50,68 @@ DUE = r"letter\.next_redrive_at <= (?:\?1|date_part\('epoch', now\(\)\))"
 BEGINNING = (
     Guard(
         "restart.place",
-        "a run that is at work being begun a second time",
+        "a replay starts a run that is already in progress",
         (Sql("replays.restart", PLACE, sides=SQLITE),),
-        doubled_by="restart.state: whatever has failed has ended; see restart.place and state",
+        doubled_by="restart.state: a failed run has always ended; see restart.place and state",
     ),
     Guard(
         "restart.state",
-        "a run that was cancelled, or has succeeded, being executed again",
+        "a replay executes a cancelled or successful run again",
         (Sql("replays.restart", FAILED),),
         (*_both(NOT_BEGUN, "it was cancelled"), *_both(NOT_BEGUN, "it has succeeded")),
     ),
     Guard(
         "restart.place and state",
-        "a run that is at work being begun a second time",
+        "a replay starts a run that is already in progress",
         (Sql("replays.restart", PLACE, sides=SQLITE), Sql("replays.restart", FAILED, sides=SQLITE)),
         (f"{NOT_BEGUN}[sqlite-it is at work]",),
     ),
     Guard(
         "restart.step",
-        "a replay of a step beginning at another, where the run stands meanwhile",
+        "a replay of one step starts at another step that the run has reached since",
         (Sql("replays.restart", STEP),),
         _both(NOT_BEGUN, "both have gone on"),
     ),
     Guard(
         "restart.letter",
-        "a replay of a dead letter that somebody has closed",
+        "a closed dead letter is replayed",
         (Sql("replays.restart", LETTER_OPEN),),
         (*_both(NOT_BEGUN, "the letter was closed"), *_both(NOT_BEGUN, "the letter is replayed already")),
     ),
     Guard(
         "restart.letter's step",
-        "the letter of one step beginning another",
+        "the dead letter of one step starts another step",
         (Sql("replays.restart", LETTER_STEP),),
         _both(NOT_BEGUN, "the run has gone on"),
     ),
     Guard(
         "restart.letter's run",
-        "the letter of one run beginning another",
+        "the dead letter of one run starts another run",
         (Sql("replays.restart", LETTER_RUN),),
         _both(NOT_BEGUN, "the letter is of another run"),
     ),
     Guard(
         "restart.run",
-        "a replay beginning other runs than its own",
+        "a replay starts other runs than its own",
         (Sql("replays.restart", r"run\.id = (?:batch\.run_id|[?$]\d+)"),),
-        doubled_by="restart.letter's run: a letter belongs to one run",
+        doubled_by="restart.letter's run: a dead letter belongs to one run",
     ),
     Guard(
         "restart.own replay",
-        "a run being given what the replay of another one has edited",
+        "a run gets the payload edited for another run's replay",
         (Sql("replays.restart", r"batch\.run_id = run\.id", sides=POSTGRES),),
         (f"{MOVES}test_replays_of_several_runs_do_not_mix[postgres]",),
     ),
     Guard(
         "resume.run",
-        "a retry reaching other runs than its own",
+        "a retry restarts other runs than its own",
         (Sql("replays.resume", r"run\.id = (?:batch\.run_id|[?$]\d+)"),),
         _both(f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are", "resume"),
     ),
     *(
         Guard(
             f"{name}.replays",
-            "a run that was never replayed not being replayed at all",
+            "a run that was never replayed cannot be replayed",
             (Sql(f"replays.{name}", r"COALESCE\(run\.replays, 0\)", "run.replays", POSTGRES),),
             (f"{MOVES}test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4[postgres-{name}]",),
         )
@@ -119,64 +119,68 @@ BEGINNING = (
     ),
     Guard(
         "mark_replaying.state",
-        "a dead letter that was closed in the last moment being open again",
+        "a dead letter closed at the last moment is open again",
         (Sql("replays.mark_replaying", LETTER_OPEN),),
         _both(IN_BETWEEN),
     ),
     Guard(
         "mark_replaying.all",
-        "a run at work whose dead letter is closed",
+        "a run is in progress although its dead letter is closed",
         (Code("redrive.store.replays:ReplayStore._restart", "!= len(won):", "!= len(won) and False:"),),
         _both(IN_BETWEEN),
     ),
     Guard(
         "resume.place",
-        "a run that is at work being retried",
+        "a run in progress is retried",
         (Sql("replays.resume", PLACE, sides=SQLITE),),
-        doubled_by="resume.state: whatever has failed has ended; see resume.place and state",
+        doubled_by="resume.state: a failed run has always ended; see resume.place and state",
     ),
     Guard(
         "resume.state",
-        "a run that has succeeded being retried",
+        "a successful run is retried",
         (Sql("replays.resume", FAILED),),
         _both(NOT_RESUMED, "it has succeeded"),
     ),
     Guard(
         "resume.place and state",
-        "a run that is at work being retried",
+        "a run in progress is retried",
         (Sql("replays.resume", PLACE, sides=SQLITE), Sql("replays.resume", FAILED, sides=SQLITE)),
         (f"{NOT_RESUMED}[sqlite-it is at work]",),
     ),
     Guard(
         "resume.step",
-        "a run that has gone on being retried where it was",
+        "a run that has advanced is retried at its old step",
         (Sql("replays.resume", STEP),),
         _both(NOT_RESUMED, "it has gone on"),
     ),
     Guard(
         "resume.letter",
-        "a run at work beside a dead letter that says that it is not",
+        "a run is in progress while its dead letter is still live",
         (Sql("replays.resume", r"letter\.state IN \('OPEN', 'REPLAYING', 'EXHAUSTED'\)", NEVER),),
         _both(NOT_RESUMED, "it has a live letter"),
     ),
     Guard(
         "unknown replay",
-        "a replay that was begun being told as refused, when the answer was lost",
+        "when the response is lost, a started replay is reported as rejected",
         (Code("redrive.failures.replays:Replays._refuse", "if replay.id == new.id:", "if False:"),),
         (f"{REPLAYS}test_a_replay_whose_answer_was_lost_is_not_refused",),
     ),
-    Guard(
-        "advance.redrives",
-        "a replay from an earlier step renewing the automatic redrives of the failed one",
-        (Sql("records.advance", r"SELECT letter\.redrives FROM", "SELECT 0 FROM"),),
-        tuple(
-            f"{RECORDS}test_the_next_step_continues_the_redrives_of_its_live_letter_i3[{side}-REPLAYING-2]"
-            for side in ("sqlite", "postgres")
-        ),
+    *(
+        Guard(
+            f"{statement}.redrives",
+            "a replay from an earlier step resets the number of automatic redrives of the failed step",
+            (Sql(f"records.{statement}", r"SELECT letter\.redrives FROM", "SELECT 0 FROM"),),
+            tuple(
+                f"{RECORDS}test_the_next_step_continues_the_redrives_of_its_live_letter_i3"
+                f"[{side}-{which}-REPLAYING-2]"
+                for side in ("sqlite", "postgres")
+            ),
+        )
+        for statement, which in (("advance", "in place"), ("hand_over", "handed over"))
     ),
     Guard(
         "settled with the record",
-        "a replay that has ended while the run goes on, or the other way round",
+        "a replay ends while its run continues, or the other way round",
         (
             Code(
                 "redrive.store.records:Records._write_letters",
@@ -193,43 +197,43 @@ BEGINNING = (
 OF_OPERATIONS = (
     Guard(
         "pick.state",
-        "an item of a bulk replay being begun twice",
+        "an item of a bulk replay starts twice",
         (Sql("replays.pick", r"state = 'PLANNED'"),),
         _both(f"{REPLAYS}test_an_item_is_begun_once"),
     ),
     Guard(
         "pick.lock",
-        "two drivers beginning the same items",
+        "two drivers start the same items",
         (Sql("replays.pick", LOCK, "", ("postgres",)),),
-        doubled_by="lock_running: one driver at a time has an operation",
+        doubled_by="lock_running: only one driver at a time holds a bulk replay",
     ),
     Guard(
         "pick.dependency",
-        "an item being begun before the one that it depends on",
+        "an item starts before the item that it depends on",
         (Sql("replays.pick", FREE),),
         _both(f"{OPERATIONS}test_what_depends_on_another_dead_letter_is_not_begun_before_that_is_resolved"),
     ),
     Guard(
         "lock_running.lock",
-        "two drivers counting what they begin over one another",
+        "two drivers overwrite each other's counts of started items",
         (Sql("bulk_replays.lock_running", LOCK, "", ("postgres",)),),
         (f"{OPERATIONS}test_an_operation_that_somebody_has_locked_is_passed_over",),
     ),
     Guard(
         "lock_running.state",
-        "an operation that was paused, stopped or cancelled going on",
+        "a paused, stopped or cancelled bulk replay continues",
         (Sql("bulk_replays.lock_running", r"state = 'RUNNING'"),),
         _both(f"{OPERATIONS}test_only_running_operations_are_driven"),
     ),
     Guard(
         "bulk_replays.lock",
-        "of two people who steer an operation, the second not seeing what the first has done",
+        "when two users control a bulk replay, the second does not see the first one's change",
         (Sql("bulk_replays.lock", LOCK, "", ("postgres",)),),
         (f"{REPLAYS}test_whoever_steers_an_operation_sees_what_the_other_has_just_done",),
     ),
     Guard(
         "bulk_replays.states",
-        "an operation that is over being started again",
+        "a finished bulk replay starts again",
         (
             Code(
                 "redrive.failures.bulk_replays:BulkReplays._locked",
@@ -241,7 +245,7 @@ OF_OPERATIONS = (
     ),
     Guard(
         "drift at the start",
-        "dead letters being replayed that are not what was planned",
+        "a bulk replay starts although its dead letters have changed since it was planned",
         (
             Code(
                 "redrive.failures.bulk_replays:BulkReplays.start",
@@ -253,7 +257,7 @@ OF_OPERATIONS = (
     ),
     Guard(
         "number at the start",
-        "another number of dead letters being replayed than was shown",
+        "a bulk replay replays a different number of dead letters than the user saw",
         (
             Code(
                 "redrive.failures.bulk_replays:BulkReplays.start",
@@ -266,7 +270,7 @@ OF_OPERATIONS = (
     *(
         Guard(
             f"{name}.{part}",
-            f"a dead letter {what} since it was planned counting as the same",
+            f"a dead letter {what} since planning counts as unchanged",
             (Sql(f"bulk_replays.{name}", pattern, NEVER),),
             _both(
                 f"{OPERATIONS}test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why", situation
@@ -274,14 +278,14 @@ OF_OPERATIONS = (
         )
         for name in ("obstacles", "next_obstacles")
         for part, what, pattern, situation in (
-            ("updated_at", "that was changed", r"letter\.updated_at <> item\.letter_updated_at", "touched"),
-            ("state", "that was closed", r"letter\.state NOT IN \('OPEN', 'EXHAUSTED'\)", "closed"),
-            ("step", "whose run has gone on", r"run\.step_index <> item\.step_index", "elsewhere"),
+            ("updated_at", "changed", r"letter\.updated_at <> item\.letter_updated_at", "touched"),
+            ("state", "closed", r"letter\.state NOT IN \('OPEN', 'EXHAUSTED'\)", "closed"),
+            ("step", "whose run has advanced", r"run\.step_index <> item\.step_index", "elsewhere"),
         )
     ),
     Guard(
         "drift on the way",
-        "an item being replayed that has changed since the operation was started",
+        "a bulk replay replays an item that has changed since the bulk replay started",
         (
             Code(
                 "redrive.failures.bulk_replay_driver:BulkReplayDriver._release",
@@ -293,7 +297,7 @@ OF_OPERATIONS = (
     ),
     Guard(
         "decided under the lock",
-        "a driver doing what was right before others came by",
+        "a driver acts on a decision that another process has made out of date",
         (
             Code(
                 "redrive.failures.bulk_replay_driver:BulkReplayDriver._advance",
@@ -307,32 +311,32 @@ OF_OPERATIONS = (
 OF_REDRIVES = (
     Guard(
         "due.dependency",
-        "letters that wait for another one filling the look of a processor",
+        "dead letters that wait for another one fill the batch of a redrive processor",
         (Sql("automatic_redrive.due", FREE),),
         _both(AFTER_ANOTHER),
     ),
     Guard(
         "lock_due.dependency",
-        "a letter being redriven before the one that it depends on",
+        "a dead letter is redriven before the one that it depends on",
         (Sql("automatic_redrive.lock_due", FREE),),
         _both(AFTER_ANOTHER),
     ),
     Guard(
         "due.time",
-        "letters that are not due filling the look of a processor",
+        "dead letters that are not due fill the batch of a redrive processor",
         (Sql("automatic_redrive.due", DUE),),
         _both(NOT_DUE, "not yet"),
     ),
     Guard(
         "lock_due.time",
-        "a letter being redriven that somebody has just redriven",
+        "a dead letter that was just redriven is redriven again",
         (Sql("automatic_redrive.lock_due", DUE),),
         _both(NOT_DUE, "never"),
     ),
     *(
         Guard(
             f"{name}.state",
-            "a letter being redriven that is exhausted, or replayed already",
+            "an exhausted dead letter, or one already being replayed, is redriven",
             (Sql(f"automatic_redrive.{name}", r"letter\.state = 'OPEN'"),),
             (*_both(NOT_DUE, "exhausted"), *_both(NOT_DUE, "replayed")),
         )
@@ -340,25 +344,25 @@ OF_REDRIVES = (
     ),
     Guard(
         "lock_due.lock",
-        "processors waiting for one another",
+        "redrive processors wait for each other",
         (Sql("automatic_redrive.lock_due", LOCK, "", POSTGRES),),
         (f"{REPLAYS}test_what_one_processor_has_taken_another_passes_over",),
     ),
     Guard(
         "lock_due.run",
-        "a run being removed, or replayed by hand, while it is redriven",
+        "a run is removed or replayed manually while it is being redriven",
         (Sql("automatic_redrive.lock_due", "OF run, letter", "OF letter", POSTGRES),),
         (f"{LOCKED}[lock_due]",),
     ),
     Guard(
         "lock_due.letter",
-        "a dead letter being closed while it is redriven",
+        "a dead letter is closed while it is being redriven",
         (Sql("automatic_redrive.lock_due", "OF run, letter", "OF run", POSTGRES),),
         (f"{LOCKED}[lock_due, the letter]",),
     ),
     Guard(
         "lock_due.skip locked",
-        "a processor waiting for somebody who works on a letter or its run",
+        "a redrive processor waits for a transaction that has locked a dead letter or its run",
         (Sql("automatic_redrive.lock_due", " SKIP LOCKED", "", POSTGRES),),
         (f"{PASSED_OVER}[lock_due]", f"{PASSED_OVER}[lock_due, the letter]"),
     ),
@@ -370,20 +374,24 @@ OF_REDRIVES = (
             (f"{LOCKED}[{name}]",),
         )
         for module, name, what in (
-            ("dead_letters", "lock_runs", "a run being removed, or replayed, while its letter is reopened"),
-            ("external_failures", "lock_removable", "a run being replayed while its queue is cleared"),
-            ("external_failures", "lock_known", "a run being removed while its task is reported again"),
+            (
+                "dead_letters",
+                "lock_runs",
+                "a run is removed or replayed while its dead letter is reopened",
+            ),
+            ("external_failures", "lock_removable", "a run is replayed while its queue is cleared"),
+            ("external_failures", "lock_known", "a run is removed while its task is reported again"),
         )
     ),
     Guard(
         "due.breaker",
-        "a letter being redriven although its dependency is down",
+        "a dead letter is redriven although its dependency is down",
         (Sql("automatic_redrive.due", r"letter\.breaker IS NULL"),),
         _both(f"{REDRIVING}test_what_is_held_back"),
     ),
     Guard(
         "due.open breakers",
-        "a letter being redriven although its dependency is down",
+        "a dead letter is redriven although its dependency is down",
         (
             Code(
                 "redrive.failures.redrive_processor:Processor._due",
@@ -395,13 +403,13 @@ OF_REDRIVES = (
     ),
     Guard(
         "due.known policy",
-        "a letter by a custom policy being redriven where that is not known",
+        "a processor redrives a dead letter whose custom policy it does not know",
         (Sql("automatic_redrive.due", r"letter\.redrive NOT LIKE 'custom:%'"),),
         _both(f"{REDRIVING}test_what_is_held_back"),
     ),
     Guard(
         "redrive limit",
-        "a letter being redriven for ever",
+        "a dead letter is redriven forever",
         (Code("redrive.policy.automatic_redrive:_counted", "redrives >= most or", "False or"),),
         (
             f"{LIMIT}TestLimit::test_used_up_is_exhausted",
@@ -410,7 +418,7 @@ OF_REDRIVES = (
     ),
     Guard(
         "unsafe redrive",
-        "an effect that must not be repeated being repeated without anybody asking",
+        "an automatic redrive repeats a side effect that must not be repeated",
         (
             Code(
                 "redrive.policy.automatic_redrive:redriving",
@@ -425,7 +433,7 @@ OF_REDRIVES = (
     ),
     Guard(
         "max_size.lock",
-        "two workers taking the last place for a dead letter",
+        "two workers take the last free place for a dead letter",
         (
             Code(
                 "redrive.store.dead_letter_writer:DeadLetterWriter._room",
@@ -437,7 +445,7 @@ OF_REDRIVES = (
     ),
     Guard(
         "max_size.lock of a queue",
-        "two who report failed tasks taking the last place of a stand-alone queue",
+        "two callers that report failed tasks take the last free place in a stand-alone queue",
         (
             Code(
                 "redrive.store.external_failures:ExternalFailures._lock_queue",
@@ -449,7 +457,7 @@ OF_REDRIVES = (
     ),
     Guard(
         "max_size",
-        "more dead letters of an org than it may have",
+        "an org has more dead letters than its maximum",
         (
             Code(
                 "redrive.store.dead_letter_writer:DeadLetterWriter.refused", "if number > room:", "if False:"
@@ -461,7 +469,7 @@ OF_REDRIVES = (
 OF_LETTERS = (
     Guard(
         "close.state",
-        "a dead letter being closed while it is replayed, or twice",
+        "a dead letter is closed twice, or while it is being replayed",
         (Sql("dead_letters.close", LETTER_OPEN),),
         tuple(
             test
@@ -471,13 +479,13 @@ OF_LETTERS = (
     ),
     Guard(
         "reopen.state",
-        "a dead letter that is replayed being open",
+        "a dead letter is reopened while it is being replayed",
         (Sql("dead_letters.reopen", r"(?:letter\.)?state IN \('RESOLVED', 'IGNORED', 'ARCHIVED'\)"),),
         _both(f"{LETTERS}test_only_what_is_closed_is_reopened", "REPLAYING"),
     ),
     Guard(
         "reopen.standing",
-        "an open dead letter of a run that has succeeded since",
+        "a dead letter is reopened although its run has succeeded since",
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.reopen",
@@ -489,13 +497,13 @@ OF_LETTERS = (
     ),
     Guard(
         "dead_letters.lock",
-        "of two people who tag a dead letter, the second taking away what the first has added",
+        "when two users tag a dead letter, the second overwrites the first one's tags",
         (Sql("dead_letters.lock", LOCK, "", ("postgres",)),),
         (f"{REPLAYS}test_whoever_works_on_a_letter_sees_what_the_other_has_just_done",),
     ),
     Guard(
         "links make no circle",
-        "two dead letters that wait for one another for ever",
+        "two dead letters wait for each other forever",
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.link",
@@ -507,7 +515,7 @@ OF_LETTERS = (
     ),
     Guard(
         "shown is affected",
-        "a bulk action reaching dead letters that nobody has seen",
+        "a bulk action changes dead letters that the user has not seen",
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.close_matching",
@@ -519,7 +527,7 @@ OF_LETTERS = (
     ),
     Guard(
         "query.org",
-        "an org planning a replay of another's dead letters by a query",
+        "a query lets an org plan a replay of another org's dead letters",
         (
             Code(
                 "redrive.store.dead_letter_filter:Filter.of",
@@ -531,7 +539,7 @@ OF_LETTERS = (
     ),
     Guard(
         "branch.org",
-        "an org being shown another's dead letters by a query",
+        "a query shows an org another org's dead letters",
         (
             Code(
                 "redrive.store.dead_letter_filter:_branches",
@@ -543,7 +551,7 @@ OF_LETTERS = (
     ),
     Guard(
         "looked up.org",
-        "an org being shown a dead letter of another whose run it names",
+        "a query by run id shows an org another org's dead letter",
         (
             Code(
                 "redrive.store.dead_letter_filter:_looked_up", 'f"{org} = :org"', 'f"({org} = :org OR 1 = 1)"'
@@ -553,7 +561,7 @@ OF_LETTERS = (
     ),
     Guard(
         "counts.inserted",
-        "a new dead letter that nobody counts",
+        "a new dead letter is not counted",
         (
             Schema("AFTER INSERT ON dead_letters\nBEGIN", "AFTER INSERT ON dead_letters WHEN 1 = 0\nBEGIN"),
             Schema(
@@ -565,7 +573,7 @@ OF_LETTERS = (
     ),
     Guard(
         "counts.moved",
-        "a dead letter that is counted in the state that it had",
+        "a dead letter is counted in its previous state",
         (
             Schema("WHEN OLD.state <> NEW.state OR", "WHEN"),
             Schema(
@@ -577,7 +585,7 @@ OF_LETTERS = (
     ),
     Guard(
         "counts.deleted",
-        "a dead letter that is gone and still counted",
+        "a deleted dead letter is still counted",
         (
             Schema("AFTER DELETE ON dead_letters\nBEGIN", "AFTER DELETE ON dead_letters WHEN 1 = 0\nBEGIN"),
             Schema(
@@ -591,13 +599,13 @@ OF_LETTERS = (
 OF_THE_AUDIT = (
     Guard(
         "audit.lock head",
-        "two entries with one number, and a chain that breaks",
+        "two audit entries have the same number, and the chain breaks",
         (Sql("audit.lock_head", LOCK, "", ("postgres",)),),
         (f"{AUDIT}test_concurrent_appenders_make_one_chain_without_gaps[postgres]",),
     ),
     Guard(
         "audited with the replay",
-        "an entry about a replay that never was",
+        "the audit log has an entry about a replay that never started",
         (
             Code(
                 "redrive.store.replays:ReplayStore.begin",
@@ -609,7 +617,7 @@ OF_THE_AUDIT = (
     ),
     Guard(
         "audited with the items",
-        "an entry about items that were never begun",
+        "the audit log has an entry about items that never started",
         (
             Code(
                 "redrive.store.replays:ReplayStore.begin_planned",
@@ -621,7 +629,7 @@ OF_THE_AUDIT = (
     ),
     Guard(
         "audited before it is revealed",
-        "a payload being given out without a trace",
+        "a payload is revealed without an audit entry",
         (
             Code(
                 "redrive.failures.dead_letters:DeadLetters.reveal",
@@ -633,7 +641,7 @@ OF_THE_AUDIT = (
     ),
     Guard(
         "chained",
-        "an entry that was changed afterwards being taken for what it was",
+        "an audit entry that was changed afterwards passes verification",
         (Code("redrive.policy.audit_chain:chain_hash", "*entry[:-1]]", "*entry[:2]]"),),
         (f"{AUDIT}test_an_edit_of_any_column_is_found",),
     ),

@@ -1,4 +1,4 @@
-"""The guards of secrets at rest: every place where something is encrypted before it is stored (M11, I9)."""
+"""Guards of secrets at rest: every place that encrypts a value before storing it (M11, I9)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ GUARDS = (
     *(
         Guard(
             f"sealed.{name}",
-            f"secrets on the disk: {name}",
+            f"secrets reach the disk unencrypted: {name}",
             (Code(place, fragment, replacement),),
             tests,
         )
@@ -73,7 +73,7 @@ GUARDS = (
     *(
         Guard(
             f"rotation.as it was read, {column}",
-            "a new key bringing back what a worker has replaced meanwhile",
+            "rotating the encryption key undoes a concurrent change by a worker",
             (Sql("payloads.rewrite_run", AS_READ.format(column=column), sides=("sqlite",)),),
             (f"{ROTATION}[sqlite-{place}-{column}]",),
         )
@@ -87,7 +87,7 @@ GUARDS = (
     *(
         Guard(
             f"rotation.as it was read, {column} in {table}",
-            f"a new key bringing back what somebody has replaced meanwhile in {table}",
+            f"rotating the encryption key undoes a concurrent change in the table {table}",
             (
                 Sql(
                     "payloads.rewrite_run",
@@ -110,7 +110,7 @@ GUARDS = (
     ),
     Guard(
         "the key must be known",
-        "work being executed with a payload that is not its own",
+        "a worker executes a run whose payload it cannot decrypt",
         (Code("redrive.engine.encryption:Encryption._lock_of", "if lock is None:", "if False:"),),
         ("tests/engine/test_encryption_keys.py::test_a_missing_key_is_named",),
     ),

@@ -1,4 +1,4 @@
-"""The simulation as a second catcher: does it find a violation without a guard, and with which seed?
+"""Uses the simulation as a second catcher: does it find a violation without the guard, and with which seed?
 
 python -m tests.guards --simulate 100
 """
@@ -17,16 +17,18 @@ NONE = Guard("", "nothing", ())
 
 
 def simulated(guard: Guard, seeds: int) -> Catch:
-    """In a process of its own. `noticed` tells the first seed, and what it violates."""
+    """Run the simulation in a separate process. `noticed` holds the first failing seed and the violations."""
     began = time.monotonic()
     command = [sys.executable, "-m", "tests.guards.simulating", str(seeds)]
     output = output_of(command, {VARIABLE: guard.name}, MAX_LENGTH).strip()
     found = output if output.startswith("seed ") else ""
-    return Catch(guard, time.monotonic() - began, found, "" if found else output or "nothing was violated")
+    return Catch(
+        guard, time.monotonic() - began, found, "" if found else output or "the simulation found no violation"
+    )
 
 
 def _main() -> None:
-    from tests.simulation import find_violation  # it is large, and only this needs it
+    from tests.simulation import find_violation  # large, and needed only here
 
     switch_off_from_environment()
     violation = find_violation(range(int(sys.argv[1])))

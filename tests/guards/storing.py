@@ -1,4 +1,4 @@
-"""The guards of what is stored: starting once, orgs, dead letters, cancellation, retention, the databases."""
+"""Guards of the store: idempotent starts, orgs, dead letters, cancellation, retention and the databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
 PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
 OTHERS = f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are"
 SQLITE_ONLY: tuple[Side, ...] = ("sqlite",)
-"""On PostgreSQL, a place is a table: work that is elsewhere is not in it."""
+"""On PostgreSQL each place is a table, so a statement cannot reach a run in another place."""
 POSTGRES_ONLY: tuple[Side, ...] = ("postgres",)
 
 ORG = r"(?<!\w)org = [?$]\d+"
@@ -36,15 +36,15 @@ FILTERED = {
     "steps": ("the steps of a run", f"{PARTS_OF_A_RUN}[{{}}-steps]"),
     "attempts": ("the attempts of a run", f"{PARTS_OF_A_RUN}[{{}}-attempts]"),
     "events": ("the events of a run", f"{PARTS_OF_A_RUN}[{{}}-events]"),
-    "count_by_state": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
-    "count_by_place": ("numbers", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
+    "count_by_state": ("the run counts", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
+    "count_by_place": ("the run counts", f"{RUNS}test_counts_are_those_of_the_org_and_add_up_i8_i16[{{}}]"),
 }
 
 
 def _orgs() -> Iterator[Guard]:
     for name, (what, test) in FILTERED.items():
         tests = tuple(test.format(side) for side in ("sqlite", "postgres"))
-        yield Guard(f"{name}.org", f"an org seeing {what} of another", (Sql(f"runs.{name}", ORG),), tests)
+        yield Guard(f"{name}.org", f"an org sees {what} of another org", (Sql(f"runs.{name}", ORG),), tests)
 
 
 def _both(test: str, which: str = "") -> tuple[str, ...]:
@@ -61,13 +61,13 @@ GUARDS = (
     *_orgs(),
     Guard(
         "cancel_idle.org",
-        "an org cancelling what waits for another",
+        "an org cancels another org's waiting run",
         (Sql("runs.cancel_idle", ORG, sides=SQLITE_ONLY),),
         (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8[sqlite-0.0]",),
     ),
     Guard(
         "cancel_idle.id",
-        "a cancellation reaching other runs",
+        "cancelling one run cancels other runs",
         (Sql("runs.cancel_idle", ID, sides=SQLITE_ONLY),),
         (f"{OTHERS}[sqlite-cancel_idle, ready]",),
     ),
@@ -77,7 +77,7 @@ GUARDS = (
         for guard in (
             Guard(
                 f"cancel_idle.org, {table}",
-                f"an org cancelling what lies in {table} for another",
+                f"an org cancels another org's run in the table {table}",
                 (
                     Sql(
                         "runs.cancel_idle",
@@ -90,7 +90,7 @@ GUARDS = (
             ),
             Guard(
                 f"cancel_idle.id, {table}",
-                f"a cancellation reaching other runs in {table}",
+                f"cancelling one run cancels other runs in the table {table}",
                 (
                     Sql(
                         "runs.cancel_idle",
@@ -105,26 +105,26 @@ GUARDS = (
     ),
     Guard(
         "cancel_leased.id",
-        "a request to cancel reaching other runs",
+        "a request to cancel one run is recorded on other runs",
         (Sql("runs.cancel_leased", ID),),
         _both(OTHERS, "cancel_leased"),
     ),
     Guard(
         "cancel_leased.place",
-        "a request to cancel being noted on what has ended",
+        "a request to cancel is recorded on a finished run",
         (Sql("runs.cancel_leased", "place = 'leased'", sides=SQLITE_ONLY),),
         (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
     ),
     Guard(
         "cancel_leased.first",
-        "the time of a request to cancel being changed by a second one",
+        "a second request to cancel overwrites the time of the first",
         (Sql("runs.cancel_leased", rf"COALESCE\(cancel_requested_at, {NOW}\)", r"\1"),),
         _both(f"{MOVES}test_who_cancels_again_does_not_change_when_it_was_asked_for"),
     ),
     *(
         Guard(
             f"{name}.first failure",
-            "the time of the first failure being that of the last",
+            "each failure overwrites the time of the first failure",
             (Sql(f"records.{name}", rf"COALESCE\((?:lease\.)?first_failed_at, {NOW}\)", r"\1"),),
             _both(f"{MOVES}test_the_first_failure_stays_the_first", name),
         )
@@ -132,19 +132,19 @@ GUARDS = (
     ),
     Guard(
         "cancel_leased.org",
-        "an org cancelling what is executed for another",
+        "an org cancels another org's run in progress",
         (Sql("runs.cancel_leased", ORG),),
         (f"{FOREIGN_RUN}[sqlite-cancel]", f"{FOREIGN_RUN}[postgres-cancel]"),
     ),
     Guard(
         "known.org",
-        "the idempotency keys of two orgs meeting",
+        "the idempotency keys of two orgs collide",
         (Sql("runs.known", ORG),),
         (f"{RUNS}test_orgs_have_keys_of_their_own_i8",),
     ),
     Guard(
         "enqueue.unique key",
-        "one idempotency key starting two runs",
+        "one idempotency key starts two runs",
         (
             Schema("CREATE UNIQUE INDEX runs_idempotency", "CREATE INDEX runs_idempotency"),
             Schema("CREATE UNIQUE INDEX run_inputs_idempotency", "CREATE INDEX run_inputs_idempotency"),
@@ -153,19 +153,19 @@ GUARDS = (
     ),
     Guard(
         "enqueue.conflict",
-        "a repeated start failing instead of finding the run",
+        "a repeated start fails instead of finding the run",
         (Sql("runs.enqueue", "ON CONFLICT DO NOTHING", ""),),
         (f"{RUNS}test_the_same_ids_again_change_nothing",),
     ),
     Guard(
         "enqueue_mixed.conflict",
-        "a repeated start of work that waits failing instead of finding the run",
+        "a repeated start of a delayed run fails instead of finding the run",
         (Sql("runs.enqueue_mixed", "ON CONFLICT DO NOTHING", ""),),
         _both(f"{MOVES}test_a_start_that_is_repeated_does_not_start_again_i1", "60.0"),
     ),
     Guard(
         "enqueue_mixed.given",
-        "a repeated start of work that waited executing again what has ended",
+        "a repeated start of a delayed run executes it again after it has finished",
         (Sql("runs.enqueue_mixed", "JOIN given", "LEFT JOIN given", POSTGRES_ONLY),),
         tuple(
             f"{MOVES}test_what_has_ended_is_not_started_again_i1[postgres-0.01-{by}]" for by in ("id", "key")
@@ -174,21 +174,45 @@ GUARDS = (
     *(
         Guard(
             f"enqueue_mixed.into {table}",
-            "new work lying in two tables, and being executed twice",
+            "a new run is in two tables and is executed twice",
             (Sql("runs.enqueue_mixed", rf"(?<=FROM due WHERE )due_at {sign} {NOW}", ALWAYS, POSTGRES_ONLY),),
             (f"{MOVES}test_a_new_run_lies_in_one_table[{caught}]",),
         )
         for table, sign, caught in (("ready", "<=", "idle"), ("idle", ">", "ready"))
     ),
+    *(
+        Guard(
+            f"{name}.duplicate",
+            "a repeated start fails instead of finding the runs",
+            (
+                Code(
+                    f"redrive.store.runs:RunStore.{name}",
+                    "suppress(DuplicateRowError)",
+                    "suppress(LookupError)",
+                ),
+            ),
+            (f"{RUNS}{caught}",),
+        )
+        for name, caught in (
+            ("enqueue", "test_some_of_a_batch_may_be_known"),
+            ("enqueue_pieces", "test_pieces_that_are_stored_again_change_nothing"),
+        )
+    ),
+    Guard(
+        "enqueue_new.no key",
+        "a run is stored without its idempotency key",
+        (Code("redrive.store.runs:_are_plain", "all(run.idempotency_key is None for run in runs) and ", ""),),
+        (f"{RUNS}test_the_same_key_for_the_same_work_is_the_same_run[postgres]",),
+    ),
     Guard(
         "enqueue.same request",
-        "other work being swallowed by a key that is in use",
+        "a start with a key in use returns another run, and its own work is lost",
         (Code("redrive.store.runs:_same_request", "known_hash != run.request_hash", "False"),),
         (f"{RUNS}test_the_same_key_for_other_work_is_a_conflict",),
     ),
     Guard(
         "enqueue.all or nothing",
-        "some of a refused batch being stored",
+        "part of a rejected batch is stored",
         (
             Code(
                 "redrive.store.runs:RunStore.enqueue",
@@ -200,7 +224,7 @@ GUARDS = (
     ),
     Guard(
         "enqueue.ids of the client",
-        "a start whose answer was lost being stored twice",
+        "a start whose response was lost is stored twice",
         (
             Code(
                 "redrive.engine.enqueue:Enqueuer._store_runs",
@@ -211,12 +235,12 @@ GUARDS = (
         ),
         (
             "tests/engine/test_recorder.py::"
-            "test_starting_survives_a_short_outage_and_stores_nothing_twice[enqueue-after the commit]",
+            "test_starting_survives_a_short_outage_and_stores_nothing_twice[enqueue_new-after the commit]",
         ),
     ),
     Guard(
         "one live dead letter",
-        "two live dead letters of one step",
+        "one step has two live dead letters",
         (
             Schema("CREATE UNIQUE INDEX dead_letters_of_run", "CREATE INDEX dead_letters_of_run"),
             Sql("records.insert_dead_letter", r"(?s)ON CONFLICT.*", ""),
@@ -225,7 +249,7 @@ GUARDS = (
     ),
     Guard(
         "records are one transaction",
-        "half a record: an ended run without its dead letter",
+        "half a record is stored: a failed run without its dead letter",
         (
             Code(
                 "redrive.store.records:Records._record",
@@ -237,10 +261,10 @@ GUARDS = (
     ),
     Guard(
         "finished steps are one transaction",
-        "a run that goes on without the result of its step",
+        "a run advances without the result of its step",
         (
             Code(
-                "redrive.store.records:Records._finish",
+                "redrive.store.records:Records._hand_over",
                 "async with self._session.transaction() as session:",
                 "for session in [self._session]:",
             ),
@@ -249,59 +273,65 @@ GUARDS = (
     ),
     Guard(
         "slots never below zero",
-        "more free slots than there are",
+        "a limit counts more free slots than it has slots",
         (Sql("records.free_slots", r"CASE WHEN in_use > \S+ THEN (in_use - \S+) ELSE 0 END", r"\1"),),
         (f"{RECORDS}test_slots_of_a_batch_are_counted_together_and_never_below_zero",),
     ),
     Guard(
         "advance.cancel",
-        "a further step of a run that was cancelled",
+        "a cancelled run starts another step",
         (Sql("records.advance", NOT_CANCELLED),),
         (f"{RECORDS}test_cancelled_meanwhile_it_does_not_go_on_in_place",),
     ),
     Guard(
+        "advance_step.cancel",
+        "a run cancelled while its step was finishing starts another step",
+        (Sql("records.advance_step", NOT_CANCELLED),),
+        (f"{RECORDS}test_a_finished_step_of_a_cancelled_run_is_handed_over",),
+    ),
+    Guard(
         "reschedule.cancel",
-        "a cancelled run waiting for its retry before it ends",
+        "a cancelled run waits for its retry before it ends",
         (Sql("records.reschedule", NOT_CANCELLED),),
         (f"{RECORDS}test_cancelled_meanwhile_it_is_ready_at_once",),
     ),
     Guard(
         "park.cancel",
-        "a cancelled run waiting for a breaker before it ends",
+        "a cancelled run waits for a breaker before it ends",
         (Sql("records.park", NOT_CANCELLED),),
         (f"{RECORDS}test_cancelled_meanwhile_it_is_not_held",),
     ),
     Guard(
         "cancel_idle.place",
-        "a cancellation overwriting what has ended or is executed",
+        "a cancellation overwrites a finished run or a run in progress",
         (Sql("runs.cancel_idle", r"\(place IN [^)]*\)\)", sides=SQLITE_ONLY),),
         (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
     ),
     Guard(
         "retention.live",
-        "the removal of a dead letter that nobody has dealt with",
+        "retention removes an unresolved dead letter",
         (
-            Code("redrive.store.runs:RunStore.remove_expired", "if each.id not in live", ""),
+            Code("redrive.store.runs:RunStore.remove_expired", "if run.id not in live", ""),
             Sql("runs.expired_failures", r"'OPEN', 'REPLAYING', 'EXHAUSTED', 'ARCHIVED'", "'NONE'"),
         ),
         (f"{RETENTION}test_one_live_dead_letter_of_several_is_enough_i1",),
     ),
     Guard(
         "retention.lock",
-        "the removal of a run that is replayed in the same moment",
+        "retention removes a run while it is being replayed",
         (Sql("runs.expired_failures", LOCK, "", POSTGRES_ONLY),),
         (f"{LOCKED}[expired_failures]",),
     ),
     Guard(
         "expired.lock",
-        "two processes removing the same runs",
+        "two processes remove the same runs",
         (Sql("runs.expired", LOCK, "", POSTGRES_ONLY),),
         (f"{LOCKED}[expired]",),
     ),
     *(
         Guard(
             f"{name}.skip locked",
-            "the removal of old runs waiting for somebody who works on one of them",
+            "retention waits for a transaction that has locked one of the old runs",
             (Sql(f"runs.{name}", " SKIP LOCKED", "", POSTGRES_ONLY),),
             (f"{PASSED_OVER}[{name}]",),
         )
@@ -309,67 +339,67 @@ GUARDS = (
     ),
     Guard(
         "expired.state",
-        "the removal of a run that has failed, and has no dead letter",
+        "retention removes a failed run that has no dead letter",
         (Sql("runs.expired", r"state IN \('SUCCESS', 'CANCELLED'\)"),),
         _both(OTHERS, "delete_run"),
     ),
     Guard(
         "expired.age",
-        "the removal of a run that has just ended",
+        "retention removes a run that has just ended",
         (Sql("runs.expired", r"ended_at < (?:\?1|date_part\('epoch', now\(\)\)) - [?$]\d+"),),
         _both(f"{MOVES}test_what_has_just_ended_is_kept"),
     ),
     Guard(
         "delete_run.id",
-        "the removal of one run removing all",
+        "removing one run removes all runs",
         (Sql("runs.delete_run", rf"{ID}$"),),
         _both(OTHERS, "delete_run"),
     ),
     Guard(
         "delete_run.id of the work",
-        "the removal of one run removing the work of all that have ended",
+        "removing one run removes the rows of all finished runs",
         (Sql("runs.delete_run", rf"{ID}(?=\))", sides=POSTGRES_ONLY),),
         (f"{OTHERS}[postgres-delete_run]",),
     ),
     Guard(
         "retention.dead letters",
-        "the removal of a live dead letter together with its run",
+        "retention removes a live dead letter together with its run",
         (Sql("runs.delete_dead_letters", LIVE),),
         doubled_by="retention.live: a run with a live dead letter is not removed",
     ),
     Guard(
         "retention.ended",
-        "the removal of a run that has not ended",
+        "retention removes a run that has not ended",
         (Sql("runs.expired", "place = 'ended'", sides=SQLITE_ONLY),),
-        doubled_by="the state, SUCCESS or CANCELLED, and the time of the end, which others do not have",
+        doubled_by="expired.state and expired.age: only a finished run has such a state and an end time",
     ),
     Guard(
         "limits.lock",
-        "two workers taking the last slot",
+        "two workers take the last slot",
         (Sql("limits.lock_limit", LOCK, "", ("postgres",)),),
         (f"{HOLDS}test_concurrent_takers_never_take_more_than_there_is[postgres]",),
     ),
     Guard(
         "limits.in use",
-        "forgetting a counter that is in use",
+        "a counter in use is deleted",
         (Sql("limits.forget_limits", "in_use = 0"),),
         (f"{HOLDS}test_counters_that_nobody_uses_are_forgotten",),
     ),
     Guard(
         "breakers.lock",
-        "what one worker reports to a breaker being overwritten by another",
+        "one worker's report to a breaker overwrites another's",
         (Sql("limits.lock_breaker", LOCK, "", ("postgres",)),),
         (f"{HOLDS}test_concurrent_changes_of_a_breaker_are_all_kept[postgres-True]",),
     ),
     Guard(
         "release.holder",
-        "work being released that something else holds",
+        "a breaker or limit releases a run that another one holds",
         (Sql("limits.release", r"held_by = [?$]\d+"),),
         (f"{HOLDS}test_only_what_this_holder_holds_is_released",),
     ),
     Guard(
         "migration.lock",
-        "two processes making the tables at once",
+        "two processes create the tables at the same time",
         (
             Code(
                 "redrive.store.postgres_migration:migrate",
@@ -381,19 +411,19 @@ GUARDS = (
     ),
     Guard(
         "migration.newer",
-        "an old program writing to the tables of a newer one",
+        "an old version of Redrive writes to the tables of a newer one",
         (Code("redrive.store.migration:pending", "if version > newest:", "if False:"),),
         (f"{MIGRATION}test_tables_of_a_newer_program_are_refused",),
     ),
     Guard(
         "conversion.drained workers",
-        "tables of 0.1 being converted under workers that use them",
+        "the tables of 0.1 are converted while workers use them",
         (Code("redrive.store.drain:require_drained", "if not names:", "if True:"),),
         (f"{CONVERSION}test_it_is_refused_while_a_worker_is_alive",),
     ),
     Guard(
         "conversion.heartbeats",
-        "a worker that starts while 0.1 is converted being overlooked",
+        "the conversion of 0.1 misses a worker that starts meanwhile",
         (
             Code(
                 "redrive.store.postgres_migration:migrate",
@@ -405,13 +435,13 @@ GUARDS = (
     ),
     Guard(
         "private file",
-        "others on the machine reading payloads",
+        "other users of the machine read payloads",
         (Code("redrive.store.sqlite_session:_create_private", "0o600", "0o644"),),
         (f"{SQLITE}test_only_the_owner_may_read_the_file",),
     ),
     Guard(
         "durable commits",
-        "a power cut losing what was acknowledged",
+        "a power failure loses acknowledged writes",
         (
             Code(
                 "redrive.store.sqlite_session:SqliteSession._open",
@@ -423,7 +453,7 @@ GUARDS = (
     ),
     Guard(
         "replaced file",
-        "writing into a database file that was removed",
+        "a worker writes to a database file that was removed",
         (
             Code(
                 "redrive.store.sqlite_session:SqliteSession._open",
@@ -435,25 +465,25 @@ GUARDS = (
     ),
     Guard(
         "immediate transactions",
-        "a transaction that has read, and then cannot write because another has",
+        "a transaction that has read cannot write because another transaction wrote first",
         (Code("redrive.store.sqlite_session:SqliteSession._begin", "BEGIN IMMEDIATE", "BEGIN"),),
         ("tests/guards/test_fences.py::test_who_has_begun_to_read_may_write",),
     ),
     Guard(
         "failed commit",
-        "a transaction that was rolled back being taken for a committed one",
+        "a rolled-back transaction counts as committed",
         (
             Code(
                 "redrive.store.postgres_session:PostgresSession._commit",
-                'if await self._asked(connection.execute, "COMMIT") != "COMMIT":',
-                'if not await self._asked(connection.execute, "COMMIT"):',
+                'if await self._call(connection.execute, "COMMIT") != "COMMIT":',
+                'if not await self._call(connection.execute, "COMMIT"):',
             ),
         ),
         (f"{POSTGRES}test_a_failure_that_the_body_ignores_is_no_success",),
     ),
     Guard(
         "rolled back or thrown away",
-        "a connection that is lent again in the middle of a transaction",
+        "the pool hands out a connection in the middle of a transaction",
         (
             Code(
                 "redrive.store.postgres_session:PostgresSession._transaction",
@@ -461,11 +491,11 @@ GUARDS = (
                 "pass",
             ),
         ),
-        doubled_by="the pool of asyncpg, which rolls back what is given back in a transaction",
+        doubled_by="asyncpg's pool, which rolls back open transactions on returned connections",
     ),
     Guard(
         "foreign transaction",
-        "a start outside of the transaction that it was to be part of",
+        "a start commits outside the caller's transaction",
         (
             Code(
                 "redrive.store.joined.drivers:AsyncpgDriver.check",
@@ -477,7 +507,7 @@ GUARDS = (
     ),
     Guard(
         "foreign completion",
-        "the effect of a worker that has lost its lease being committed",
+        "a worker that lost its lease commits its side effect",
         (
             Code(
                 "redrive.engine.executor:Executor._write_within",
@@ -489,7 +519,7 @@ GUARDS = (
     ),
     Guard(
         "foreign completion.committed",
-        "a step counting as done whose transaction was rolled back",
+        "a step counts as done although its transaction was rolled back",
         (
             Code(
                 "redrive.engine.executor:Executor._confirm",
@@ -501,13 +531,13 @@ GUARDS = (
     ),
     Guard(
         "stored definition",
-        "a run being executed by a definition that somebody has changed",
+        "a run executes with a definition that was altered in the database",
         (Code("redrive.engine.definition:Definitions.get", "if known.digest != digest:", "if False:"),),
         (f"{BAD_INPUT}test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost",),
     ),
     Guard(
         "known queues",
-        "work in a queue that nobody serves",
+        "a run is started in an unknown queue that no worker serves",
         (Code("redrive.engine.registry:Registry.queue", "if name not in self.queues:", "if False:"),),
         (f"{BAD_INPUT}test_unknown_names_are_refused_with_a_suggestion",),
     ),

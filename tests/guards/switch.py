@@ -1,4 +1,4 @@
-"""Switching a guard off: for the time of a block, or for the whole life of a process."""
+"""Switches a guard off for one block or for the rest of the process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ VARIABLE = "REDRIVE_WITHOUT_GUARD"
 
 @contextmanager
 def switched_off(name: str) -> Iterator[None]:
-    """Work without the guard of this name, in this process."""
+    """Switch this guard off in this process for the duration of the block."""
     if name not in GUARDS:
-        raise LookupError(f"there is no guard {name!r}; known are: {', '.join(GUARDS)}")
+        raise LookupError(f"unknown guard {name!r}; known guards: {', '.join(GUARDS)}")
     with ExitStack() as stack:
         for patch in GUARDS[name].patches:
             try:
@@ -27,7 +27,7 @@ def switched_off(name: str) -> Iterator[None]:
 
 
 def switch_off_from_environment() -> None:
-    """Work without the guard that REDRIVE_WITHOUT_GUARD names, if it names one, until the process ends."""
+    """Switch off the guard named by REDRIVE_WITHOUT_GUARD, if set, until the process exits."""
     name = os.environ.get(VARIABLE)
     if name:
         _FOR_GOOD.enter_context(switched_off(name))

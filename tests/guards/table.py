@@ -35,4 +35,4 @@ SIMULATED = (
     "full limit",
     "cancelled before the gate",
 )
-"""Those whose absence the simulation finds as well: `python -m tests.guards --simulate 100`."""
+"""Guards whose absence the simulation finds too: `python -m tests.guards --simulate 100`."""

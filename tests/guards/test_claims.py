@@ -1,4 +1,4 @@
-"""What a claim takes, of ready work and of suspects, and what it leaves alone."""
+"""Claims take ready runs and suspects, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def store(database: Database) -> Store:
 
 
 async def waiting_for(store: Store, kind: str) -> None:
-    """Two runs that this kind of claim can take; both have been tried once."""
+    """Create two runs that this kind of claim can take, each after one attempt."""
     await enqueued(store, 2)
     place, isolation = ("ready", 0) if kind == "claim" else ("alone", 1)
     claims = await store.leases.claim("default", 2, holder())

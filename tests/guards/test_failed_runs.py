@@ -1,4 +1,4 @@
-"""Runs that have failed are taken up again one by one: buried, reported once more, or cleared."""
+"""Failed runs are dead-lettered, reported again or cleared one at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(database: Database) -> Store:
     return Store(database)
 
 
-# Taking up what has failed
+# Failed runs
 
 
 async def succeeded(store: Store) -> tuple[str, str]:
@@ -75,7 +75,7 @@ async def test_nothing_but_a_failed_run_of_the_org_is_taken_up_i8_i10(store: Sto
         assert await store.leases.failed(session, run_id, org) is None
 
 
-# Tasks of other systems
+# Tasks from other systems
 
 
 async def report(database: Database, new: NewFailedTask, token: int = 1) -> TakenTask:
@@ -84,7 +84,7 @@ async def report(database: Database, new: NewFailedTask, token: int = 1) -> Take
 
 
 async def buried(database: Database, name: str) -> Claim:
-    """A task that was reported once, with its letter."""
+    """A task that was reported once, with its dead letter."""
     taken = await report(database, reported(name))
     assert taken.claim is not None
     assert await Store(database).records.record([Record(stopped(taken.claim))])
@@ -112,7 +112,7 @@ async def test_a_task_that_is_reported_again_is_taken_again(store: Store, databa
 
 
 async def replayed(store: Store) -> None:
-    """The run of the letter waits to be executed again."""
+    """Put the run of the dead letter back in line for execution."""
     await ask(store.database, "UPDATE redrive.dead_letters SET state = 'REPLAYING'")
     await ask(store.database, "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING', ended_at = NULL")
 

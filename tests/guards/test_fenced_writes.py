@@ -1,4 +1,4 @@
-"""Every write of a worker, one by one: it counts under the worker's own lease, and under no other (I4)."""
+"""Every write of a worker takes effect only under the worker's own lease (I4)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.store.build import (
     parked,
     places,
     rescheduled,
+    step_row,
     stopped,
     tables,
 )
@@ -25,7 +26,7 @@ from tests.store.build import (
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.leases import Renewal
-from redrive.store.record import Change, CompletedPartly, Occupied, Progress, Record
+from redrive.store.record import Advanced, Change, Completed, CompletedPartly, Occupied, Progress, Record
 from redrive.store.statement import statement
 from redrive.store.store import Store
 
@@ -44,6 +45,13 @@ def completed_partly(claim: Claim) -> Change:
 def recording(make: Callable[[Claim], Change]) -> Write:
     async def write(store: Store, claim: Claim) -> bool:
         return bool(await store.records.record([Record(make(claim))]))
+
+    return write
+
+
+def finishing(make: Callable[[Claim], Completed | Advanced]) -> Write:
+    async def write(store: Store, claim: Claim) -> bool:
+        return bool(await store.records.finished_steps([make(claim)], [step_row(claim)]).write())
 
     return write
 
@@ -75,8 +83,10 @@ async def begin_alone(store: Store, claim: Claim) -> bool:
 
 WRITES: dict[str, Write] = {
     "complete": recording(completed),
+    "complete_step": finishing(completed),
     "complete_partly": recording(completed_partly),
     "advance": recording(advanced_in_place),
+    "advance_step": finishing(advanced_in_place),
     "hand_over": recording(advanced),
     "reschedule": recording(rescheduled),
     "stop": recording(stopped),
@@ -129,7 +139,7 @@ async def test_a_write_counts_under_its_own_lease_only_i4(store: Store, write: s
 
 @pytest.mark.parametrize("write", WRITES)
 async def test_a_write_counts_under_its_own_lease(store: Store, write: str) -> None:
-    """The counterpart: else nothing above would prove anything."""
+    """Without this counterpart the tests above would prove nothing."""
     assert await WRITES[write](store, await claimed(store))
 
 
@@ -156,7 +166,7 @@ async def test_a_renewal_prolongs_the_lease_of_its_run_only_p7(store: Store, dat
 
 
 async def test_a_lease_that_is_over_is_not_kept_p7(store: Store, database: Database) -> None:
-    """What is asked about leases that a renewal has passed over."""
+    """Leases that a renewal skipped are checked separately."""
     await enqueued(store, 4)
     kept, other, taken, done = await store.leases.claim("default", 4, holder())
     over = await claimed(store, EXPIRED)
@@ -174,7 +184,7 @@ async def test_a_lease_that_is_over_is_not_kept_p7(store: Store, database: Datab
     assert other.token == kept.token
 
 
-# Beside a record
+# Writes that accompany a record
 
 
 async def test_nothing_is_written_beside_a_record_that_was_fenced_off_i4(

@@ -1,4 +1,4 @@
-"""Fences that no other test needs: what nobody may write, take or release without holding it."""
+"""Fences without a test elsewhere: a worker writes, takes and releases only what it holds."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_one_suspect_at_a_time(store: Store) -> None:
 
 
 async def waiting_to_be_taken(store: Store, name: str) -> str:
-    """A run that this statement would take."""
+    """Create a run that this statement would take."""
     if name == "claim":
         return (await enqueued(store))[0]
     claim = await claimed(store, EXPIRED)
@@ -126,7 +126,7 @@ TAKING: dict[str, Callable[[Store], Awaitable[Sequence[object]]]] = {
 async def test_what_somebody_else_is_changing_is_left_alone(
     postgres_database: PostgresDatabase, name: str
 ) -> None:
-    """It still looks as if it could be taken; nobody waits for what will become of it, nor overwrites it."""
+    """The run still looks available. The statement neither waits for the other change nor overwrites it."""
     store, other = Store(postgres_database), Store(postgres_database.another())
     run_id = await waiting_to_be_taken(store, name)
     async with postgres_database.transaction() as session:
@@ -146,7 +146,7 @@ async def test_what_somebody_else_is_changing_is_left_alone(
 
 
 async def test_who_has_begun_to_read_may_write(tmp_path: Path) -> None:
-    """SQLite refuses the write of a transaction that has read before another one wrote."""
+    """SQLite rejects the write of a transaction that read before another transaction wrote."""
     database = SqliteDatabase(str(tmp_path / "redrive.db"))
     await database.migrate()
     other = database.another()
@@ -164,7 +164,7 @@ async def test_who_has_begun_to_read_may_write(tmp_path: Path) -> None:
 
 
 async def test_who_takes_over_from_himself_stops_the_first_attempt() -> None:
-    """A worker that slept past its lease reclaims its own work: the first attempt must not go on beside."""
+    """A worker that slept past its lease reclaims its own run: the first attempt must not continue."""
     async with in_flight(new_app()) as (test, worker, stopped):
         test.clock.advance(61)
         assert await worker.maintenance.reclaim() == 1
@@ -182,7 +182,7 @@ async def test_a_handler_whose_lease_somebody_else_has_is_stopped() -> None:
 
 @asynccontextmanager
 async def in_flight(app: Redrive) -> AsyncIterator[tuple[Harness, Worker, asyncio.Event]]:
-    """A worker that executes something, and whether that was stopped."""
+    """A worker with a run in progress, and an event that is set when the run is stopped."""
     began, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task

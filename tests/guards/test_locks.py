@@ -1,6 +1,6 @@
-"""Locks of rows on PostgreSQL: who works on a run has it to himself, and makes nobody wait who need not.
+"""Row locks on PostgreSQL: a transaction has its run to itself and blocks no other one without need.
 
-On SQLite there is one writer at a time.
+SQLite has one writer at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def database(postgres_database: PostgresDatabase) -> PostgresDatabase:
 
 @pytest.fixture
 async def other(postgres_database: PostgresDatabase) -> AsyncIterator[PostgresDatabase]:
-    """The connections of somebody else."""
+    """The connections of another process."""
     database = postgres_database.another()
     yield database
     await database.close()
@@ -47,7 +47,7 @@ async def waited_for(task: asyncio.Task[Any]) -> bool:
 async def test_a_renewal_does_not_wait_for_a_record(
     database: PostgresDatabase, other: PostgresDatabase
 ) -> None:
-    """It is kept, but not prolonged; the record may end it."""
+    """The lease is kept but not renewed: the record may end it."""
     claim = await claimed(store := Store(database))
     async with database.transaction() as session:
         assert await store.records.record_within(session, [Record(completed(claim))])
@@ -59,11 +59,11 @@ async def test_a_renewal_does_not_wait_for_a_record(
     assert not waited
 
 
-# Statements that lock
+# Statements that lock rows
 
 
 class Situation:
-    """A run that has failed, with its dead letter, and one that is executed; both are what is locked."""
+    """A failed run with its dead letter, and a run in progress: the rows that the statements lock."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.store = Store(database)
@@ -132,7 +132,7 @@ LOCKING: dict[str, tuple[Locking, str]] = {
     "lock_due": (Situation.lock_due, "ended"),
     "lock_due, the letter": (Situation.lock_due, "dead_letters"),
 }
-"""With the table whose row must be locked."""
+"""Each statement with the table whose row it must lock."""
 
 
 @pytest.mark.parametrize("name", LOCKING)

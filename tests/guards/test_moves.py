@@ -1,6 +1,6 @@
-"""The work of a run moves from table to table on PostgreSQL: nothing is lost on the way, nothing is doubled.
+"""Runs that move between tables on PostgreSQL lose no column and are never in two tables.
 
-The tests run on SQLite as well, where the row stays where it is and the same holds.
+The tests also run on SQLite, where the row stays in one table and the same must hold.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.store.build import (
     new_run,
     parked,
     rescheduled,
+    step_row,
     stopped,
     tables,
     value,
@@ -34,7 +35,7 @@ from redrive.model.replay import Mode
 from redrive.model.run import NewRun
 from redrive.store.database import Database
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.record import Change, Record
+from redrive.store.record import Change, Completed, Record
 from redrive.store.replays import NewReplay
 from redrive.store.store import Store
 
@@ -73,10 +74,11 @@ def new_replay(claim: Claim, letter_id: str = "") -> NewReplay:
     )
 
 
-# What a move takes along
+# Columns kept by a move
 
 RECORDED: dict[str, Callable[[Claim], Change]] = {
     "complete": completed,
+    "complete_step": completed,
     "complete_partly": completed_partly,
     "hand_over": advanced,
     "reschedule": rescheduled,
@@ -86,16 +88,23 @@ RECORDED: dict[str, Callable[[Claim], Change]] = {
 }
 
 
+async def write(store: Store, name: str, claim: Claim, change: Change) -> bool:
+    if name == "complete_step":
+        assert isinstance(change, Completed)
+        return bool(await store.records.finished_steps([change], [step_row(claim)]).write())
+    return bool(await store.records.record([Record(change)]))
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_record_leaves_the_marks_of_its_lease_i4(store: Store, database: Database, name: str) -> None:
-    """By token and epoch a worker finds out after an unknown commit that its record was written."""
+    """After an unknown commit, a worker finds out by token and epoch that its record was written."""
     claim = await claimed(store)
-    record = Record(RECORDED[name](claim))
-    assert await store.records.record([record])
+    change = RECORDED[name](claim)
+    assert await write(store, name, claim, change)
     place = await column(database, claim.id, "place")
 
     assert await column(database, claim.id, "token", "epoch") == (claim.token, claim.epoch)
-    assert await store.records.applied([record.change]) == ({claim.id: place}, set())
+    assert await store.records.applied([change]) == ({claim.id: place}, set())
 
 
 async def promoted(store: Store, claim: Claim) -> None:
@@ -136,7 +145,7 @@ FURTHER: dict[str, tuple[Callable[[Claim], Change], Move]] = {
 async def test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4(
     store: Store, database: Database, name: str
 ) -> None:
-    """The worker may look for its record after somebody else has moved the run, before the next claim."""
+    """The worker may look for its record after another process moved the run and before the next claim."""
     make, move = FURTHER[name]
     claim = await claimed(store)
     record = Record(make(claim))
@@ -163,7 +172,7 @@ async def test_a_record_does_not_undo_the_request_to_cancel(
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
     asked = await column(database, claim.id, "cancel_requested_at")
 
-    assert await store.records.record([Record(RECORDED[name](claim))])
+    assert await write(store, name, claim, RECORDED[name](claim))
 
     assert await column(database, claim.id, "cancel_requested_at") == asked
     for again in await store.leases.claim("default", 1, holder()):
@@ -205,7 +214,7 @@ async def test_the_first_failure_stays_the_first(
 
 
 async def tables_of(database: PostgresDatabase, run_id: str) -> list[str]:
-    """Where the work of the run lies, once for each row."""
+    """Return the tables that hold the run, once for each row."""
     found = []
     for table in TABLES:
         rows = await ask(database, f"SELECT 1 FROM redrive.{table} WHERE id = :id", id=run_id)
@@ -271,7 +280,7 @@ async def test_a_new_run_lies_in_one_table(
 
 
 async def over(store: Store, run: NewRun) -> None:
-    """The run is executed to its end."""
+    """Execute the run to its end."""
     await store.leases.promote(10)
     [claim] = await store.leases.claim("default", 1, holder())
     assert claim.id == run.id
@@ -311,7 +320,7 @@ async def test_what_has_ended_is_not_started_again_i1(
     assert await store.leases.claim("default", 10, holder()) == []
 
 
-# Other runs stay as they are
+# Other runs are not changed
 
 
 async def cancelling(store: Store, one: Claim) -> None:
@@ -379,7 +388,7 @@ async def test_replays_of_several_runs_do_not_mix(store: Store, database: Databa
         assert await column(database, claim.id, "step_input", "replays") == (f'"{claim.id}"', 1)
 
 
-# What nothing has counted is 0
+# Counters that were never set are 0
 
 COUNTS = (
     "failures",

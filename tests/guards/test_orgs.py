@@ -1,4 +1,4 @@
-"""The org stands in every statement: what belongs to another one is not there (I8)."""
+"""Every statement filters by org: an org cannot reach another org's runs (I8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays begin only what has failed and stands where it was seen, once, and with everything beside it."""
+"""Replays start only failed runs that are still at the step that was seen, once and in one transaction."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def begun(store: Store, *replays: NewReplay) -> Begun:
         return await store.replays.begin(session, replays)
 
 
-# What is not begun
+# Replays that do not start
 
 
 SITUATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -118,7 +118,7 @@ async def test_of_two_that_replay_a_letter_one_does(store: Store, database: Data
 
 
 async def test_a_replay_whose_answer_was_lost_is_not_refused() -> None:
-    """It was begun; asking again finds it, and does not take it for somebody else's."""
+    """The replay has started. A repeated request finds it and does not take it for another caller's."""
     app = new_app()
 
     @app.task(max_attempts=1)
@@ -163,7 +163,7 @@ async def test_only_a_failed_run_without_a_live_letter_is_resumed(
 
 
 class Meddling(OpenTransaction):
-    """A session in which something happens right before a statement."""
+    """A session that runs an action right before a statement."""
 
     def __init__(self, session: Session, name: str, tampering: str) -> None:
         self._session = session
@@ -200,7 +200,7 @@ async def test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_i
 
 @asynccontextmanager
 async def rolled_back(database: Database) -> AsyncIterator[Session]:
-    """A transaction whose end never comes; a statement outside of it would wait for it in vain."""
+    """A transaction that never ends; a statement outside it would wait forever."""
 
     class Over(Exception):
         pass
@@ -261,7 +261,7 @@ async def test_what_came_of_a_replay_is_rolled_back_with_its_record_w2(
     assert await column_of(database, letter.id, "state") == state
 
 
-# Operations
+# Bulk replays
 
 
 async def planned(store: Store, *letters: str) -> str:
@@ -287,7 +287,7 @@ async def test_an_item_is_begun_once(store: Store, database: Database) -> None:
 async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """Two that start one operation: the second waits for the first. On SQLite there is one writer anyway."""
+    """Two callers start one bulk replay: the second waits for the first. SQLite has only one writer."""
     store, other = Store(postgres_database), Store(postgres_database.another())
     operation_id = await planned(store, await put_failed(postgres_database))
 
@@ -309,7 +309,7 @@ async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
 async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """Two that tag one letter: the second adds to what the first has written."""
+    """Two callers tag one dead letter: the second adds to the tags of the first."""
     store, other = Store(postgres_database), Store(postgres_database.another())
     letter_id = await put_failed(postgres_database)
 
@@ -331,7 +331,7 @@ async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
 async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """The second waits for the first, and then finds the queue of the stand-alone kind full."""
+    """The second caller waits for the first, then finds the stand-alone queue full."""
     other = postgres_database.another()
     one, two = (ExternalFailures(each, Limits(each)) for each in (postgres_database, other))
 
@@ -352,18 +352,18 @@ async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
 
 
 def reported(name: str) -> NewFailedTask:
-    """A failed task of another system."""
+    """A failed task from another system."""
     texts = ("{}", name, "hash", name, None, None)
     return NewFailedTask(name, ORG, "dlq:mail", "digest", "dlq:mail", 0, *texts, 1, "reporter", "v1")
 
 
 async def waiting(database: Database) -> bool:
-    """Does a statement on these tables wait for a lock? Other tests may share the server."""
+    """Return whether a statement on these tables waits for a lock. Other tests may share the server."""
     ours = "wait_event_type = 'Lock' AND query LIKE '%redrive.%'"
     return bool(await value(database, f"SELECT count(*) FROM pg_stat_activity WHERE {ours}"))
 
 
-# Redriving
+# Automatic redrives
 
 
 async def due_letter(database: Database, **changes: Any) -> tuple[str, Due]:
@@ -407,7 +407,7 @@ async def test_what_is_not_due_is_neither_found_nor_taken_m3(database: Database,
 
 
 async def test_what_one_processor_has_taken_another_passes_over(postgres_database: PostgresDatabase) -> None:
-    """It would wait, and then find that it is not due any more: nothing twice, but nothing meanwhile."""
+    """Otherwise it would wait and then find nothing due: no double redrive, but no progress either."""
     first, second = Redrives(postgres_database), Redrives(other := postgres_database.another())
     _, due = await due_letter(postgres_database)
     async with asyncio.timeout(PATIENCE), postgres_database.transaction() as one, other.transaction() as two:

@@ -1,6 +1,6 @@
-"""Row-level security of the tables that make up a run on PostgreSQL, and of the view over them (I8, W13).
+"""Row-level security of the tables that make up a run on PostgreSQL, and of their view (I8, W13).
 
-The role of tenants may do what a statement without any filter could do: it must reach its own rows only.
+Even a statement without a filter, run with the tenant role, must reach only the org's own rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def test_the_view_shows_an_org_its_own_runs_i8(
 
 
 async def changes(connection: Any, text: str, *values: str) -> int:
-    """How many rows it changes; it is rolled back."""
+    """Return the number of rows that the statement changes, then roll it back."""
     transaction = connection.transaction()
     await transaction.start()
     try:

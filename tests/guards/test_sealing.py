@@ -1,4 +1,4 @@
-"""What takes the place of something encrypted is encrypted, too, and a new key replaces nothing else."""
+"""A replacement of an encrypted value is encrypted too, and key rotation changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The table of guards is up to date: everything in it can be switched off, and its catchers exist.
+"""The table of guards is up to date: every guard can be switched off, and its catchers exist.
 
-`python -m tests.guards` switches off all of them, and sees each noticed; here it is a few quick ones.
+`python -m tests.guards` switches off all guards and runs their catchers; this file does so for a few of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_it_can_be_switched_off_and_on_again(guard: Guard) -> None:
 
 
 def _state(patch: object) -> object:
-    """What the patch changes."""
+    """Return the objects that the patch changes."""
     if isinstance(patch, Sql):
         return [getattr(_statement(patch), side).text for side in patch.sides]
     return patch._function().__code__ if isinstance(patch, Code) else None
@@ -114,7 +114,7 @@ def test_the_page_names_every_guard() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(GUARDS.values()), "run python -m tests.guards --write"
 
 
-# A statement without its guard must be a statement: else anything at all would notice.
+# A statement must stay valid SQL without its guard: otherwise any test would notice.
 
 
 def _statements_without() -> list[tuple[str, Sql]]:

@@ -1,4 +1,4 @@
-"""Exactly once: a step that is completed within a transaction of the task's own, on PostgreSQL."""
+"""Exactly-once steps: a task completes its step in its own transaction on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ async def test_a_completion_that_was_rolled_back_is_a_failure(
         assert await run.wait(5) == "DLQ_PENDING"
         letter = await run.dead_letter()
     assert letter is not None
-    assert "not committed" in letter.message
+    assert "did not commit" in letter.message

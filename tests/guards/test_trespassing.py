@@ -1,4 +1,4 @@
-"""What belongs to another org is not there, whichever statement is asked (W13)."""
+"""No statement reaches another org's data (W13)."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from redrive.store.statement import statement, statements
 from redrive.store.store import Store
 
 INVERSE = "bulk_replays.unknown_ids"
-"""It tells what is not there."""
+"""Returns ids that do not exist for the org."""
 
 
 async def settle_owner(database: Database) -> None:
-    """The owner has something of everything."""
+    """Give the owner at least one row of every kind."""
     store, known = Store(database), {"org": OWNER, "queue": QUEUE, "fingerprint": FINGERPRINT}
     await put_failed(database, id=LETTER, run_id=RUN, **known)
     await put_failed(database, id=CLOSED, run_id=CLOSED_RUN, state="IGNORED", **known)
@@ -147,7 +147,7 @@ class Undone(Exception):
 
 
 async def reached(database: Database, name: str, org: str) -> bool:
-    """Does it tell anything, or change anything? It is rolled back afterwards."""
+    """Return whether the statement returns or changes anything for the org; roll it back afterwards."""
     row = SimpleNamespace(**{**COMMON, **TRESPASSES[name], "org": org})
     with suppress(Undone):
         async with database.transaction() as session:
@@ -159,13 +159,13 @@ async def reached(database: Database, name: str, org: str) -> bool:
 
 
 def _tells(name: str, rows: Sequence[Row]) -> bool:
-    """Zeros and nothings tell nothing; the numbers come with the names that were asked for."""
+    """Zeros and nulls reveal nothing. Some statements repeat the requested name in the first column."""
     return any(any(tuple(row)[1:] if name in ("groups.replays", "groups.records") else row) for row in rows)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgres"])
 async def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> AsyncIterator[Database]:
-    """Made once on each database, as no test changes it."""
+    """Set up once for each database: no test changes the data."""
     if request.param == "sqlite":
         path = tmp_path_factory.mktemp("trespassing") / "redrive.db"
         async with migrated(SqliteDatabase(str(path), durable=False)) as sqlite:

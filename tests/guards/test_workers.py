@@ -1,4 +1,4 @@
-"""What a worker does not do: begin more than it may, beside what it may not, or tell what it must not."""
+"""A worker starts no run that it must not start, isolates suspects and leaks no secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.store.leases import Holder
 async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told so while it waits for room."""
+    """The request to stop arrives while the worker waits for room."""
     app = app_at(tmp_path / "work.db")
 
     @app.task
@@ -172,7 +172,7 @@ async def test_secrets_in_progress_are_redacted_i9(tmp_path: Path) -> None:
 
 
 async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() -> None:
-    """Longer than two thirds of a lease: nobody could renew anything in that time."""
+    """Longer than two thirds of a lease: no worker could renew a lease in that time."""
     app = new_app()
 
     @app.task

@@ -1,6 +1,6 @@
-"""Every statement of the store that must know its org, but for those about runs, and what one org has there.
+"""Every statement of the store that must filter by org, except statements about runs, and its parameters.
 
-Each is executed as it is, once by a stranger who knows all ids and once by the owner.
+The test executes each statement twice: for an org that knows all ids but owns none, and for the owner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUN, LETTER = "0" * 31 + "1", "letter"
 SUCCEEDED_RUN, READY_RUN = "0" * 31 + "2", "0" * 31 + "3"
 CLOSED_RUN, CLOSED = "closed run", "closed letter"
 ORPHAN, GONE_RUN = "orphan", "gone run"
-"""A dead letter whose run is gone."""
+"""A dead letter whose run was removed."""
 OPERATION, KEY, QUEUE = "operation", "key", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
@@ -212,46 +212,47 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "memberships.remove": {},
     "memberships.other_owners": {"user_id": "another"},
 }
-"""With what each is given beside the common."""
+"""The parameters of each statement in addition to `COMMON`."""
 
-_OWN_ID = "the id was made by, or read for, the org in the same transaction"
+_OWN_ID = "the same transaction has created the id, or has read it for the org"
 _ALL_ORGS = "workers serve every org"
-_EVERYWHERE = "an account is known everywhere; memberships say where it may act"
-_SHOWN = "whoever shows the secret is not known to be of any org yet"
-_OWN_USER = "it tells a user where they may go themselves"
+_ALL_KEYS = "all orgs share the encryption keys"
+_EVERYWHERE = "accounts belong to all orgs; memberships decide where an account may act"
+_SHOWN = "the org of a caller is not known before the secret is verified"
+_OWN_USER = "it lists the orgs of the user who asks"
 EXCEPTIONS: Mapping[str, str] = {
-    "dead_letters.link": "both letters are locked for the org before",
-    "dead_letters.by_state": "numbers of the whole installation, for those at home",
-    "run_listing.overall_depths": "numbers of the whole installation, for those at home",
-    "groups.occur": "it writes what the org is",
-    "groups.occur_in_version": "it writes what the org is",
+    "dead_letters.link": "the caller has locked both dead letters for the org before",
+    "dead_letters.by_state": "totals of the whole installation, for the home org",
+    "run_listing.overall_depths": "totals of the whole installation, for the home org",
+    "groups.occur": "it writes the org",
+    "groups.occur_in_version": "it writes the org",
     "groups.no_longer_ignored": _ALL_ORGS,
-    "audit.ensure_head": "it makes the head of an org that has none",
-    "audit.insert_entry": "it writes what the org is",
-    "bulk_replays.insert": "it writes what the org is",
+    "audit.ensure_head": "it creates the head of an org that has none",
+    "audit.insert_entry": "it writes the org",
+    "bulk_replays.insert": "it writes the org",
     "bulk_replays.running": _ALL_ORGS,
     "bulk_replays.lock_running": _ALL_ORGS,
-    "external_failures.insert": "it writes what the org is",
-    "dead_letter_writer.count_refused": "it writes what the org is",
+    "external_failures.insert": "it writes the org",
+    "dead_letter_writer.count_refused": "it writes the org",
     **dict.fromkeys(("dead_letter_writer.sum_up_counts", "dead_letter_writer.sum_up_figures"), _ALL_ORGS),
-    "tallies.count_ended": "it writes what the org is",
+    "tallies.count_ended": "it writes the org",
     **dict.fromkeys(("tallies.sum_up", "tallies.remove_expired"), _ALL_ORGS),
     **{
-        f"external_failures.clear_{name}": "it removes what clear_runs, which asks, has left without a run"
+        f"external_failures.clear_{name}": "it removes rows left behind by clear_runs, which filters by org"
         for name in ("notes", "dependencies", "attempts", "steps", "events")
     },
     **dict.fromkeys(("external_failures.live_letter", "external_failures.give_up_key"), _OWN_ID),
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
-    **{f"payloads.stale_{name}": "keys are those of all orgs" for name in ("runs", "steps", "attempts")},
-    **{f"payloads.rewrite_{name}": "keys are those of all orgs" for name in ("run", "step", "attempt")},
-    "idempotency.acquire": "it writes what the org is; the org is part of the key that it may meet",
-    "idempotency.remove_expired": "what has expired has done so for every org",
-    "idempotency.stale": "keys are those of all orgs",
-    "api_keys.insert": "it writes what the org is",
+    **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts")},
+    **{f"payloads.rewrite_{name}": _ALL_KEYS for name in ("run", "step", "attempt")},
+    "idempotency.acquire": "it writes the org; the org is part of the unique key",
+    "idempotency.remove_expired": "expiry is the same for every org",
+    "idempotency.stale": _ALL_KEYS,
+    "api_keys.insert": "it writes the org",
     **dict.fromkeys(("api_keys.known", "api_keys.touch"), _SHOWN),
-    "api_keys.any_credential": "it is about the whole installation",
-    "memberships.insert": "it writes what the org is",
+    "api_keys.any_credential": "it covers the whole installation",
+    "memberships.insert": "it writes the org",
     **{f"memberships.{name}": _OWN_USER for name in ("owned_by", "roles", "standings")},
     **{f"sessions.{name}": _SHOWN for name in ("known", "touch", "move", "end")},
     **{f"sessions.{name}": _EVERYWHERE for name in ("insert", "end_one", "end_others", "of_user")},
@@ -266,7 +267,7 @@ EXCEPTIONS: Mapping[str, str] = {
         )
     },
     **{
-        f"organizations.{name}": "an org is what it is about; the engine asks who may see it"
+        f"organizations.{name}": "the row is the org itself; the engine checks who may see it"
         for name in ("insert", "lock", "get", "page")
     },
     **{
@@ -286,14 +287,14 @@ EXCEPTIONS: Mapping[str, str] = {
         )
     },
 }
-"""Statements that do not ask for an org, and why."""
+"""Statements that do not filter by org, and why."""
 
 MODULES = tuple(sorted({name.partition(".")[0] for name in (*TRESPASSES, *EXCEPTIONS)}))
 
 GUARDS = tuple(
     Guard(
         f"{name}.org",
-        f"an org reaching what is another's by {name}",
+        f"an org reaches another org's data through {name}",
         (Sql(name, ORG),),
         (f"{TEST}[sqlite-{name}]", f"{TEST}[postgres-{name}]"),
     )

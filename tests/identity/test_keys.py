@@ -151,7 +151,7 @@ async def test_a_revoked_key_is_over_at_once_and_for_ever(world: World) -> None:
     assert not await is_valid(world, new)
     assert not await is_valid(world, rotated)
     assert await keys.revoke(new.key.id) == revoked
-    await refused(world, TransitionError, keys.rotate(new.key.id), "is revoked; create another one")
+    await refused(world, TransitionError, keys.rotate(new.key.id), "is revoked; create a new key")
     assert await world.audited() == [
         ("ana", "key.created"),
         ("ana", "key.rotated"),
@@ -256,7 +256,7 @@ async def test_the_secret_before_ends_with_the_key(world: World) -> None:
 async def test_a_name_is_free_again_after_revoking(world: World) -> None:
     keys = world.members().keys
     first = await keys.create("ci", "ADMIN")
-    await refused(world, AlreadyExistsError, keys.create("ci", "VIEWER"), "choose another name")
+    await refused(world, AlreadyExistsError, keys.create("ci", "VIEWER"), "use another name")
     await keys.revoke("ci")
     second = await keys.create("ci", "VIEWER")
     assert await keys.view("ci") == second.key
@@ -279,7 +279,7 @@ async def test_keys_are_listed_newest_first_in_pages(world: World) -> None:
     assert [each.id for each in first.keys] == made[:0:-1]
     rest = await keys.list(size=2, cursor=first.next_cursor)
     assert ([each.id for each in rest.keys], rest.next_cursor) == (made[:1], None)
-    await refused(world, InvalidValueError, keys.list(cursor="x"), "start again without one")
+    await refused(world, InvalidValueError, keys.list(cursor="x"), "start from the first page")
 
 
 async def test_names_that_no_key_can_have(world: World) -> None:
@@ -339,7 +339,7 @@ async def test_a_key_gives_nobody_more_than_it_has_itself(world: World) -> None:
         mine.accounts.link("boss"),
         mine.accounts.link("viewer"),  # who may be more elsewhere
     ):
-        await refused(world, AccessDeniedError, call, "nobody gives more")
+        await refused(world, AccessDeniedError, call, "a caller can grant only its own")
     await refused(world, AccessDeniedError, mine.organizations.create("acme"), "only owners")
     await mine.change("viewer", active=False)
     await mine.keys.create("reader", "OWNER", scopes=["read"])

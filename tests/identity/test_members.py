@@ -49,7 +49,7 @@ async def test_owners_of_the_home_organization_make_others(world: World) -> None
     assert (made.name, made.title, made.created_by) == ("acme", "Acme, Inc.", "ana")
     assert await organizations.view("acme") == made
     assert await world.audited() == [("ana", "organization.created")]
-    await refused(world, AlreadyExistsError, organizations.create("acme"), "choose another name")
+    await refused(world, AlreadyExistsError, organizations.create("acme"), "use another name")
     await refused(world, InvalidValueError, organizations.create(" acme"))
     await refused(world, NotFoundError, organizations.view("beta"))
 
@@ -76,8 +76,8 @@ async def test_everybody_else_knows_their_own_organization_alone_w13(world: Worl
 
 async def test_an_organization_that_nobody_made_has_no_members(world: World) -> None:
     nowhere = world.members("nowhere")
-    await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "there is no organization")
-    await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "there is no organization")
+    await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "found no organization")
+    await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "found no organization")
 
 
 # Members
@@ -149,7 +149,7 @@ async def test_an_edit_of_an_old_version_is_refused(world: World) -> None:
     members = world.members()
     newer = await members.change("ana", role="STAFF", version=member.version)
     await refused(world, DriftError, members.change("ana", role="ADMIN", version=member.version), "now 2")
-    await refused(world, DriftError, members.remove("ana", version=1), "look again")
+    await refused(world, DriftError, members.remove("ana", version=1), "Reload and retry")
     await refused(world, InvalidValueError, members.remove("ana", version="2"))  # type: ignore[arg-type]
     await members.remove("ana", version=newer.version)
 
@@ -160,7 +160,7 @@ async def test_whoever_is_no_member_is_not_found(world: World) -> None:
     strangers: list[Any] = ["nobody", "0" * 32, "", "a\x00b", "\ud800", "x" * 500, None, 7]
     for who in strangers:
         for call in (members.view, members.change, members.remove, accounts.link, accounts.disable):
-            await refused(world, NotFoundError, call(who), "there is no member")
+            await refused(world, NotFoundError, call(who), "found no member")
 
 
 async def test_members_of_other_organizations_do_not_exist_w13(world: World) -> None:
@@ -206,14 +206,14 @@ async def test_whoever_wants_to_leaves(world: World) -> None:
     ana = await world.as_user("ana")
     await ana.leave()
     await refused(world, NotFoundError, ana.leave())
-    await refused(world, InvalidValueError, world.members().leave(), "revoke a key instead")
+    await refused(world, InvalidValueError, world.members().leave(), "to remove an API key, revoke it")
 
 
 async def test_a_principal_acts_in_its_own_organization_alone(world: World) -> None:
     await world.organization("acme")
     await world.member("ana", "OWNER", "acme")
     ana = (await world.signed_in("ana")).signed_in.principal
-    with pytest.raises(InvalidValueError, match="enter it first"):
+    with pytest.raises(InvalidValueError, match="switch to"):
         world.members("default", ana)
 
 

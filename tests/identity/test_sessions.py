@@ -396,7 +396,7 @@ async def test_a_link_is_over_in_the_end(world: World) -> None:
 async def test_links_are_for_users_that_there_are(world: World) -> None:
     await world.member("ana")
     sessions = await world.sessions()
-    await refused(world, NotFoundError, sessions.link("nobody"), "there is no user")
+    await refused(world, NotFoundError, sessions.link("nobody"), "found no user")
     for minutes in (0, -1, 10_081, float("nan"), "5"):
         await refused(world, InvalidValueError, sessions.link("ana", minutes=minutes))  # type: ignore[arg-type]
 

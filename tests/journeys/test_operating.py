@@ -15,6 +15,7 @@ from redrive.app import Redrive
 from redrive.engine.context import Context
 from redrive.engine.handle import RunHandle
 from redrive.errors import RunFailedError
+from redrive.model.fact import fact
 
 
 async def test_a_queue_is_paused_and_resumed(world: World) -> None:
@@ -90,7 +91,7 @@ async def assert_cancelled(run: RunHandle[Any]) -> None:
     history = await run.history()
     assert [step.state for step in history.steps] == ["CANCELLED"]
     assert history.events[-1].what == "finished"
-    assert history.events[-1].detail == "CANCELLED"
+    assert history.events[-1].detail == fact("run_ended", state="CANCELLED")
     assert await run.dead_letter() is None
     assert await run.cancel() == "ended"
     with pytest.raises(RunFailedError, match="CANCELLED"):

@@ -118,7 +118,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     assert letter is not None
     assert letter.reason == "worker_crashed"
     assert "5 workers" in letter.message
-    assert "3 of them with nothing else" in letter.message
+    assert "3 of them while executing nothing else" in letter.message
     # A worker that missed its maintenance for two thirds of a lease, here 7 s, would blame no attempt for a
     # loss, as the database may have been away. Then there would be a sixth execution.
     assert world.journal.count("bomb") == 5

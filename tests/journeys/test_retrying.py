@@ -15,6 +15,7 @@ from tests.misbehaving import MisbehavingServer, answer, reset
 from redrive.engine.history import History
 from redrive.errors import RateLimitedError, RunFailedError
 from redrive.policy import Backoff, Exponential, Proportional, RetryPolicy
+from redrive.words.decision import explain
 
 
 async def call(gateway: MisbehavingServer) -> None:
@@ -48,8 +49,9 @@ async def test_it_fails_twice_is_retried_at_the_computed_times_and_succeeds(
     assert first.delay == pytest.approx(0.05, rel=0.26)
     assert second.delay == pytest.approx(0.10, rel=0.26)
     assert_spaced_as_stored(history)
-    assert "failure 1, at most 4 attempts; wait min(10, 0.05 · 2^(1 - 1)) = 0.05 s" in first.explanation
-    assert "failure 2, at most 4 attempts; wait min(10, 0.05 · 2^(2 - 1)) = 0.1 s" in second.explanation
+    assert (first.decision.failures, first.decision.max_attempts, first.decision.planned) == (1, 4, 0.05)
+    assert (second.decision.failures, second.decision.max_attempts, second.decision.planned) == (2, 4, 0.1)
+    assert "wait min(10, 0.05 · 2^(2 - 1)) = 0.1 s" in explain(second.decision)
 
     assert [each.what for each in history.events] == [
         "queued", "started", "retry", "started", "retry", "started", "succeeded", "finished",
@@ -104,7 +106,7 @@ async def test_it_is_rate_limited_more_often_than_it_has_attempts_and_succeeds(w
     *limited, last = history.attempts
     assert [each.delay for each in limited] == pytest.approx([1.0, 0.2, 0.05, 0.1, 0.05, 0.05], abs=1e-3)
     assert {each.reason for each in limited} == {"rate_limit_hint"}
-    assert all("not counted as a failure" in each.explanation for each in limited)
+    assert {attempt.decision.code for attempt in limited} == {"rate_limit_hint"}
     assert_spaced_as_stored(history)
     assert (last.number, last.outcome) == (7, "succeeded")
 

@@ -30,7 +30,7 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
     assert [each.outcome for each in history.attempts] == ["lost", "succeeded"]
     assert [each.worker for each in history.attempts] == [first.id, second.id]
     assert history.attempts[0].reason == "lease_lost"
-    assert "not counted as a failure" in history.attempts[0].explanation
+    assert history.attempts[0].decision.code == "lease_lost"
     assert history.steps[0].max_retries == 0  # had it been charged, it would have been buried
     assert await second.stopped() == 0
     assert await world.places() == {"ended": 1}

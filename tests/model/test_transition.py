@@ -65,7 +65,7 @@ def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any]
 )
 def test_what_is_not_listed_is_refused(table: TransitionTable[Any], before: StrEnum, after: StrEnum) -> None:
     with pytest.raises(
-        TransitionError, match=f"cannot go from {before} to {after}; from {before} it can go to"
+        TransitionError, match=f"cannot change from {before} to {after}; from {before} it can change to"
     ):
         table.check(before, after)
 

@@ -36,7 +36,7 @@ async def test_everything_that_happens_is_a_line() -> None:
     assert len(lines) == 4
     assert lines[0].startswith("✓ charge ")
     [retried] = [line for line in lines if line.startswith("↻")]
-    assert "ConnectionResetError: the gateway hung up; again in 2" in retried
+    assert "ConnectionResetError: the gateway hung up; retry in 2" in retried
     [died] = [line for line in lines if line.startswith("✗")]
     assert "FinalError: wrong key" in died
     assert "; dead letter " in died
@@ -50,7 +50,7 @@ async def test_secrets_are_not_shown() -> None:
 async def test_no_more_lines_than_somebody_can_read() -> None:
     lines = await lines_of(500, more=1)
     assert sum(line.startswith("✓ charge") for line in lines) <= MAX_COUNT + 2
-    assert "(and 478 more before)" in lines[-1]
+    assert "(478 more before this)" in lines[-1]
 
 
 def test_what_it_does_not_tell_is_not_made_for_it() -> None:

@@ -229,7 +229,7 @@ class TestFields:
         assert fields["reason"] == "attempts_spent"
         assert fields["status"] == "DLQ_PENDING"
         assert (fields["attempt"], fields["max_attempts"], fields["error_code"]) == (3, 4, "GW_5XX")
-        assert "all attempts are used up" in fields["explanation"]
+        assert "all 4 attempts are used up" in fields["explanation"]
 
     def test_d9_success_after_retry(self, listener: LogListener, lines: Lines) -> None:
         fields = written(listener, lines, StepRecovered(REF, 0.25, 2))

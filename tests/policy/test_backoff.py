@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.errors import InvalidValueError
+from redrive.model.decision import Explanation, Reason, Wait
 from redrive.policy import (
     CALL,
     GATEWAY,
@@ -29,6 +30,7 @@ from redrive.policy import (
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.curve import Curve
 from redrive.policy.jitter import Jitter
+from redrive.words.decision import computation
 
 draws = st.floats(0.0, 1.0)
 failures = st.integers(1, 10**400)
@@ -214,5 +216,9 @@ class TestRefusals:
 
 def test_a_wait_tells_how_it_was_computed() -> None:
     wait = STEP.backoff.wait(3, draw=0.75)
-    assert str(wait) == "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.7500 → 9 s"
-    assert str(RUN.backoff.wait(2, draw=0.1)) == "wait min(3600, 60 · 2^(2 - 1)) = 120 s, no jitter"
+    assert computed(wait) == "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.7500 → 9 s"
+    assert computed(RUN.backoff.wait(2, draw=0.1)) == "wait min(3600, 60 · 2^(2 - 1)) = 120 s, no jitter"
+
+
+def computed(wait: Wait | None) -> str:
+    return computation(Explanation(Reason.BACKOFF, wait=wait).facts())

@@ -533,12 +533,11 @@ class TestForOperators:
         by_message = fingerprint(step="charge", status=503, message="user 5 is gone")
         assert by_key == Fingerprint(by_key.value, "the same key: disk full", "disk <n> is full")
         assert by_frames.reason == (
-            "the same way through the code: shop.orders.pay, called by shop.main.run; "
+            "the same call path: shop.orders.pay, called by shop.main.run; "
             "type ValueError, step charge, status unknown"
         )
         assert by_message.reason == (
-            "the same message, but for its numbers, ids and quoted values; "
-            "type unknown, step charge, status 503"
+            "the same message, ignoring numbers, ids and quoted values; type unknown, step charge, status 503"
         )
         assert by_message.title == "user <n> is gone"
 

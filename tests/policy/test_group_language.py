@@ -54,7 +54,7 @@ def test_the_keys_are_those_that_groups_have() -> None:
     [
         ("group:closed", "unknown value 'closed' of 'group' at position 7; use one of: open, acknowledged"),
         ("is:regressed", "unknown value 'regressed' of 'is' at position 4"),
-        ("occurrences:many", "a number is expected"),
+        ("occurrences:many", "expected a number"),
         ("stop:charge", "unknown key 'stop' at position 1; did you mean 'step'?"),
         ("-since:2h", "cannot be negated"),
     ],
@@ -66,16 +66,14 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, told: str) 
 
 @loop_over("key", OF_LETTERS)
 def test_a_key_of_single_letters_is_told_apart_from_an_unknown_one(key: str) -> None:
-    told = f"the key '{key}' at position 9 asks about dead letters, not about failure groups"
+    told = f"the key '{key}' at position 9 filters dead letters, not failure groups"
     with pytest.raises(InvalidValueError, match=told):
         parse(f"is:open {key}:1", GROUPS)
 
 
 @pytest.mark.parametrize("key", GROUPS_ONLY)
 def test_a_key_of_groups_is_refused_in_a_query_for_letters_with_a_reason(key: str) -> None:
-    told = (
-        f"the key '{key.upper()}' at position 2 asks about failure groups, not about dead letters; leave it"
-    )
+    told = f"the key '{key.upper()}' at position 2 filters failure groups, not dead letters; remove it"
     with pytest.raises(InvalidValueError, match=told):
         parse(f"-{key.upper()}:1")
 
@@ -115,7 +113,7 @@ def test_what_only_single_letters_have_asks_for_them(text: str) -> None:
 
 
 def test_what_no_list_could_show_is_refused() -> None:
-    told = "'queue' asks about single dead letters and 'group' about failure groups; leave one of them out"
+    told = "'queue' filters single dead letters and 'group' filters failure groups; remove one of them"
     with pytest.raises(InvalidValueError, match=told):
         about_groups("group:open queue:payments")
 

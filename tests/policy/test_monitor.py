@@ -64,9 +64,9 @@ class TestAlerts:
         lifetime = LifetimeStats(retry_success=300, retry_failed=900)
         found = alerts(statistics(9000, exhausted=1500, lifetime=lifetime))
         assert [alert.message for alert in found] == [
-            "9,000 of 10,000 places are taken (90 %)",
-            "1,500 dead letters have used up their redrives",
-            "300 of 1,200 redrives succeeded (25 %)",
+            "the queue is 90% full (9,000 of 10,000 dead letters)",
+            "1,500 dead letters have no automatic redrives left",
+            "300 of 1,200 redrives succeeded (25%)",
         ]
 
     def test_thresholds_are_yours(self) -> None:

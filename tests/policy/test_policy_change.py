@@ -141,7 +141,7 @@ def test_each_category_under_the_presets() -> None:
 
     gateway = {each.category: each for each in consequences(GATEWAY)}
     assert gateway[Category.UNKNOWN].retried
-    assert gateway[Category.PROVIDER_4XX][1:] == (False, 0, "", "the policy says so")
+    assert gateway[Category.PROVIDER_4XX][1:] == (False, 0, "", "the policy never retries this category")
 
 
 def test_a_rate_limit_with_a_hint_is_waited_for_uncounted() -> None:
@@ -150,4 +150,4 @@ def test_a_rate_limit_with_a_hint_is_waited_for_uncounted() -> None:
         [found] = [each for each in consequences(policy) if each.category is Category.RATE_LIMIT]
         times = f"up to {policy.max_rate_limit_waits} times"
         assert found.retries == retries
-        assert found.note == f"if the server says when: exactly then, uncounted, {times}"
+        assert found.note == f"if the server says when to retry: exactly then, not counted, {times}"

@@ -20,7 +20,7 @@ def standing(state: str = "IGNORED", **conditions: Any) -> GroupSnapshot:
 
 def test_what_was_resolved_is_open_and_regressed() -> None:
     assert reopen_after_failure(standing("RESOLVED"), {"v1"}, NOW) == Reopening(
-        "it was resolved, and has occurred again", regressed=True
+        "it was resolved and occurred again", regressed=True
     )
 
 
@@ -37,12 +37,12 @@ def test_what_is_ignored_without_a_condition_stays_ignored() -> None:
     ("conditions", "reason"),
     [
         ({"ignored_until": NOW + 0.001}, None),
-        ({"ignored_until": NOW}, "the time for which it was ignored is over"),
+        ({"ignored_until": NOW}, "the time for ignoring it has ended"),
         ({"ignored_beyond": 10}, None),
-        ({"ignored_beyond": 9}, "it has occurred more than 9 times"),
+        ({"ignored_beyond": 9}, "it occurred more than 9 times"),
         ({"ignored_version": "v1"}, None),
-        ({"ignored_version": "v0"}, "it has occurred in version v1, not only in v0"),
-        ({"ignored_until": NOW + 1, "ignored_beyond": 9}, "it has occurred more than 9 times"),
+        ({"ignored_version": "v0"}, "it occurred in version v1, not only in v0"),
+        ({"ignored_until": NOW + 1, "ignored_beyond": 9}, "it occurred more than 9 times"),
     ],
 )
 def test_what_is_ignored_is_open_when_one_of_its_conditions_is_met(

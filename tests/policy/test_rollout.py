@@ -27,6 +27,7 @@ from redrive.policy.rollout import (
     Stop,
     next_move,
 )
+from redrive.words.fact import text_of
 
 NOW = 1_700_000_000.0
 OPTIONS = RolloutOptions()
@@ -51,7 +52,7 @@ def about(number: float) -> Any:
 def stopped(known: RolloutFigures, options: RolloutOptions = OPTIONS) -> str:
     move = next_move(known, options, NOW)
     assert isinstance(move, Stop), move
-    return move.reason
+    return text_of(move.reason)
 
 
 # The canary
@@ -149,14 +150,14 @@ def test_no_failure_at_all_may_be_allowed_and_so_may_every_one() -> None:
 
 def test_it_stops_when_items_fail_as_they_had_failed_before() -> None:
     assert isinstance(next_move(ramping(996, 4, repeated=4), OPTIONS, NOW), ItemRelease)
-    assert stopped(ramping(995, 5, repeated=5)) == "5 items failed again just as before"
+    assert stopped(ramping(995, 5, repeated=5)) == "5 items failed with the same error as before"
     assert stopped(figures(0, 1, repeated=1, running=9), replace(OPTIONS, same_failures=1))
     unlimited = replace(OPTIONS, same_failures=None)
     assert isinstance(next_move(ramping(995, 5, repeated=5), unlimited, NOW), ItemRelease)
 
 
 def test_it_stops_when_a_breaker_is_open_that_its_items_depend_on() -> None:
-    reason = "the breaker 'bank' is open, and items that are left depend on it"
+    reason = "the breaker 'bank' opened, and remaining items depend on it"
 
     assert stopped(ramping(open_breaker="bank")) == reason
     assert stopped(figures(open_breaker="bank")) == reason

@@ -59,7 +59,7 @@ def test_every_key_can_be_mistyped(key: str) -> None:
 
 @pytest.mark.parametrize("text", ["checkout", '"two words"', "-x", "is:live checkout"])
 def test_text_without_a_key_is_refused(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="runs have no text to look in; put a key before it: is, "):
+    with pytest.raises(InvalidValueError, match="runs cannot be searched by text; put a key before it: is, "):
         parse(text, RUNS)
 
 

@@ -36,9 +36,9 @@ def test_what_a_page_understands_may_be_saved(looking: Looking) -> None:
     [
         (Looking(DLQ, "is:opne"), "did you mean 'open'?"),
         (Looking(DLQ, "quue:payments"), "did you mean 'queue'?"),
-        (Looking(DLQ, "queue:payments", "groups"), "asks about dead letters, not about failure groups"),
-        (Looking(DLQ, "group:open", "flat"), "asks about failure groups, not about dead letters"),
-        (Looking(DLQ, "group:open queue:payments"), "leave one of them out"),
+        (Looking(DLQ, "queue:payments", "groups"), "filters dead letters, not failure groups"),
+        (Looking(DLQ, "group:open", "flat"), "filters failure groups, not dead letters"),
+        (Looking(DLQ, "group:open queue:payments"), "remove one of them"),
         (Looking(DLQ, "is:open", "tiles"), "view must be one of 'groups', 'flat'"),
         (Looking(DLQ, "is:open", "groups", "oldest"), "sort must be one of 'last_seen', 'occurrences'"),
         (Looking(DLQ, "is:open", "flat", "last_seen"), "sort must be one of 'newest', 'oldest'"),

@@ -120,9 +120,7 @@ class TestChecks:
         assert Template("bank", task="charge", tags="urgent").tags == ("urgent",)
 
     def test_one_that_matches_nothing_in_particular(self) -> None:
-        with pytest.raises(
-            InvalidValueError, match="'bank' matches nothing in particular; give at least one of"
-        ):
+        with pytest.raises(InvalidValueError, match="'bank' has no matcher; set at least one of"):
             Template("bank", redrive="linear")
 
     @loop_over(

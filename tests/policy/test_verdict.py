@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.cases import loop_over
 
-from redrive.model.decision import Reason
+from redrive.model.decision import DecisionFacts, Reason
 from redrive.model.failure import Category, ErrorClass
 from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, verdict
+from redrive.words.fact import paragraph, text_of
 
 NOW = 100_000.0
 FAILED_AT = NOW - 3_600.0
@@ -22,8 +23,7 @@ def facts(**changes: Any) -> LetterFacts:
         now=NOW,
         failed_at=FAILED_AT,
         step="charge",
-        reason=Reason.ATTEMPTS_SPENT,
-        explanation="",
+        decision=DecisionFacts(Reason.ATTEMPTS_SPENT, max_attempts=4),
         category=Category.TIMEOUT,
         error_class=ErrorClass.RETRYABLE,
         error_type="TimeoutError",
@@ -35,24 +35,31 @@ def facts(**changes: Any) -> LetterFacts:
 
 def final(**changes: Any) -> LetterFacts:
     kind = {"category": Category.VALIDATION, "error_class": ErrorClass.FINAL, "error_type": "ValueError"}
-    return facts(**kind, reason=Reason.FINAL_ERROR, attempts=1)._replace(**changes)
+    return facts(**kind, decision=DecisionFacts(Reason.FINAL_ERROR), attempts=1)._replace(**changes)
 
 
 # Why
 
 
 def test_it_says_why_it_stopped() -> None:
-    assert verdict(facts()).why == (
-        "It stopped after 4 attempts with TimeoutError (timeout): all attempts are used up."
+    assert text_of(verdict(facts()).why) == (
+        "It stopped after 4 attempts with TimeoutError (timeout): all 4 attempts are used up."
     )
-    assert verdict(final()).why == (
-        "It stopped after 1 attempt with ValueError (validation): trying again cannot help."
+    assert text_of(verdict(final()).why) == (
+        "It stopped after 1 attempt with ValueError (validation): a retry won't help."
     )
 
 
-def test_a_reason_of_another_version_is_told_as_it_was_kept() -> None:
-    assert verdict(facts(reason="moon", explanation="the moon was full")).why.endswith(": the moon was full.")
-    assert verdict(facts(reason="moon", explanation="")).why.endswith(": no reason was kept.")
+def test_an_unknown_error_says_how_to_make_it_retryable() -> None:
+    why = text_of(verdict(facts(decision=DecisionFacts(Reason.UNKNOWN_ERROR))).why)
+    assert "raise RetryableError, or give the task a classifier" in why
+
+
+def test_a_sentence_of_an_earlier_version_is_shown_unchanged() -> None:
+    moon = DecisionFacts("moon", text="the moon was full")
+    assert text_of(verdict(facts(decision=moon)).why).endswith(": the moon was full.")
+    assert text_of(verdict(facts(decision=DecisionFacts("full_moon"))).why).endswith(": full moon.")
+    assert text_of(verdict(facts(decision=DecisionFacts(""))).why).endswith(": no reason was stored.")
 
 
 # What has changed
@@ -73,38 +80,37 @@ def test_nothing_has_changed_unless_something_has() -> None:
     [
         (
             {"breaker": BreakerFact("bank", "OPEN", open_until=NOW + 40.0)},
-            "The breaker 'bank' is open: the dependency does not work at the moment; "
-            "it is tried again in 40 s.",
+            "The breaker 'bank' is open: the dependency is failing. The next probe is in 40 s.",
         ),
         (
             {"breaker": BreakerFact("bank", "OPEN")},
-            "The breaker 'bank' is open: the dependency does not work at the moment.",
+            "The breaker 'bank' is open: the dependency is failing.",
         ),
         (
             {"breaker": BreakerFact("bank", "HALF_OPEN")},
-            "The breaker 'bank' is finding out whether the dependency is back.",
+            "The breaker 'bank' is probing the dependency.",
         ),
         (
             {"breaker": BreakerFact("bank", "CLOSED", NOW - 180.0)},
-            "The breaker 'bank' has closed 3 min ago: the dependency works again.",
+            "The breaker 'bank' closed 3 min ago: the dependency works again.",
         ),
         (
             {"versions": frozenset({"v8", "v7"})},
-            "Another version of the code is at work: v8, it failed in v7.",
+            "Workers now run another version of the code: v8. It failed in v7.",
         ),
         (
             {"versions": frozenset({"v8"}), "code_version": ""},
-            "Another version of the code is at work: v8.",
+            "Workers now run another version of the code: v8.",
         ),
         (
             {"versions": frozenset({"v8"}), "failing": frozenset({"v7", "v8"})},
-            "It fails in the same way in v8.",
+            "It still fails the same way in v8.",
         ),
         ({"succeeded": 1}, "The step 'charge' has succeeded once since."),
         ({"succeeded": 120}, "The step 'charge' has succeeded 120 times since."),
         ({"succeeded": 1_000}, "The step 'charge' has succeeded at least 1,000 times since."),
         ({"occurred": 7}, "The same failure has occurred 7 times elsewhere since."),
-        ({"replays": ReplayCounts(0, 1)}, "This one: 1 replay so far, 0 succeeded, 1 failed."),
+        ({"replays": ReplayCounts(0, 1)}, "This dead letter: 1 replay so far, 0 succeeded, 1 failed."),
         (
             {"other_replays": ReplayCounts(10, 2)},
             "Others with the same failure: 12 replays so far, 10 succeeded, 2 failed.",
@@ -117,7 +123,7 @@ def test_nothing_has_changed_unless_something_has() -> None:
     ],
 )
 def test_every_change_is_told_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
-    assert verdict(facts(**change)).changed == (sentence,)
+    assert [text_of(change) for change in verdict(facts(**change)).changed] == [sentence]
 
 
 # What is likely to work
@@ -129,16 +135,20 @@ OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
 @loop_over(
     ("case", "likely", "advice"),
     [
-        (facts(), "unknown", "Replay one to see: such failures often pass"),
-        (facts(succeeded=3), "likely", "Replay it: what it failed of has passed."),
-        (facts(breaker=CLOSED_SINCE), "likely", "Replay it: what it failed of has passed."),
-        (facts(breaker=OPEN, succeeded=3), "unlikely", "Wait until the breaker closes"),
-        (facts(occurred=4, succeeded=3), "unlikely", "Wait, or find the cause: it is still happening."),
+        (facts(), "unknown", "Replay one to find out: failures like this"),
+        (facts(succeeded=3), "likely", "Replay it: the cause of the failure has passed."),
+        (facts(breaker=CLOSED_SINCE), "likely", "Replay it: the cause of the failure has passed."),
+        (facts(breaker=OPEN, succeeded=3), "unlikely", "Wait until the breaker 'bank' closes"),
+        (
+            facts(occurred=4, succeeded=3),
+            "unlikely",
+            "Wait, or find the cause: the failure is still occurring.",
+        ),
         (facts(occurred=3, succeeded=4), "likely", "Replay it"),
-        (facts(waits_for=("letter 1",), succeeded=3), "unlikely", "See to letter 1 first."),
-        (final(), "unlikely", "A replay would fail again"),
-        (final(succeeded=3), "unlikely", "A replay would fail again"),
-        (final(versions=frozenset({"v8"})), "unknown", "Replay one to see: the code was changed"),
+        (facts(waits_for=("letter 1",), succeeded=3), "unlikely", "Resolve letter 1 first."),
+        (final(), "unlikely", "A replay will fail again"),
+        (final(succeeded=3), "unlikely", "A replay will fail again"),
+        (final(versions=frozenset({"v8"})), "unknown", "Replay one to find out: the code has changed"),
         (
             final(versions=frozenset({"v8"}), succeeded=2, succeeded_in=frozenset({"v8"})),
             "likely",
@@ -147,23 +157,27 @@ OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
         (
             final(versions=frozenset({"v8"}), failing=frozenset({"v8"})),
             "unlikely",
-            "A replay would fail again",
+            "A replay will fail again",
         ),
         (final(other_replays=ReplayCounts(3, 2)), "likely", "Replay it: most replays"),
         (facts(other_replays=ReplayCounts(2, 3)), "unlikely", "Find the cause first: most replays"),
-        (final(other_replays=ReplayCounts(1, 0)), "likely", "Replay it: the only replay of the same"),
-        (facts(other_replays=ReplayCounts(2, 3), succeeded=1), "likely", "Replay it: what it failed of"),
-        (facts(replays=ReplayCounts(0, 1)), "unlikely", "Find the cause first: it has failed in a replay"),
+        (final(other_replays=ReplayCounts(1, 0)), "likely", "Replay it: the only replay of this"),
+        (
+            facts(other_replays=ReplayCounts(2, 3), succeeded=1),
+            "likely",
+            "Replay it: the cause of the failure",
+        ),
+        (facts(replays=ReplayCounts(0, 1)), "unlikely", "Find the cause first: a replay has already failed"),
         (facts(replays=ReplayCounts(0, 1), breaker=CLOSED_SINCE), "likely", "Replay it"),
-        (facts(state="REPLAYING"), "unknown", "It is being replayed: wait for the outcome."),
-        (facts(state="RESOLVED"), "unknown", "It is resolved: there is nothing to do."),
-        (facts(state="ARCHIVED"), "unknown", "It is archived: there is nothing to do."),
+        (facts(state="REPLAYING"), "unknown", "A replay is running. Wait for its outcome."),
+        (facts(state="RESOLVED"), "unknown", "It is resolved. There is nothing to do."),
+        (facts(state="ARCHIVED"), "unknown", "It is archived. There is nothing to do."),
     ],
 )
 def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: str, advice: str) -> None:
     found = verdict(case)
     assert found.likely == likely
-    assert found.advice.startswith(advice)
+    assert paragraph(found.advice).startswith(advice)
 
 
 # What comes by itself, and what to beware of
@@ -172,18 +186,18 @@ def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: st
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"next_redrive_at": NOW + 240.0}, "It is replayed automatically in 4 min."),
+        ({"next_redrive_at": NOW + 240.0}, "Redrive will replay it automatically in 4 min."),
         (
             {"next_redrive_at": NOW + 7_200.0, "redrives": 1, "max_redrives": 3},
-            "It is replayed automatically in 2 h (2 of 3).",
+            "Redrive will replay it automatically in 2 h (2 of 3).",
         ),
-        ({"next_redrive_at": NOW - 1.0}, "It is replayed automatically as soon as the processor gets to it."),
+        ({"next_redrive_at": NOW - 1.0}, "Redrive will replay it automatically as soon as a worker is free."),
     ],
 )
 def test_what_is_redriven_automatically_heals_itself(change: dict[str, Any], sentence: str) -> None:
     found = verdict(facts(**change))
     assert found.heals_itself
-    assert found.advice.endswith(sentence)
+    assert paragraph(found.advice).endswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +212,7 @@ def test_what_is_redriven_automatically_heals_itself(change: dict[str, Any], sen
 def test_everything_else_needs_somebody(change: dict[str, Any]) -> None:
     found = verdict(facts(**change))
     assert not found.heals_itself
-    assert "automatically" not in found.advice
+    assert "automatically" not in paragraph(found.advice)
 
 
 def test_what_is_being_replayed_needs_nobody() -> None:
@@ -206,8 +220,8 @@ def test_what_is_being_replayed_needs_nobody() -> None:
 
 
 def test_what_is_exhausted_says_that_nothing_more_comes_by_itself() -> None:
-    advice = verdict(facts(state="EXHAUSTED", redrives=3)).advice
-    assert advice.endswith("Its 3 automatic replays did not help; there will be no further one.")
+    advice = paragraph(verdict(facts(state="EXHAUSTED", redrives=3)).advice)
+    assert advice.endswith("3 automatic replays did not help, and there will be no more.")
 
 
 @pytest.mark.parametrize(
@@ -222,4 +236,11 @@ def test_what_is_exhausted_says_that_nothing_more_comes_by_itself() -> None:
     ],
 )
 def test_an_effect_that_may_be_repeated_is_warned_of(change: dict[str, Any], warned: bool) -> None:
-    assert ("Careful: it may have taken effect already" in verdict(facts(**change)).advice) is warned
+    assert (
+        "Careful: the step may have taken effect already" in paragraph(verdict(facts(**change)).advice)
+    ) is warned
+
+
+def test_a_payload_that_does_not_fit_is_named() -> None:
+    advice = verdict(final(error_type="redrive.errors.PayloadError")).advice
+    assert [fact.code for fact in advice] == ["payload_mismatch"]

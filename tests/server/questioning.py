@@ -113,7 +113,7 @@ class Questioning:
 def _without_ids(reply: Reply, named: str) -> dict[str, Any]:
     headers = dict(reply.headers) | {"x-request-id": "", "content-length": ""}
     text = reply.content.decode().replace(named, "the id")
-    text = _blank(_blank(text, '"request_id":"', '"'), "request <code>", "</code>")
+    text = _blank(_blank(text, '"request_id":"', '"'), "Request <code>", "</code>")
     return {"status": reply.status, "headers": headers, "body": text}
 
 

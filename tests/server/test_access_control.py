@@ -166,7 +166,7 @@ async def test_load_balancers_may_ask_by_head(small_house: House) -> None:
 
 async def test_what_is_missing_is_told_together_with_what_is_misspelled(small_house: House) -> None:
     answer = await (await small_house.keyed()).post("/api/v1/keys", json={"nmae": "x", "role": "ADMIN"})
-    detail = "body.name: it is missing; body.nmae: there is no such field here"
+    detail = "body.name: required; body.nmae: unknown field"
     assert (answer.status_code, answer.json()["detail"]) == (422, detail)
 
 

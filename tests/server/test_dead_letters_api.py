@@ -153,7 +153,7 @@ async def test_one_is_looked_at_from_all_sides_without_its_secrets(world: World)
     assert whole["policy"]["max_attempts"] == 4
     assert payload["payload"]["order"] == 7
     assert [each["action"] for each in history["entries"]] == ["dead_letter.moved"]
-    assert verdict["why"].startswith("It stopped after 1 attempt with redrive.errors.FinalError")
+    assert verdict["why"]["text"].startswith("It stopped after 1 attempt with redrive.errors.FinalError")
     assert (notes["items"], dependencies["items"]) == ([], [])
     assert [(each["number"], each["outcome"]) for each in attempts["items"]] == [(1, "failed")]
 

@@ -44,7 +44,7 @@ async def test_names_with_slashes_reach_their_route(api: InProcess) -> None:
 
 
 async def test_errors_come_as_they_are(api: InProcess) -> None:
-    with pytest.raises(NotFoundError, match="there is no dead letter 'x'"):
+    with pytest.raises(NotFoundError, match="found no dead letter 'x'"):
         await ask(api, "GET", "/api/v1/dead-letters/x")
     with pytest.raises(InvalidValueError, match="did you mean"):
         await ask(api, "GET", "/api/v1/dead-letters", query="q=sttep%3Acharge")

@@ -195,5 +195,5 @@ def test_a_route_without_a_rule_stops_the_server_from_starting(
     routes = kind("forgotten", "/api/v1/forgotten")
     routes.get("", PUBLIC)(_forgotten)
     monkeypatch.setattr("redrive.server.app.NOUNS", (*NOUNS, routes))
-    with pytest.raises(InvalidValueError, match="/forgotten has no rule"):
+    with pytest.raises(InvalidValueError, match="/forgotten has no access rule"):
         create_app(new_app("sqlite://:memory:"))

@@ -320,7 +320,7 @@ async def test_behind_https_the_cookie_belongs_to_this_host_alone(
 async def test_a_refusal_of_the_provider_is_told(house: House, crooked: CrookedProvider) -> None:
     answer = await sign_in(Browser(house), crooked, error="access_denied", error_description="<b>no</b>")
     assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
-    assert "access was denied" in answer.json()["detail"]
+    assert "denied access" in answer.json()["detail"]
     assert "<b>" not in answer.text
     assert "/token" not in crooked.asked
 

@@ -158,5 +158,5 @@ def test_a_page_has_items_and_a_cursor() -> None:
 
 
 def test_a_nested_class_needs_a_resource_of_its_own() -> None:
-    with pytest.raises(TypeError, match="there is no resource of Engine"):
+    with pytest.raises(TypeError, match="Engine has no resource"):
         Resource(Boat, "BoatShape")

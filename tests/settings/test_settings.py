@@ -661,7 +661,9 @@ class TestSignIn:
     """Settings of which one does not make sense without another."""
 
     def test_a_header_is_believed_from_proxies_only(self) -> None:
-        with pytest.raises(InvalidValueError, match=r"^server_forward_header is trusted from server_proxies"):
+        with pytest.raises(
+            InvalidValueError, match=r"^server_forward_header is trusted only from server_proxies"
+        ):
             Settings(server_forward_header="X-Forwarded-User")
         settings = Settings(server_forward_header="X-Forwarded-User", server_proxies=("10.0.0.7",))
         assert settings.server_forward_header == "X-Forwarded-User"

@@ -76,7 +76,7 @@ async def failure_handler(world: World) -> History:
     rows = [Ended._make(row) for row in await world.ask(f"SELECT {columns} FROM redrive.runs ORDER BY id")]
     letters = {row[0]: Letter(*row[1:]) for row in await world.ask(LIVE)}
     by_hand = [tuple(row) for row in await world.ask(BY_HAND)]
-    history.endings = sorted(
+    endings = (
         Ending(
             row.number,
             row.state,
@@ -89,6 +89,7 @@ async def failure_handler(world: World) -> History:
         )
         for row in rows
     )
+    history.endings = sorted(endings, key=lambda ending: [*map(str, ending)])  # some of it may be None
     history.findings = [*world.watcher.findings]
     history.findings += _still_there(rows)
     history.findings += _known_to_clients(world, rows)

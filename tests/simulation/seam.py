@@ -12,6 +12,7 @@ from tests.simulation.loop import Process
 from tests.simulation.script import FaultKind
 from tests.simulation.stage import Stage
 from tests.simulation.turnstile import RequestContext
+from tests.statements import does
 
 from redrive.errors import StoreUnavailableError
 from redrive.store.database import Database, OpenTransaction, Row, Session
@@ -147,7 +148,7 @@ class Seam:
         given: Sequence[Any],
         execute: Callable[[], Coroutine[Any, Any, list[Row]]],
     ) -> list[Row]:
-        name = statement.sqlite.name
+        name = does(statement.sqlite.name)
         executed = Executed(name, given, [], self._loop.time())
         await self.ahead(name)
         visit = await self._stage.turnstile.enter(self._process)
@@ -268,7 +269,7 @@ class Inner(OpenTransaction):
         execute: Callable[[], Coroutine[Any, Any, list[Row]]],
     ) -> list[Row]:
         self.check()
-        name, asked_at = statement.sqlite.name, self._seam._loop.time()
+        name, asked_at = does(statement.sqlite.name), self._seam._loop.time()
         rows = await self._seam.performed(execute)
         self._seam._stage.note(self._seam._process, f"· {name} {len(rows)}")
         executed = Executed(name, given, rows, asked_at)

@@ -90,6 +90,8 @@ class Stage:
     def thaw(self, process: Process) -> None:
         if process.alive and process.frozen:
             self.troubled_at[process] = self.loop.time()
+            if self.turnstile.has_inside(process):  # nobody else could use the database
+                self.up_since = self.loop.time()
             self.note(process, "thawed")
             self.loop.thaw(process)
             self.turnstile.let_in()

@@ -70,6 +70,9 @@ class Turnstile:
         self._waiting = deque(each for each in self._waiting if each[0].process is not process)
         self._throw_out(process)
 
+    def has_inside(self, process: Process) -> bool:
+        return self._inside is not None and self._inside.process is process
+
     def frozen(self, process: Process) -> None:
         visit = self._inside
         if visit is not None and visit.process is process:

@@ -11,8 +11,9 @@ from typing import Any
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.decision import Reason
+from redrive.model.fact import fact
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.run import NewRun, Place, RunEvent, RunState
+from redrive.model.run import NewRun, Place, RunEvent, RunState, new_event
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.store.database import Session
 from redrive.store.leases import Holder
@@ -240,7 +241,7 @@ def attempt_row(claim: Claim, **changes: Any) -> AttemptRecord:
         public_code="timeout",
         public_message="It took too long.",
         reason=Reason.BACKOFF,
-        explanation="attempt 1 of 4: timeout, again in 60 s",
+        decision='{"code":"backoff","failures":1,"max_attempts":4,"seconds":60.0}',  # type: ignore[arg-type]
     )
     return row.replace(**changes)
 
@@ -262,9 +263,8 @@ def step_row(claim: Claim, **changes: Any) -> FinishedStep:
 
 
 def event_row(claim: Claim, **changes: Any) -> RunEvent:
-    return RunEvent(
-        id=uuid.uuid4().hex, run_id=claim.id, kind="held", step_index=claim.step_index, detail="{}"
-    ).replace(**changes)
+    detail = fact("held", holder="breaker:bank")
+    return new_event(uuid.uuid4().hex, claim.id, "held", claim.step_index, detail).replace(**changes)
 
 
 def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
@@ -284,7 +284,6 @@ def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
         public_code="invalid",
         public_message="The input is not valid.",
         reason=Reason.FINAL_ERROR,
-        explanation="validation is never retried",
         fingerprint="f" * 16,
         fingerprint_reason="type and place",
         title="ValueError in greet",

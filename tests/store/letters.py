@@ -99,7 +99,7 @@ async def put_failed(database: Database, **changes: Any) -> str:
     return identifier
 
 
-_OF_ATTEMPT = ("stack", "public_message", "explanation")
+_OF_ATTEMPT = ("stack", "public_message", "decision")
 _OF_SETTINGS = ("config", "policy")
 
 

@@ -54,8 +54,8 @@ async def again(store: Store, claim: Claim) -> Claim:
 
 async def test_a_failure_and_the_success_after_it(store: Store, database: Database) -> None:
     claim = await claimed(store)
-    asked = "provider_5xx (rule x); trying again may help; the server asked for 60 s; due"
-    first = attempt_row(claim, reason="backoff", error_class="retryable", explanation=asked)
+    decision = '{"code":"backoff","hint":60.0}'
+    first = attempt_row(claim, reason="backoff", error_class="retryable", decision=decision)
     assert await store.records.record([Record(rescheduled(claim), first)])
     second = await again(store, claim)
     assert await store.records.record([Record(completed(second))])
@@ -63,7 +63,7 @@ async def test_a_failure_and_the_success_after_it(store: Store, database: Databa
     [row] = await tried(database)
     assert row[:4] == (claim.id, 0, 1, "failed")
     assert (row.delay, row.category, row.error_class, row.reason) == (60.0, "timeout", "retryable", "backoff")
-    assert (row.asked, row.definition, row.workflow, row.queue) == (asked, "digest", "greet", "default")
+    assert (row.decision, row.definition, row.workflow, row.queue) == (decision, "digest", "greet", "default")
     assert (row.success_number, row.edited) == (2, 0)
     assert row.success_started_at is not None
     assert row.success_started_at >= row.ended_at

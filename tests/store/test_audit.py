@@ -381,5 +381,5 @@ def test_a_head_can_be_written_down_and_read_again() -> None:
     head = Head("acme:eu", 7, "a63f")
     assert Head.parse(f" {head}\n") == head
     for odd in ("", "7", "seven:a:acme", "7:a63f:", "²:a:b"):
-        with pytest.raises(InvalidValueError, match="a head of an audit is written as"):
+        with pytest.raises(InvalidValueError, match="an audit head looks like"):
             Head.parse(odd)

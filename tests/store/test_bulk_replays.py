@@ -10,6 +10,7 @@ from tests.store.build import ORG, ask, column, value
 from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.errors import NotFoundError
+from redrive.model.fact import fact
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import ReplayState
 from redrive.policy.query import parse
@@ -19,6 +20,7 @@ from redrive.store.database import Database
 from redrive.store.dead_letter_filter import Filter
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
+from redrive.words.fact import text_of
 
 DEFINITION = '{"steps":[{"name":"first"},{"name":"second"}],"workflow":"greet"}'
 
@@ -144,9 +146,9 @@ async def test_an_operation_of_another_org_does_not_exist(store: Store, database
     operation_id = await frozen(store, [await put_failed(database)])
 
     for org, name in (("other", operation_id), (ORG, "nobody"), (ORG, "it\0s")):
-        with pytest.raises(NotFoundError, match="there is no replay operation"):
+        with pytest.raises(NotFoundError, match="found no replay operation"):
             await store.operations.get(name, org)
-        with pytest.raises(NotFoundError, match="there is no replay operation"):
+        with pytest.raises(NotFoundError, match="found no replay operation"):
             async with database.transaction() as session:
                 await store.operations.lock(session, name, org)
     assert await store.operations.items(operation_id, "other", None, 10, 0) == []
@@ -160,16 +162,19 @@ async def test_an_operation_of_another_org_does_not_exist(store: Store, database
 
 OBSTACLES = {
     "replaying": ("UPDATE redrive.dead_letters SET state = 'REPLAYING'", "it is being replayed already"),
-    "closed": ("UPDATE redrive.dead_letters SET state = 'IGNORED'", "it is IGNORED; reopen it first"),
-    "removed": ("DELETE FROM redrive.dead_letters", "the dead letter does not exist any more"),
+    "closed": ("UPDATE redrive.dead_letters SET state = 'IGNORED'", "it is ignored; reopen it first"),
+    "removed": ("DELETE FROM redrive.dead_letters", "the dead letter no longer exists"),
     "cancelled": ("UPDATE redrive.runs SET state = 'CANCELLED'", "its run was cancelled"),
-    "run removed": ("DELETE FROM redrive.runs", "its run does not exist any more"),
+    "run removed": ("DELETE FROM redrive.runs", "its run no longer exists"),
     "run working": ("UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'", "its run is RUNNING"),
-    "elsewhere": ("UPDATE redrive.runs SET step_index = 3", "its run stands in step 3"),
-    "touched": ("UPDATE redrive.dead_letters SET updated_at = updated_at + 1", "it was changed since"),
+    "elsewhere": ("UPDATE redrive.runs SET step_index = 3", "its run is at step 4 now, not at step 1"),
+    "touched": (
+        "UPDATE redrive.dead_letters SET updated_at = updated_at + 1",
+        "it changed after it was planned",
+    ),
     "another failure": (
         "UPDATE redrive.dead_letters SET fingerprint = 'another', updated_at = updated_at + 1",
-        "it has failed in another way",
+        "it failed with another error after it was planned",
     ),
 }
 
@@ -190,10 +195,10 @@ async def test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why(
     assert await store.operations.next_obstacles(database, operation_id, 2) == [found]
     assert await store.operations.next_obstacles(database, operation_id, 1) == []
     assert (found.letter_id, found.position) == (bad, 2)
-    assert found.note.startswith(note)
+    assert text_of(found.reason).startswith(note)
     await store.operations.refuse(database, [found])
     assert await letters_of(store, operation_id, ReplayState.PLANNED) == [fine]
-    assert list(await store.operations.notes(database, operation_id)) == [found.note]
+    assert await store.operations.notes(database, operation_id) == ((found.reason, 1),)
 
 
 async def test_an_exhausted_dead_letter_can_be_replayed(store: Store, database: Database) -> None:
@@ -212,7 +217,7 @@ async def test_unsafe_effects_that_may_have_happened_can_be_left_out(
     operation_id = await frozen(store, [risky, harmless, keyed])
     before = await store.operations.forecast(database, operation_id)
 
-    await store.operations.skip_unsafe(database, operation_id, "not safe")
+    await store.operations.skip_unsafe(database, operation_id, fact("may_repeat_unsafe_effect"))
 
     assert await letters_of(store, operation_id, ReplayState.SKIPPED) == [risky]
     assert await letters_of(store, operation_id, ReplayState.PLANNED) == [harmless, keyed]
@@ -283,10 +288,10 @@ async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waite
     await ask(database, "UPDATE redrive.dead_letters SET state = 'REPLAYING' WHERE id = :id", id=replaying)
     operation_id = await frozen(store, [one, other])
 
-    assert await store.operations.refuse_blocked(database, operation_id, "in vain")
+    assert await store.operations.refuse_blocked(database, operation_id, fact("dependency_unresolved"))
     assert await letters_of(store, operation_id, ReplayState.REFUSED) == [one]
     await ask(database, "UPDATE redrive.dead_letters SET state = 'OPEN' WHERE id = :id", id=replaying)
-    assert not await store.operations.refuse_blocked(database, operation_id, "in vain")
+    assert not await store.operations.refuse_blocked(database, operation_id, fact("dependency_unresolved"))
 
 
 # Beginning and counting
@@ -338,7 +343,7 @@ async def test_cancelling_leaves_what_is_under_way(store: Store, database: Datab
     operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
     await begun(store, operation_id, 1)
 
-    await store.operations.cancel_planned(database, operation_id, "cancelled")
+    await store.operations.cancel_planned(database, operation_id, fact("operation_cancelled"))
 
     counts = await store.operations.counts(database, operation_id)
     assert (counts[ReplayState.RUNNING], counts[ReplayState.CANCELLED]) == (1, 2)

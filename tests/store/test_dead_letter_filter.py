@@ -304,7 +304,7 @@ async def test_a_list_reads_no_payload(letters: DeadLetterStore, database: Datab
     ["", "x", "äöü", "eyJhIjoxfQ==", "WzEsMiwzXQ==", "bnVsbA==", "A" * 600, "////", None.__class__.__name__],
 )
 async def test_a_cursor_of_somebody_elses_making_is_refused(letters: DeadLetterStore, cursor: str) -> None:
-    with pytest.raises(InvalidValueError, match="not one that a page has given"):
+    with pytest.raises(InvalidValueError, match="the cursor is not valid"):
         await letters.page(Query(), "default", 1, cursor)
 
 
@@ -312,13 +312,13 @@ async def test_a_cursor_is_bound_to_its_order(letters: DeadLetterStore) -> None:
     cursor = str(Cursor(Order.NEWEST, BASE, "l"))
 
     assert Cursor.read(cursor, Order.NEWEST) == (Order.NEWEST, BASE, "l")
-    with pytest.raises(InvalidValueError, match="shows the newest first, this one shows the oldest first"):
+    with pytest.raises(InvalidValueError, match="sorted newest first, but this list is sorted oldest first"):
         await letters.page(Query(), "default", 1, cursor, Order.OLDEST)
 
 
 @pytest.mark.parametrize("part", [[["newest"], 1.0, "l"], ["newest", "1", "l"], ["newest", 1.0, "a\x00b"]])
 def test_a_cursor_with_odd_content_is_refused(part: list[Any]) -> None:
-    with pytest.raises(InvalidValueError, match="not one that a page has given"):
+    with pytest.raises(InvalidValueError, match="the cursor is not valid"):
         Cursor.read(str(Cursor(*part)), Order.NEWEST)
 
 
@@ -383,5 +383,5 @@ async def test_a_correlation_id_is_one_that_was_given_or_that_of_the_run(
 
 
 def test_me_must_have_a_name_before_anything_is_asked() -> None:
-    with pytest.raises(ValueError, match="me of 'assignee' must be replaced"):
+    with pytest.raises(ValueError, match="me of 'assignee' must be resolved"):
         Filter.of(parse("assignee:me"), "a")

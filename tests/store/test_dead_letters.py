@@ -43,12 +43,16 @@ def closing(state: str = "RESOLVED", org: str = "default") -> LetterClosing:
 async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, database: Database) -> None:
     made = letter(assignee="ana", redrive="linear", next_redrive_at=5.0, tags='["a"]')
     await put(database, [made])
-    attempt = {"stack": "Traceback", "public_message": "It took too long.", "explanation": "4 of 4 attempts"}
+    attempt = {
+        "stack": "Traceback",
+        "public_message": "It took too long.",
+        "decision": '{"code":"attempts_spent"}',
+    }
     await ask(
         database,
         "INSERT INTO redrive.attempts (run_id, step_index, number, outcome, ended_at, reason, stack,"
-        " public_message, explanation)"
-        " VALUES (:run_id, 0, 4, 'failed', 1.0, '', :stack, :public_message, :explanation)",
+        " public_message, explanation, decision)"
+        " VALUES (:run_id, 0, 4, 'failed', 1.0, '', :stack, :public_message, '', :decision)",
         run_id=made["run_id"],
         **attempt,
     )

@@ -21,8 +21,9 @@ from tests.store.build import advanced, advanced_in_place, completed, parked, pl
 from redrive.errors import ConflictError, InvalidValueError, NotFoundError
 from redrive.model.claim import Claim
 from redrive.model.decision import Reason
+from redrive.model.fact import fact
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.run import NewRun, RunEvent
+from redrive.model.run import NewRun, new_event
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode, encode
 from redrive.store import record
@@ -367,7 +368,7 @@ async def test_who_has_lost_the_lease_completes_nothing(
 
 def every_change(claims: Sequence[Claim]) -> list[Record]:
     letter = dead_letter(claims[4].id)
-    event = RunEvent(id=uuid.uuid4().hex, run_id=claims[4].id, kind="buried", step_index=0, detail="{}")
+    event = new_event(uuid.uuid4().hex, claims[4].id, "buried", 0, fact("buried"))
     return [
         Record(completed(claims[0])),
         Record(advanced(claims[1]), step=step(claims[1].id)),
@@ -407,7 +408,7 @@ def attempt(run_id: str) -> AttemptRecord:
         message="100% of :it $1",
         http_status=503,
         reason=Reason.BACKOFF,
-        explanation="why",
+        decision='{"code":"backoff"}',  # type: ignore[arg-type]
     )
 
 
@@ -419,7 +420,7 @@ _GIVEN = {
 
 
 def dead_letter(run_id: str) -> record.NewDeadLetter:
-    texts = dict.fromkeys([*_GIVEN, "stack", "public_message", "explanation"], "100% of :it $1")
+    texts = dict.fromkeys([*_GIVEN, "stack", "public_message"], "100% of :it $1")
     numbers = dict.fromkeys(("may_have_executed", "redrives", "max_redrives"), 1)
     own = {
         "id": uuid.uuid4().hex,

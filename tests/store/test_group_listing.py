@@ -260,7 +260,7 @@ async def test_groups_are_listed_by_time_or_by_number_and_page_by_page(
 
 async def test_a_cursor_of_another_order_is_refused(database: Database, groups: Groups) -> None:
     cursor = str(Position(LATEST, 200.0, "c"))
-    with pytest.raises(InvalidValueError, match="none of a list sorted by occurrences"):
+    with pytest.raises(InvalidValueError, match="does not belong to a list sorted by occurrences"):
         await groups.page(Query(), "acme", 1, cursor, GroupSort.OCCURRENCES)
 
 

@@ -487,7 +487,7 @@ async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database:
     claim = await claimed(store, EXPIRED)
     async with several(postgres_database, 1) as [lease_renewer], postgres_database.transaction() as session:
         reclaimed = await session.fetch(
-            statement("leases", "reclaim"), {"token": 999_999, "ttl": 60.0, "most": 10}
+            statement("leases", "reclaim"), {"token": 999_999, "ttl": 60.0, "most": 10, "floor": 0.0}
         )
         renewed = await lease_renewer.leases.renew([renewal(claim)])
 
@@ -530,6 +530,15 @@ async def test_only_expired_leases_are_reclaimed_p6(store: Store, database: Data
     )
     assert await column(database, healthy.id, "token") == healthy.token
     assert await store.leases.reclaim(999_998, 60.0, 10) == []
+
+
+async def test_reclaiming_starts_at_the_floor(store: Store) -> None:
+    early = await claimed(store, -30.0)
+    late = await claimed(store, -10.0)
+    floor = (await store.leases.next_due()).now - 20.0
+
+    assert [claim.id for claim in await store.leases.reclaim(999_999, 60.0, 10, floor)] == [late.id]
+    assert [claim.id for claim in await store.leases.reclaim(999_999, 60.0, 10)] == [early.id]
 
 
 async def test_reclaiming_needs_no_row_of_the_dead_worker(store: Store) -> None:
@@ -664,6 +673,16 @@ async def test_promoting_is_bounded_and_takes_the_longest_due_first(store: Store
     assert [await column(database, run_id, "place") for run_id in ids] == ["waiting", "ready", "ready"]
 
 
+async def test_a_promotion_starts_at_the_floor(store: Store, database: Database) -> None:
+    ids = [(await waiting(store, 1, delay=delay))[0] for delay in (-30.0, -10.0)]
+    now = (await store.leases.next_due()).now
+
+    assert len(await store.leases.promote(10, now - 20.0)) == 1
+    assert [await column(database, run_id, "place") for run_id in ids] == ["waiting", "ready"]
+    assert (await store.leases.next_due(now - 20.0)).seconds is None
+    assert len(await store.leases.promote(10)) == 1
+
+
 async def test_concurrent_promotions_promote_each_run_once(store: Store, database: Database) -> None:
     await waiting(store, 20, delay=EXPIRED)
     async with several(database, 3) as workers:
@@ -683,13 +702,13 @@ async def test_a_suspect_is_promoted_to_be_alone(store: Store, database: Databas
 
 
 async def test_next_due(store: Store) -> None:
-    assert await store.leases.next_due() is None
+    assert (await store.leases.next_due()).seconds is None
     await enqueued(store)
-    assert await store.leases.next_due() is None
+    assert (await store.leases.next_due()).seconds is None
     await enqueued(store, delay=600.0)
     await enqueued(store, delay=60.0)
 
-    soon = await store.leases.next_due()
+    soon = (await store.leases.next_due()).seconds
 
     assert soon is not None
     assert 50.0 < soon <= 60.0
@@ -698,7 +717,7 @@ async def test_next_due(store: Store) -> None:
 async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) -> None:
     await waiting(store, 1, delay=-5.0)
 
-    soon = await store.leases.next_due()
+    soon = (await store.leases.next_due()).seconds
 
     assert soon is not None
     assert soon <= -5.0

@@ -174,15 +174,16 @@ async def test_without_tables_the_error_says_so(fresh: Database) -> None:
 
 def test_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
     another = with_another(monkeypatch, "")
-    baseline, _ = migration.migrations()
+    baseline, *later, last = migration.migrations()
+    assert last == another
 
-    assert pending([]) == [baseline, another]
-    assert pending([16]) == [another]
-    assert pending([16, 17]) == []
-    assert pending(range(1, 12)) == [*conversion(), another]
-    assert pending(range(1, 16)) == [conversion()[-1], another]
+    assert pending([]) == [baseline, *later, another]
+    assert pending([16]) == [*later, another]
+    assert pending(range(16, another.version + 1)) == []
+    assert pending(range(1, 12)) == [*conversion(), *later, another]
+    assert pending(range(1, 16)) == [conversion()[-1], *later, another]
     with pytest.raises(
-        SchemaError, match=r"at version 10, from before Redrive 0\.1; .* from version 11 on\. Run"
+        SchemaError, match=r"at version 10, from before Redrive 0\.1; .* from version 11 on\. First run"
     ):
         pending(range(1, 11))
 

@@ -215,7 +215,7 @@ async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: D
 async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redrive.engine.encryption.BATCH", 2)
+    monkeypatch.setattr("redrive.engine.encryption.BATCH_SIZE", 2)
     async with at_work(defined(app_on(database, OLD))) as app:
         for _ in range(3):
             await executed(app, "canary")
@@ -250,7 +250,7 @@ async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(d
     other = Encryption([OLD]).encrypt("7")
     ended = "UPDATE redrive.runs SET input = :input, result = :input, place = 'ended', ended_at = 1.0"
     await ask(database, ended, input=other)
-    await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
+    await rotation._payloads.rewrite_runs([rotation._re_encrypt_run(row)])
     assert await ask(database, "SELECT id, input, result FROM redrive.runs") == [(run.id, other, other)]
 
 
@@ -286,7 +286,7 @@ async def test_rotation_does_not_overwrite_any_payload_that_was_changed_meanwhil
     other = Encryption([OLD]).encrypt("7")
     await ask(database, f"UPDATE redrive.runs SET {name} = :other", other=other)
 
-    await rotation._payloads.rewrite_runs([rotation._renewed_run(row)])
+    await rotation._payloads.rewrite_runs([rotation._re_encrypt_run(row)])
 
     [found] = await ask(database, f"SELECT {', '.join(sealed)} FROM redrive.runs")
     kept = dict(zip(sealed, found, strict=True))
@@ -307,7 +307,7 @@ async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> N
         "rewritten": 0,
         "unreadable": {},
     }
-    with pytest.raises(InvalidValueError, match="no key to seal with"):
+    with pytest.raises(InvalidValueError, match="no encryption key is configured"):
         KeyRotation(Store(database), Encryption(), ANA)
 
 

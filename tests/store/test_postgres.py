@@ -419,7 +419,7 @@ async def test_an_address_that_is_not_understood(url: str) -> None:
 
 async def test_tables_that_are_missing(live_postgres: PostgresServer, schema: str) -> None:
     async with opened(live_postgres.url, schema=schema) as database:
-        with pytest.raises(StoreError, match="are its tables migrated"):
+        with pytest.raises(StoreError, match="if its tables are missing, run `redrive migrate`"):
             await names(database)
 
 
@@ -572,7 +572,7 @@ async def test_a_user_who_may_not_create_schemas(
         await database.migrate()
         assert await names(database) == []
     async with opened(live_postgres.at(user=plain_user), schema="another") as database:
-        with pytest.raises(StoreError, match="this user lacks a right"):
+        with pytest.raises(StoreError, match="the database user lacks a privilege"):
             await database.migrate()
 
 

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("real_migrations")
 
 
 NEEDED = {
-    *("enqueue", "enqueue_mixed", "claim", "adopt", "renew", "reclaim", "promote", "complete", "advance"),
-    *("hand_over", "reschedule", "park", "stop", "release", "cancel_idle", "cancel_leased", "heartbeat"),
-    *("insert_step", "insert_attempt", "insert_dead_letter", "insert_settings", "restart"),
+    *("enqueue", "enqueue_new", "enqueue_mixed", "claim", "adopt", "renew", "reclaim", "promote", "complete"),
+    *("advance", "hand_over", "reschedule", "park", "stop", "release", "cancel_idle", "cancel_leased"),
+    *("heartbeat", "insert_step", "insert_attempt", "insert_dead_letter", "insert_settings", "restart"),
 }
 
 

@@ -41,8 +41,10 @@ from tests.store.build import (
 from redrive.errors import StoreError
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetter
+from redrive.model.decision import DecisionFacts
+from redrive.model.fact import fact
 from redrive.store.database import Database
-from redrive.store.record import Occupied, Progress, Record
+from redrive.store.record import Advanced, Occupied, Progress, Record
 from redrive.store.rows import columns_of, read_row
 from redrive.store.statement import statements
 from redrive.store.store import Store
@@ -247,6 +249,45 @@ async def test_finished_steps_of_a_batch_are_those_of_the_winners(store: Store) 
     assert places(won) == {claims[0].id: "ended", claims[1].id: "leased", claims[2].id: "ready"}
     steps = [[step.name for step in await steps_of(store, claim.id)] for claim in claims]
     assert steps == [["first"], ["first"], ["first"], []]
+
+
+async def test_a_step_that_finishes_in_place_is_stored_and_the_next_one_begins(
+    store: Store, database: Database
+) -> None:
+    claim = await claimed(store)
+    step, change = step_row(claim), advanced_in_place(claim)
+
+    assert places(await store.records.finished_steps([change], [step]).write()) == {claim.id: "leased"}
+
+    [stored] = await steps_of(store, claim.id)
+    assert stored.ended_at is not None
+    assert stored.replace(ended_at=None) == step.replace(output=change.step_input)
+    changed = await column(database, claim.id, "epoch", "step_index", "attempt", "step_input", "queue")
+    assert changed == (claim.epoch + 1, 1, 1, change.step_input, change.queue)
+
+
+async def test_the_last_step_is_stored_with_the_end_of_its_run(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    step, change = step_row(claim), completed(claim)
+
+    assert places(await store.records.finished_steps([change], [step]).write()) == {claim.id: "ended"}
+
+    [stored] = await steps_of(store, claim.id)
+    assert stored.replace(ended_at=None) == step.replace(output=change.result)
+    assert await column(database, claim.id, "state", "step_state", "result") == (
+        *("SUCCESS", "SUCCESS"),
+        change.result,
+    )
+
+
+async def test_a_finished_step_of_a_cancelled_run_is_handed_over(store: Store, database: Database) -> None:
+    claim = await claimed(store)
+    await store.runs.cancel(claim.id, ORG)
+
+    won = await store.records.finished_steps([advanced_in_place(claim)], [step_row(claim)]).write()
+
+    assert places(won) == {claim.id: "ready"}
+    assert [step.name for step in await steps_of(store, claim.id)] == ["first"]
 
 
 @pytest.mark.parametrize("kind", FINISHED)
@@ -667,15 +708,17 @@ async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Databa
 
 # Attempts and events
 
+DECIDED = DecisionFacts("backoff", failures=1, max_attempts=4, seconds=60.0)
 
-async def test_an_attempt_is_remembered_with_its_explanation(store: Store) -> None:
+
+async def test_an_attempt_is_stored_with_its_decision(store: Store) -> None:
     claim = await claimed(store)
     row = attempt_row(claim)
 
     await store.records.record([Record(rescheduled(claim), row)])
 
     [attempt] = await attempts_of(store, claim.id)
-    assert attempt == row.replace(ended_at=attempt.ended_at)
+    assert attempt == row.replace(ended_at=attempt.ended_at, decision=DECIDED)
     assert attempt.ended_at is not None
     assert attempt.ended_at >= claim.attempt_started_at
 
@@ -711,13 +754,15 @@ async def test_events_are_told_in_order(store: Store) -> None:
     claim = await claimed(store)
     await store.records.record([Record(parked(claim), event=event_row(claim, id="b"))])
     await asyncio.sleep(0.002)
-    await store.records.note_events([event_row(claim, id="a", kind="released", detail='{"by":"ada"}')])
+    await store.records.note_events(
+        [event_row(claim, id="a", kind="released", detail='{"code":"released","by":"ada"}')]
+    )
 
     events = await events_of(store, claim.id)
 
     assert [(event.id, event.kind, event.step_index, event.detail) for event in events] == [
-        ("b", "held", 0, "{}"),
-        ("a", "released", 0, '{"by":"ada"}'),
+        ("b", "held", 0, fact("held", holder="breaker:bank")),
+        ("a", "released", 0, fact("released", by="ada")),
     ]
     assert events[0].at < events[1].at
 
@@ -752,9 +797,10 @@ async def test_a_dead_letter_is_written_with_the_end_of_its_run_w2(store: Store)
     assert run.ended_at == run.first_failed_at == run.last_failed_at is not None
     [letter] = await dead_letters_of(store, claim.id)
     given = set(statements("records")["insert_dead_letter"].postgres.names) - {"redrive_delay", "settings"}
-    stored = read_row(DeadLetter, columns_of(row)[: len(DeadLetter.__struct_fields__)])
+    given_row = row.replace(decision="{}")
+    stored = read_row(DeadLetter, columns_of(given_row)[: len(DeadLetter.__struct_fields__)])
     assert [getattr(letter, name) for name in given] == [getattr(stored, name) for name in given]
-    assert (letter.stack, letter.explanation) == ("Traceback", attempt_row(claim).explanation)
+    assert (letter.stack, letter.decision) == ("Traceback", DECIDED)
     assert (letter.config, letter.policy, letter.public_message) == ({}, {}, "It took too long.")
     assert letter.next_redrive_at is None
     assert (letter.org, letter.workflow, letter.queue, letter.step_index) == (ORG, "greet", "mail", 0)
@@ -842,8 +888,9 @@ async def test_two_steps_of_a_run_have_a_dead_letter_each_i7(store: Store, datab
 
 
 @pytest.mark.parametrize(("state", "redrives"), [("REPLAYING", 2), ("RESOLVED", 0)])
+@pytest.mark.parametrize("going_on", [advanced, advanced_in_place], ids=["handed over", "in place"])
 async def test_the_next_step_continues_the_redrives_of_its_live_letter_i3(
-    store: Store, database: Database, state: str, redrives: int
+    store: Store, database: Database, going_on: Callable[[Claim], Advanced], state: str, redrives: int
 ) -> None:
     claim = await claimed(store)
     await buried(store, claim)
@@ -855,10 +902,9 @@ async def test_the_next_step_continues_the_redrives_of_its_live_letter_i3(
     await ask(database, runs, id=claim.id)
     [again] = await store.leases.claim("default", 1, holder())
 
-    await store.records.record([Record(advanced(again))])
+    await store.records.record([Record(going_on(again))])
 
-    [next_step] = await store.leases.claim("default", 1, holder())
-    assert (next_step.step_index, next_step.redrives) == (1, redrives)
+    assert await column(database, claim.id, "step_index", "redrives") == (1, redrives)
 
 
 @pytest.mark.parametrize("broken", ["dead_letter", "attempt", "step", "event"])

@@ -294,7 +294,7 @@ async def test_counting_stops_at_the_limit(lists: RunListing, database: Database
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "e30=", "W10=", "x" * 10_000])
 async def test_a_cursor_of_somebody_elses_making_is_refused(lists: RunListing, cursor: str) -> None:
-    with pytest.raises(InvalidValueError, match="begin anew without a cursor"):
+    with pytest.raises(InvalidValueError, match="start from the first page, without a cursor"):
         await lists.page(parse("", RUNS), "default", 5, cursor)
 
 

@@ -105,6 +105,18 @@ async def test_the_same_ids_again_change_nothing(store: Store, database: Databas
     assert await tables(database) == before
 
 
+async def test_pieces_that_are_stored_again_change_nothing(store: Store, database: Database) -> None:
+    """The first try may have been committed although its answer was lost."""
+    pieces = [[new_run(), new_run()], [new_run()]]
+    ids = [run.id for piece in pieces for run in piece]
+    assert await store.runs.enqueue_pieces(pieces, [DEFINITION]) == ids
+    before = await tables(database)
+
+    assert await store.runs.enqueue_pieces(pieces, [DEFINITION]) == ids
+
+    assert await tables(database) == before
+
+
 async def test_some_of_a_batch_may_be_known(store: Store, database: Database) -> None:
     known, fresh = new_run(), new_run()
     await store.runs.enqueue([known], [])

@@ -505,7 +505,9 @@ async def test_places_that_cannot_be_used(tmp_path: Path, place: str) -> None:
     (tmp_path / "folder").mkdir()
     database = SqliteDatabase(str(tmp_path / place))
 
-    with pytest.raises(StoreUnavailableError, match="does its folder exist, and may this user write there"):
+    with pytest.raises(
+        StoreUnavailableError, match="check that its directory exists and that this user can write to it"
+    ):
         await database.migrate()
 
 
@@ -525,7 +527,7 @@ def test_a_folder_that_is_not_writable(open_folder: Path) -> None:
     (open_folder / "locked").mkdir(mode=0o555)
     message = as_nobody(open_folder / "locked" / "redrive.db")
 
-    assert "may this user write there?" in message
+    assert "this user can write to it" in message
 
 
 def test_a_file_that_is_not_writable(open_folder: Path) -> None:
@@ -536,7 +538,7 @@ def test_a_file_that_is_not_writable(open_folder: Path) -> None:
     message = as_nobody(path)
 
     assert str(path) in message
-    assert "read-only" in message or "may this user write there?" in message
+    assert "read-only" in message or "this user can write to it" in message
 
 
 def as_nobody(path: Path) -> str:

@@ -30,8 +30,12 @@ OVERRIDES = [
 ]
 
 
-NOT_SENT = {("runs", "enqueue"): {"at", "delay"}}
-"""What an override does not need: `enqueue` is for runs that are ready at once."""
+NOT_SENT = {
+    ("runs", "enqueue"): {"at", "delay"},
+    ("runs", "enqueue_new"): {"at", "delay", "idempotency_key", "request_hash"},
+}
+"""What an override does not need: both are for runs that are ready at once, and the second for those without
+keys."""
 
 
 @pytest.fixture
@@ -71,7 +75,11 @@ def test_an_override_says_why_in_its_first_line(module: str, name: str, text: st
 def test_an_override_takes_the_same_parameters(module: str, name: str, text: str) -> None:
     query = statements(module)[name]
 
-    assert set(query.sqlite.names) == set(query.postgres.names) | NOT_SENT.get((module, name), set())
+    assert parameters(query.sqlite) == parameters(query.postgres) | NOT_SENT.get((module, name), set())
+
+
+def parameters(query: SqlQuery) -> set[str]:
+    return set(query.names) | (set() if query.then is None else parameters(query.then))
 
 
 @loop_over(("module", "name", "text"), OVERRIDES)
@@ -121,7 +129,7 @@ def test_statements_are_complete(module: str) -> None:
     for name, each in statements(module).items():
         assert each.sqlite.name == each.postgres.name == name
         for query in (each.sqlite, each.postgres):
-            assert "{" not in query.text.replace("'{}'", ""), "a placeholder that was not filled"
+            assert "{" not in re.sub(r"'[^']*'", "", query.text), "a placeholder that was not filled"
             assert not re.search(r"(?<!:):[a-z]", query.text), "a parameter that was not replaced"
         assert "redrive." not in each.sqlite.text
         assert ("?1" in each.sqlite.text) or not (each.sqlite.names or each.sqlite.timed)
@@ -155,6 +163,7 @@ def test_no_rule_stands_in_sql(module: str) -> None:
     ("module", "name", "kind"),
     [
         ("runs", "enqueue", NewRun),
+        ("runs", "enqueue_new", NewRun),
         ("runs", "enqueue_mixed", NewRun),
         ("records", "complete", record.Completed),
         ("records", "complete_partly", record.CompletedPartly),
@@ -177,7 +186,7 @@ def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> 
         "org", "workflow", "step_index", "queue", "attempts", "failures", "first_failed_at", "last_failed_at",
         "created_at", "updated_at", "replay_count", "priority", "next_redrive_at", "exhausted_at",
         "last_replayed_at", "last_replayed_by", "replay_override", "resolved_by", "resolved_at", "resolution",
-        "stack", "public_message", "explanation", "config", "policy",
+        "stack", "public_message", "decision", "config", "policy",
     }  # fmt: skip
     if kind is not record.NewDeadLetter:
         set_later = {"ended_at", "output", "at"} & set(fields_of(kind)) - set(query.sqlite.names)
@@ -212,8 +221,8 @@ def test_only_runs_that_are_ready_at_once_are_stored_without_their_times(
 
 
 WRITES = [
-    *("complete", "complete_partly", "advance", "hand_over", "reschedule", "stop", "park"),
-    *("occupy", "progress"),
+    *("complete", "complete_step", "complete_partly", "advance", "advance_step", "hand_over", "reschedule"),
+    *("stop", "park", "occupy", "progress"),
 ]
 
 
@@ -238,13 +247,13 @@ def test_every_write_of_a_worker_needs_its_lease_on_postgresql(change: str) -> N
     text = re.sub(r"\s+", " ", statements("records")[change].postgres.text)
     fence = "lease.id = batch.id AND lease.token = batch.token AND lease.epoch = batch.epoch"
 
-    assert re.findall(r"\b(?:UPDATE|DELETE FROM) (\S+ AS \w+)", text) == ["redrive.leases AS lease"]
+    assert re.findall(r"\b(?:UPDATE|DELETE FROM) (redrive\S+ AS \w+)", text) == ["redrive.leases AS lease"]
     [condition] = re.findall(rf" WHERE {re.escape(fence)}(.*?)(?: RETURNING |$)", text)
     assert " OR " not in condition
     inserts = re.findall(r"INSERT INTO redrive\.(\w+) \([^)]*\) SELECT .*? FROM (\w+)", text)
     assert len(inserts) == text.count("INSERT INTO")
-    assert {table for table, _ in inserts} <= {"ready", "idle", "ended"}
-    assert {source for _, source in inserts} <= set(re.findall(r"(\w+) AS \( DELETE FROM", text))
+    assert {table for table, _ in inserts} <= {"ready", "idle", "ended", "steps"}
+    assert {source for _, source in inserts} <= set(re.findall(r"(\w+) AS \( (?:DELETE FROM|UPDATE)", text))
 
 
 @loop_over(("name", "columns"), [("begin_alone", ("id", "token", "epoch")), ("renew", ("id", "token"))])
@@ -258,6 +267,16 @@ def test_a_lease_is_prolonged_and_marked_by_its_holder_alone(name: str, columns:
 
 
 # Reading
+
+
+def test_a_second_part_has_parameters_of_its_own_on_sqlite(loaded: Path) -> None:
+    (loaded / "a.sql").write_text("-- name: one\nUPDATE a SET b = :b WHERE c = :c RETURNING c;\nSELECT :c\n")
+
+    first = statement.statements("a")["one"].sqlite
+
+    assert (first.text, first.names) == ("UPDATE a SET b = ?1 WHERE c = ?2 RETURNING c", ("b", "c"))
+    assert first.then is not None
+    assert (first.then.text, first.then.names, first.then.then) == ("SELECT ?1", ("c",), None)
 
 
 def test_parameters_are_numbered_in_order_of_appearance(loaded: Path) -> None:
@@ -308,7 +327,7 @@ def test_only_an_override_that_unnests_serves_a_batch(loaded: Path) -> None:
 
     assert [found[name].postgres.batched for name in ("one", "two")] == [False, True]
     assert found["two"].postgres.columns([(1.5, "x"), (2.5, "x")]) == [[1.5, 2.5], "x"]
-    with pytest.raises(ValueError, match="must agree in 'b'"):
+    with pytest.raises(ValueError, match="must have the same 'b'"):
         found["two"].postgres.columns([(1.5, "x"), (2.5, "y")])
 
 

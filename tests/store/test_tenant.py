@@ -383,13 +383,13 @@ async def test_the_same_org_again_costs_no_round_trip(
     narrow: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stood: list[str] = []
-    stand = PostgresTenant._stand
+    stand = PostgresTenant._set_tenant
 
     async def counted(self: PostgresTenant, connection: Any) -> None:
-        stood.append(self._standing.org)
+        stood.append(self._tenant_settings.org)
         await stand(self, connection)
 
-    monkeypatch.setattr(PostgresTenant, "_stand", counted)
+    monkeypatch.setattr(PostgresTenant, "_set_tenant", counted)
     for org in (MINE, MINE, MINE, THEIRS, THEIRS, MINE):
         assert await seen_before_a_rollback(narrow.tenant(org, SECONDS)) == {org}
 
@@ -400,7 +400,7 @@ async def test_without_the_role_nothing_is_done(postgres_base: PostgresDatabase)
     """A pooler that nobody has told of may leave the role out."""
     postgres_base._of_tenants = postgres_base._connections
 
-    with pytest.raises(StoreError, match="did not take the role"):
+    with pytest.raises(StoreError, match="did not switch to the role"):
         await seen(postgres_base.tenant(MINE, SECONDS))
 
 
@@ -416,7 +416,7 @@ async def test_a_slow_query_is_stopped_and_the_connection_stays_usable(base: Dat
     view = base.tenant(MINE, SHORT)
     for _ in range(2):
         with pytest.raises(
-            StatementTimeoutError, match=r"longer than 0.2 s and was stopped; narrow it"
+            StatementTimeoutError, match=r"longer than 0.2 s and was cancelled; narrow it"
         ) as raised:
             await ask(view, FOREVER)
         assert raised.value.seconds == SHORT
@@ -450,12 +450,7 @@ async def test_each_limit_is_its_own(base: Database) -> None:
 
 
 COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
-"""Takes longer than SHORT, and ends."""
-
-
-async def test_what_would_end_too_late_is_stopped(base: Database) -> None:
-    with pytest.raises(StatementTimeoutError):
-        await ask(base.tenant(MINE, SHORT), COUNTING)
+"""Works for a while, and ends."""
 
 
 async def test_workers_have_no_limit(postgres_base: PostgresDatabase) -> None:

@@ -59,7 +59,7 @@ async def test_a_letter_is_read_with_what_it_says_and_the_moment(database: Datab
 
 async def test_a_letter_of_another_org_does_not_exist(database: Database, finder: FactFinder) -> None:
     letter = await one_letter(database, org="other")
-    with pytest.raises(NotFoundError, match="there is no dead letter"):
+    with pytest.raises(NotFoundError, match="found no dead letter"):
         await finder.letter(letter.id)
 
 

@@ -92,4 +92,7 @@ def stored_statement(name: str, both: dict[str, Any]) -> Statement:
 
 def _query(name: str, stored: dict[str, Any]) -> SqlQuery:
     names, arrays = tuple(stored["names"]), frozenset(stored["arrays"])
-    return SqlQuery(name, stored["text"], names, stored["timed"], arrays)
+    then = stored.get("then")
+    return SqlQuery(
+        name, stored["text"], names, stored["timed"], arrays, None if then is None else _query(name, then)
+    )

@@ -85,7 +85,7 @@ CHANGES = [
     # The budget
     Change("I3", "fading", RUN.format("rate_limit_waits = 5"), "It counts 1 failures and 5 rate-limit waits"),
     Change("I3", "deferred", RUN.format("failures = 2"), "It counts 2 failures"),
-    Change("I3", "dead", ATTEMPT.format("reason = 'lease_lost'", 1), "given up with 2 of 3 attempts used up"),
+    Change("I3", "dead", ATTEMPT.format("reason = 'lease_lost'", 1), "with 2 of 3 attempts used"),
     # One holder, one outcome
     Change(
         "I4",
@@ -106,11 +106,14 @@ CHANGES = [
     Change("I4", "leased", INSERT_ATTEMPT.format(0, 1), "is in progress"),
     Change("I4", "midway", INSERT_ATTEMPT.format(2, 1), "never happened"),
     Change(
-        "I4", "workflow", RUN.format("epoch = 3"), "It was claimed 3 times by its epoch, but at least 6 times"
+        "I4",
+        "workflow",
+        RUN.format("epoch = 3"),
+        "Its epoch counts 3 claims, but its history shows at least 6",
     ),
-    Change("I4", "broken", RUN.format("attempt = attempt + 1, epoch = 1"), "at least 2 times"),
+    Change("I4", "broken", RUN.format("attempt = attempt + 1, epoch = 1"), "shows at least 2"),
     # Waits
-    Change("I5", "flaky", ATTEMPT.format("started_at = started_at - 1000", 2), "the next one is -"),
+    Change("I5", "flaky", ATTEMPT.format("started_at = started_at - 1000", 2), "the next attempt is -"),
     Change("I5", "flaky", RUN.format("attempt_started_at = attempt_started_at - 1000"), "After attempt 2"),
     Change(
         "I5",
@@ -118,14 +121,14 @@ CHANGES = [
         "UPDATE redrive.steps SET started_at = started_at - 1000 WHERE run_id = :id AND step_index = 1",
         "After attempt 2 of step 1",
     ),
-    Change("I5", "fading", RUN.format("due_at = due_at - 100"), "it had to wait for"),
+    Change("I5", "fading", RUN.format("due_at = due_at - 100"), "it had to wait "),
     Change(
         "I5",
         "fading",
         ATTEMPT.format("delay = 1700.0", 1),
-        "1700 s was decided; the policy allows 1800 to 3600",
+        "the wait was 1700 s; the policy allows 1800 to 3600",
     ),
-    Change("I5", "fading", ATTEMPT.format("delay = 3700.0", 1), "3700 s was decided"),
+    Change("I5", "fading", ATTEMPT.format("delay = 3700.0", 1), "the wait was 3700 s"),
     # Nothing is stuck
     Change("I6", "leased", RUN.format("leased_until = 1"), "no worker has taken it over"),
     Change("I6", "future", RUN.format("due_at = 1"), "no worker has made it ready"),
@@ -133,26 +136,28 @@ CHANGES = [
         "I6",
         "limited",
         RUN.format(f"held_by = 'limit:' || 'nobody', {LOST_IN_TIME}"),
-        "It holds 1 runs, but does not exist",
+        "It holds 1 run, but it doesn't exist",
         "limit:nobody",
     ),
     Change(
         "I6",
         "broken",
         RUN.format(f"held_by = 'breaker:' || 'nobody', {LOST_IN_TIME}"),
-        "does not exist",
+        "doesn't exist",
         "breaker:nobody",
     ),
     # Dead letters
     Change("I7", "dead", "DELETE FROM redrive.dead_letters WHERE run_id = :id", "has no dead letter"),
-    Change("I7", "dead", LETTER.format("step_index = 1, state = 'RESOLVED'"), "has no dead letter for it"),
-    Change("I7", "dead", LETTER.format("attempts = 9"), "has 9 attempts and 3 failures, the run 3 and 3"),
-    Change("I7", "dead", LETTER.format("workflow = 'other'"), "or other work"),
+    Change(
+        "I7", "dead", LETTER.format("step_index = 1, state = 'RESOLVED'"), "has no dead letter for that step"
+    ),
+    Change("I7", "dead", LETTER.format("attempts = 9"), "has 9 attempts and 3 failures, but the run 3 and 3"),
+    Change("I7", "dead", LETTER.format("workflow = 'other'"), "or different work"),
     Change(
         "I8",
         "dead",
         LETTER.format("org = 'other'"),
-        "belongs to the organization 'other', the run to 'default'",
+        "belongs to the organization 'other', but the run belongs to 'default'",
     ),
     # States
     Change("I10", "leased", RUN.format("state = 'PENDING'"), "contradict each other", only="sqlite"),
@@ -178,14 +183,18 @@ CHANGES = [
     Change("I10", "leased", RUN.format("attempt_started_at = NULL"), "only a leased run"),
     Change("I10", "ready", RUN.format("due_at = 1"), "only a waiting run", only="sqlite"),
     Change("I10", "future", RUN.format("due_at = NULL"), "only a waiting run"),
-    Change("I10", "ready", RUN.format("held_by = 'limit:' || 'x'"), "only a held run", only="sqlite"),
-    Change("I10", "limited", RUN.format("held_by = NULL"), "only a held run"),
-    Change("I10", "single", RUN.format("ended_at = NULL"), "only an ended run", only="sqlite"),
-    Change("I10", "ready", RUN.format("ended_at = 1"), "only an ended run", only="sqlite"),
+    Change("I10", "ready", RUN.format("held_by = 'limit:' || 'x'"), "only a run on hold", only="sqlite"),
+    Change("I10", "limited", RUN.format("held_by = NULL"), "only a run on hold"),
+    Change("I10", "single", RUN.format("ended_at = NULL"), "only a finished run", only="sqlite"),
+    Change("I10", "ready", RUN.format("ended_at = 1"), "only a finished run", only="sqlite"),
     Change("I10", "single", RUN.format("result = NULL"), "a result if and only if it succeeded"),
     Change("I10", "ready", RUN.format("result = '1'"), "a result if and only if it succeeded", only="sqlite"),
     Change(
-        "I10", "single", RUN.format("slots = '[]'"), "slots of limits without being executed", only="sqlite"
+        "I10",
+        "single",
+        RUN.format("slots = '[]'"),
+        "slots of limits although no worker executes it",
+        only="sqlite",
     ),
     Change("I10", "ready", RUN.format("isolation = 2"), "marked for isolation"),
     Change("I10", "limited", RUN.format("isolation = 2"), "marked for isolation"),
@@ -195,18 +204,27 @@ CHANGES = [
     Change("I10", "limited", RUN.format("step_state = 'RETRYING'"), "its number of failures"),
     Change("I10", "single", RUN.format("idempotency_key = 'k'"), "without a request hash"),
     Change("I10", "single", RUN.format("holds = -1"), "below zero"),
-    Change("I16", "ready", "DELETE FROM redrive.ready WHERE id = :id", "and lies in 0", only="postgres"),
+    Change("I16", "ready", "DELETE FROM redrive.ready WHERE id = :id", "but is in 0", only="postgres"),
     Change(
         "I16",
         "ready",
         INSERT_WAITING,
-        "and lies in 2",
+        "but is in 2",
         only="postgres",
     ),
     Change(
-        "I10 I16", "ready", "DELETE FROM redrive.run_inputs WHERE id = :id", "is 0 times", only="postgres"
+        "I10 I16",
+        "ready",
+        "DELETE FROM redrive.run_inputs WHERE id = :id",
+        "is stored 0 times",
+        only="postgres",
     ),
-    Change("I10", "ready", RUN.format("policy_override = '[]'"), "The policy given to it, and to 0 others"),
+    Change(
+        "I10",
+        "ready",
+        RUN.format("policy_override = '[]'"),
+        "Its policy override can't be read; 1 run has it",
+    ),
     Change(
         "I10", "workflow", "DELETE FROM redrive.steps WHERE run_id = :id AND step_index = 0", "so 3 steps"
     ),
@@ -230,9 +248,9 @@ CHANGES = [
         "I10",
         "flaky",
         ATTEMPT.format("delay = NULL", 2),
-        "the last one, but the run continued",
+        "recorded as final, but the run continued",
     ),
-    Change("I10", "final", ATTEMPT.format("delay = 1.0", 1), "a retry in 1.000 s was decided"),
+    Change("I10", "final", ATTEMPT.format("delay = 1.0", 1), "recorded a retry after 1.000 s"),
     Change("I10", "single", RUN.format("workflow = 'other'"), "is missing, or belongs to another workflow"),
     Change("I10", "single", RUN.format("definition = 'other'"), "is missing, or belongs to another workflow"),
     Change("I10", "single", RUN.format("step_index = 1"), "the last step of its definition is 0"),
@@ -244,20 +262,24 @@ CHANGES = [
         "has stopped, but still holds the lease",
     ),
     # Sums
-    Change("I16", "dead", "DELETE FROM redrive.runs WHERE id = :id", "rows of it do: attempt (3)"),
+    Change(
+        "I16", "dead", "DELETE FROM redrive.runs WHERE id = :id", "rows that belong to it do: attempt (3)"
+    ),
     Change("I16", "workflow", "DELETE FROM redrive.runs WHERE id = :id", "finished step (3)"),
     Change("I16", "final", "DELETE FROM redrive.runs WHERE id = :id", "dead letter (1)"),
     Change(
         "I16", "leased", RUN.format("slots = NULL"), "counts 1 slots in use, but leased", "task:alone_at_work"
     ),
-    Change("I16", "leased", RUN.format("slots = '[\"x\"]'"), "have recorded 1", "task:alone_at_work x"),
-    Change("I16", "leased", RUN.format("slots = 'nonsense'"), "have recorded 0", "task:alone_at_work"),
+    Change(
+        "I16", "leased", RUN.format("slots = '[\"x\"]'"), "leased runs recorded 1", "task:alone_at_work x"
+    ),
+    Change("I16", "leased", RUN.format("slots = 'nonsense'"), "leased runs recorded 0", "task:alone_at_work"),
     Change(
         "I16",
         "dead",
         "UPDATE redrive.tallies SET number = number + 1 WHERE figure = 'standing' AND subject = 'OPEN' "
         "AND org IN (SELECT org FROM redrive.runs WHERE id = :id)",
-        "live dead letters are counted as OPEN, but there are",
+        "live dead letters as OPEN, but there are",
         "default",
     ),
 ]

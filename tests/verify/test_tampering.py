@@ -48,9 +48,9 @@ async def test_postgresql_rejects_a_place_that_does_not_exist(history: History) 
 
 
 POLICIES: list[tuple[str, str, str, Callable[[dict[str, Any]], object]]] = [
-    ("dead", "I3", "retry 2, and 1 are allowed", lambda policy: policy.update(max_attempts=2)),
-    ("hinted", "I3", "rate-limit wait 1, and 0", lambda policy: policy.update(max_rate_limit_waits=0)),
-    ("deferred", "I3", "release 1, and 0 are allowed", lambda policy: policy.update(max_holds=0)),
+    ("dead", "I3", "retry 2, but 1 are allowed", lambda policy: policy.update(max_attempts=2)),
+    ("hinted", "I3", "rate-limit wait 1, but 0", lambda policy: policy.update(max_rate_limit_waits=0)),
+    ("deferred", "I3", "release 1, but 0 are allowed", lambda policy: policy.update(max_holds=0)),
     ("fading", "I3", "never retries", lambda policy: policy["backoff"].update(curve={"kind": "never"})),
     ("fading", "I5", "allows 5 to 10 s", lambda policy: policy["backoff"].update(cap=10.0)),
     (
@@ -90,10 +90,10 @@ async def test_a_policy_that_overrides_the_defined_one_counts(history: History) 
 
 
 async def test_a_server_may_ask_for_a_longer_wait(history: History) -> None:
-    longer = "delay = 9999.0, ended_at = ended_at - 9999.0, explanation = explanation || :said"
+    longer = "delay = 9999.0, ended_at = ended_at - 9999.0, decision = :hinted"
     text = f"UPDATE redrive.attempts SET {longer} WHERE run_id = :id AND number = 1"
     async with tampering(history) as session:
-        await ask(session, text, id=history.runs["fading"], said="; the server asked for 9999 s")
+        await ask(session, text, id=history.runs["fading"], hinted='{"code":"backoff","hint":9999.0}')
         assert (await verify(session)).sound
 
 
@@ -114,7 +114,7 @@ async def test_a_definition_that_cannot_be_read_is_found(history: History) -> No
         await ask(session, "UPDATE redrive.definitions SET body = '{}' WHERE digest = :d", d=digest)
         verdict = await verify(session)
     assert found(verdict) == {("I10", digest)}
-    assert "The definition of 1 runs cannot be read" in texts(verdict)
+    assert "The definition of 1 run can't be read" in texts(verdict)
 
 
 async def test_a_success_before_the_last_step_is_found(history: History) -> None:
@@ -134,7 +134,7 @@ async def test_a_state_that_is_none_is_found_twice(history: History) -> None:
         await ask(session, RUN.format("state = 'GONE'"), id=run_id)
         verdict = await verify(session)
     assert {("I10", run_id), ("I16", "GONE")} <= found(verdict)
-    assert "1 runs are in this state" in texts(verdict)
+    assert "No total counts 1 run with this state" in texts(verdict)
 
 
 async def test_a_dead_letter_of_a_run_that_has_not_failed_is_found(history: History) -> None:
@@ -162,7 +162,7 @@ async def test_a_breaker_that_has_let_through_for_long_is_found(history: History
         await ask(session, "UPDATE redrive.breakers SET updated_at = 1")
         verdict = await verify(session)
     assert found(verdict) == {("I6", "breaker:mail")}
-    assert "would have let them through for more than 60 s" in texts(verdict)
+    assert "could have released them more than 60 s ago" in texts(verdict)
 
 
 class _Busy(VirtualClock):
@@ -211,7 +211,7 @@ async def test_what_has_not_ended_is_found_when_everything_should_have(history: 
     verdict = await verify(parts_of(history.app).database, settled=True)
     live = ("future", "ready", "fading", "deferred", "midway", "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
-    assert "It has not ended: it is RUNNING, and its place is 'leased'." in texts(verdict)
+    assert "It has not finished: it is RUNNING, and its place is 'leased'." in texts(verdict)
 
 
 async def test_starts_are_held_against_what_a_witness_has_seen(history: History) -> None:
@@ -229,7 +229,7 @@ async def test_effects_are_held_against_what_a_witness_has_seen(history: History
     del effects[missing]
     verdict = await verify(parts_of(history.app).database, witness=Witness(effects=effects))
     assert found(verdict) == {("I2", twice), ("I2", missing), ("I2", "nobody:0")}
-    assert "The effect of this step was accepted 2 times." in texts(verdict)
+    assert "The side effect of this step was accepted 2 times." in texts(verdict)
 
 
 async def test_only_so_many_findings_are_listed(history: History) -> None:

@@ -18,13 +18,13 @@ async def test_a_healthy_history_is_sound(history: History) -> None:
     verdict = await verify(parts_of(history.app).database, witness=witness)
     assert verdict.sound, str(verdict)
     assert all(verdict.checked.values()), str(verdict)
-    assert str(verdict).startswith("Every promise that was checked is kept.")
+    assert str(verdict).startswith("Every checked promise is kept.")
 
 
 async def test_without_a_witness_nothing_is_said_about_what_only_a_witness_knows(history: History) -> None:
     verdict = await verify(parts_of(history.app).database)
     assert {name for name, rows in verdict.checked.items() if not rows} == {"I1", "I2"}
-    assert "I1   acknowledged runs exist, refused ones do not: nothing to check" in str(verdict)
+    assert "I1   acknowledged runs exist, rejected runs don't: nothing to check" in str(verdict)
 
 
 async def test_a_finding_reads_well(history: History) -> None:
@@ -35,11 +35,11 @@ async def test_a_finding_reads_well(history: History) -> None:
 
 
 async def test_whoever_watches_is_told_which_promise_is_next(history: History) -> None:
-    told: list[str] = []
+    checked: list[str] = []
     witness = Witness(history.runs.values(), (), history.effects)
-    await verify(parts_of(history.app).database, witness=witness, told=told.append)
-    assert set(told) == set(INVARIANTS)
-    assert len(told) < 30  # not for every row
+    await verify(parts_of(history.app).database, witness=witness, on_check=checked.append)
+    assert set(checked) == set(INVARIANTS)
+    assert len(checked) < 30  # not for every row
 
 
 async def test_for_each_promise_there_is_something_to_do() -> None:

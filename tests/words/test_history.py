@@ -31,11 +31,17 @@ def test_a_replay() -> None:
     plain = describe_replay("FROM_STEP", "RUNNING", automatic=False, edited=False, reason=None, note=None)
     assert plain == ("replayed it", "")
     planned = describe_replay("FROM_STEP", "PLANNED", automatic=False, edited=False, reason="fixed", note="")
-    assert planned == ("planned to replay it", "fixed")
+    assert planned == ("planned a replay", "fixed")
+    cancelled = describe_replay(
+        "STEP_ONLY", "CANCELLED", automatic=False, edited=False, reason=None, note=None, started=False
+    )
+    assert cancelled == ("planned a replay of the failed step only", "")
+    refused = describe_replay("FROM_STEP", "REFUSED", automatic=True, edited=False, reason=None, note=None)
+    assert refused == ("planned a replay automatically", "")
     full = describe_replay(
         "STEP_ONLY", "SUCCEEDED", automatic=True, edited=True, reason="fixed", note="it succeeded"
     )
     assert full == (
-        "replayed the failed step alone automatically with a changed payload",
+        "replayed the failed step only automatically with an edited payload",
         "fixed. it succeeded",
     )

@@ -26,7 +26,7 @@ def test_a_noun_fits_its_number() -> None:
 
 def test_a_percentage_is_never_rounded_to_all_or_none() -> None:
     shares = (0.0, 0.001, 0.5, 0.999, 1.0)
-    assert [percent(share) for share in shares] == ["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]
+    assert [percent(share) for share in shares] == ["0%", "< 1%", "50%", "> 99%", "100%"]
 
 
 @pytest.mark.parametrize(

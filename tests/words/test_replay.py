@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from redrive.model.operation import UNDER_WAY_NOTE
 from redrive.model.replay import Mode
 from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
-from redrive.words.replay import MODES, blocking_operation, selection_of, waits_of
+from redrive.words.replay import MODES, selection_of
 
 
 def test_every_mode_has_a_title() -> None:
@@ -19,19 +18,21 @@ def test_every_mode_has_a_title() -> None:
 
 def test_a_rollout_says_how_it_starts_how_fast_it_is_and_when_it_stops() -> None:
     assert list(describe_rollout(RolloutOptions(rate=2.5), 100)) == [
-        "Starts with a canary of 10; the others follow if it goes well.",
+        "Starts with a canary of 10; the rest follows if it passes.",
         "At most 2.5 per second, so 36 s or longer.",
-        "Stops itself when more than 20 % fail (judged once 10 have finished, and at the end of a canary), "
-        "when 5 items failed again in the same way, or when a breaker opens that the rest depends on.",
+        "Stops automatically if more than 20% fail (checked once 10 have finished, and at the end of a "
+        "canary), if 5 items failed again with the same error, or if a breaker opens that the rest "
+        "depends on.",
     ]
 
 
 def test_a_rollout_without_a_canary_starts_all_at_once() -> None:
     bold = RolloutOptions(canary=0, same_failures=None, stop_on_breaker=False, failure_rate=1.0)
     stops = (
-        "Stops itself when more than 100 % fail (judged once 10 have finished, and at the end of a canary)."
+        "Stops automatically if more than 100% fail (checked once 10 have finished, and at the end of a "
+        "canary)."
     )
-    assert list(describe_rollout(bold, 2)) == ["Starts all 2 at once.", stops]
+    assert list(describe_rollout(bold, 2)) == ["Starts all 2 immediately.", stops]
 
 
 def test_a_rollout_at_a_rate_does_not_start_all_at_once() -> None:
@@ -41,7 +42,7 @@ def test_a_rollout_at_a_rate_does_not_start_all_at_once() -> None:
 
 @pytest.mark.parametrize("will_run", [0, 1])
 def test_a_single_item_starts_at_once(will_run: int) -> None:
-    assert list(describe_rollout(RolloutOptions(rate=1.0), will_run)) == ["Starts at once."]
+    assert list(describe_rollout(RolloutOptions(rate=1.0), will_run)) == ["Starts immediately."]
 
 
 @pytest.mark.parametrize(
@@ -59,17 +60,3 @@ def test_a_single_item_starts_at_once(will_run: int) -> None:
 def test_a_selection(stored: dict[str, Any], kind: str, text: str, parameters: dict[str, Any]) -> None:
     found = selection_of(stored)
     assert (found.kind, found.text, found.parameters) == (kind, text, parameters)
-
-
-def test_a_wait_has_a_kind_and_a_name() -> None:
-    stored = {"breaker dead letter": 1, "queue a b": 2, "dead letter 01": 3, "else": 4}
-    assert list(waits_of(stored)) == [
-        ("breaker", "dead letter", 1),
-        ("queue", "a b", 2),
-        ("dead letter", "01", 3),
-    ]
-
-
-def test_the_replay_that_blocks_an_item_is_known() -> None:
-    assert blocking_operation("0123".join(UNDER_WAY_NOTE)) == "0123"
-    assert blocking_operation("it is archived") == ""

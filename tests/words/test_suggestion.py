@@ -17,7 +17,7 @@ def test_without_a_similar_name_the_known_ones_are_listed() -> None:
     assert closest("zzz", KNOWN) is None
     assert suggest("zzz", KNOWN) == "use one of: open, ignored, resolved"
     assert suggest("zzz", set(KNOWN)) == "use one of: ignored, open, resolved"
-    assert suggest("zzz", []) == "there are none"
+    assert suggest("zzz", []) == "none exist yet"
 
 
 def test_a_caller_can_say_something_else_instead_of_the_list() -> None:

@@ -14,8 +14,7 @@ from redrive.policy import STEP, Immediate
 from redrive.settings import Settings
 from redrive.store.statement import Statement
 
-CONCURRENCY = {Kind.SLEEP: 1_000, Kind.WORKFLOW: 1_000}
-USUAL_CONCURRENCY = 500
+CONCURRENCY = 1_000
 _POLICIES = {
     Kind.FAIL_ONCE: replace(STEP, name="at once", backoff=Backoff(Immediate())),
     Kind.FAIL: replace(STEP, name="once", max_attempts=1),
@@ -64,7 +63,7 @@ class Contender:
 
     def work(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self.app.run_worker(concurrency=CONCURRENCY.get(jobs.kind, USUAL_CONCURRENCY))
+        self.app.run_worker(concurrency=CONCURRENCY)
 
     async def _perform(self, payload: Payload) -> None:
         if self._jobs is not None:

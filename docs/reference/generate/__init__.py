@@ -1,1 +1,1 @@
-"""Writes the pages and drawings that follow from the code."""
+"""Generates the pages and diagrams of the reference from the code."""

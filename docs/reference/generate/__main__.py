@@ -1,4 +1,4 @@
-"""`python -m docs.reference.generate` (`make docs`); a test finds pages out of date."""
+"""`python -m docs.reference.generate` (`make docs`). A test checks that the pages are up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of all commands, from what they take."""
+"""Generates the page of all commands from their help texts and parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docs.reference.generate.page import NOTE, cell, code, page, sentence, table
 from redrive.cli.program import program
 
 COMMON = ("config", "set", "debug", "server", "context", "org", "help")
-"""Taken by nearly every command: told once."""
+"""Options of nearly every command: described once."""
 
 Row = tuple[str, str]
 
@@ -22,16 +22,16 @@ def command_page() -> str:
     return page(
         "# Commands",
         NOTE,
-        "What `redrive --help` tells, on one page. How they are used: "
+        "The help of all commands on one page. For an introduction, see "
         "[the command line](../guides/command-line.md).",
-        "## Options of nearly every command",
+        "## Common options",
         table(("option", "meaning"), common),
         *_described(program, context, 2, common),
     )
 
 
 def walk(command: click.Command, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
-    """A command and all below it, in the order of its help."""
+    """Yield a command and all its subcommands, in the order of its help."""
     yield command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -51,7 +51,7 @@ def _described(
         yield _help(each)
         if not isinstance(each, click.Group):
             yield f"```text\n{its.command_path} {' '.join(each.collect_usage_pieces(its))}\n```"
-        # One of the same name can mean something else: --server of `redrive context add`.
+        # The same name can have another meaning: --server of `redrive context add`.
         if rows := [row for option in each.params if (row := _row(option, its)) not in common]:
             yield table(("argument", "meaning"), rows)
 

@@ -1,4 +1,4 @@
-"""The index of decisions: their numbers and titles."""
+"""Generates the index of decisions: their numbers and titles."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def decisions() -> str:
     return page(
         "# Decisions",
         NOTE,
-        "Why things are as they are: one page for each decision that was not obvious, with what it costs.",
-        table(("", "decision"), rows),
+        "The design decisions that were not obvious, one page each, with their reasons and costs.",
+        table(("no.", "decision"), rows),
     )
 
 
@@ -24,5 +24,5 @@ def _row(file: Path) -> tuple[str, str]:
     heading = file.read_text().splitlines()[0]
     found = re.fullmatch(r"# (\d+)\. (.+)", heading)
     if found is None or int(found[1]) != int(file.name[:4]):
-        raise SystemExit(f"{file.name} must begin with its number and its title, such as '# 7. A title'")
+        raise SystemExit(f"{file.name} must start with its number and its title, such as '# 7. A title'")
     return found[1], f"[{found[2]}]({file.name})"

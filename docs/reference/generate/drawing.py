@@ -1,7 +1,7 @@
-"""Draws a transition table: one line down for each state, one arrow across for each way to change it.
+"""Draws a transition table: one vertical line for each state, one horizontal arrow for each transition.
 
-Arrows never cross a label, so any table can be drawn without thinking about its layout. Equal causes with the
-same end are one arrow, with a dot at each state that it may begin in.
+Arrows never cross a label, so no table needs a manual layout. Transitions with the same cause and end share
+one arrow, with a dot at each state in which it can start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def drawing(table: TransitionTable[Any]) -> str:
     height = HEAD + ROW * len(arrows) + EDGE
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="states" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" aria-label="{_told(table)}">',
+        f'width="{width}" height="{height}" role="img" aria-label="{_description(table)}">',
         f"<style>{STYLE}</style>",
         *(_state(number, str(name), name is table.initial, height) for number, name in enumerate(states)),
         *(_arrow(number, arrow, width) for number, arrow in enumerate(arrows)),
@@ -45,7 +45,7 @@ def drawing(table: TransitionTable[Any]) -> str:
 
 
 def ordered(table: TransitionTable[Any]) -> list[StrEnum]:
-    """In the order in which they are first reached; the initial one is the first."""
+    """Return the states in the order in which they are first reached, starting with the initial state."""
     found = [table.initial]
     for state in found:
         ends = [each.after for each in table.transitions if each.before is state]
@@ -62,8 +62,8 @@ def _arrows(table: TransitionTable[Any], states: list[StrEnum]) -> Iterator[Arro
         yield Arrow(cause, tuple(before), states.index(after))
 
 
-def _told(table: TransitionTable[Any]) -> str:
-    return escape(f"The states of a {table.noun}; the table below says the same in words")
+def _description(table: TransitionTable[Any]) -> str:
+    return escape(f"The states of a {table.noun}; the table below lists the transitions")
 
 
 def _state(number: int, name: str, initial: bool, height: int) -> str:
@@ -93,7 +93,7 @@ def _arrow(number: int, arrow: Arrow, width: int) -> str:
 
 
 def _sides(starts: list[float], end: float) -> Iterator[int]:
-    """From where it comes: 1 from the left, -1 from the right."""
+    """Yield the directions of the arrow: 1 from the left, -1 from the right."""
     if any(start < end for start in starts):
         yield 1
     if any(start > end for start in starts):

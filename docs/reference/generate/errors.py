@@ -1,9 +1,8 @@
-"""The page of all exceptions, with what the command line and the HTTP API make of them."""
+"""Generates the page of all exceptions, with their exit codes and HTTP problems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 from docs.reference.generate.page import NOTE, cell, code, page, said, table
 
@@ -12,16 +11,16 @@ from redrive.cli.outcome import Exit, exit_of
 from redrive.server.problem import TITLES, problem_of
 
 WORDS = {
-    Exit.OK: "it went well, also when there is nothing to see",
+    Exit.OK: "success, even if there is nothing to show",
     Exit.ERROR: "any other error",
-    Exit.USAGE: "a wrong argument, query or setting",
-    Exit.NOT_FOUND: "there is no such thing",
-    Exit.NOT_SIGNED_IN: "the server wants a key, or does not know this one",
-    Exit.FORBIDDEN: "the role of whoever asks is not enough",
-    Exit.CONFLICT: "it is not as expected: changed since, planned otherwise, in another state",
-    Exit.FAILURES: "it was done, and some or all of it has failed",
-    Exit.DECLINED: "somebody was asked, and has said no; nothing was done",
-    Exit.TIMED_OUT: "it has taken longer than it may",
+    Exit.USAGE: "an invalid argument, query or setting",
+    Exit.NOT_FOUND: "not found",
+    Exit.NOT_SIGNED_IN: "the server requires a key, or does not accept this one",
+    Exit.FORBIDDEN: "the caller's role does not allow this",
+    Exit.CONFLICT: "a conflict: it has changed, differs from the plan, or is in the wrong state",
+    Exit.FAILURES: "the command was carried out, but some or all of the work failed",
+    Exit.DECLINED: "the user declined the confirmation; nothing was done",
+    Exit.TIMED_OUT: "timeout",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -33,19 +32,19 @@ def error_page() -> str:
     return page(
         "# Errors",
         NOTE,
-        "All exceptions are in `redrive.errors`; those below another one are also that one. "
-        "Messages say what, why and what to do. *Exit* is the exit code of a command that ends with it, "
-        "*status* and *code* are of the problem that the HTTP API answers; where there are none, it does not "
-        "leave the process so.",
+        "All exceptions are in `redrive.errors`; indented exceptions are subclasses of the one above. "
+        "A message says what happened, why, and what to do. *Exit* is the exit code of a command that fails "
+        "with the exception. *Status* and *code* belong to the problem that the HTTP API returns for it; "
+        "without them, the HTTP API does not return the exception.",
         table(("exception", "meaning", "exit", "status", "code"), rows),
         "## Exit codes",
         table(("code", "meaning"), exits),
         "## Problems of the HTTP API",
-        "Every answer that is not what was asked for is a problem (RFC 9457): `type`, `title`, `status`, "
-        "`code`, `detail`, `hint`, `request_id`. The title follows from the status:",
+        "Every error response is a problem (RFC 9457) with the fields `type`, `title`, `status`, `code`, "
+        "`detail`, `hint` and `request_id`. The status determines the title:",
         table(("status", "title"), statuses),
-        "## What an error of your code means",
-        "Every exception gets a category and a class before anything is decided: see "
+        "## Errors in your code",
+        "Redrive assigns a category and a class to every exception before it decides what to do. See "
         "[known errors](known-errors.md) and [classifying errors](../guides/classifying.md).",
     )
 
@@ -73,9 +72,8 @@ def _outward(kind: type[Exception]) -> tuple[str, str, str]:
 
 
 def _example(kind: type[Exception]) -> Exception:
-    """One without a message: only its kind is asked about."""
+    """Create an instance without a message: only its class matters."""
     error = kind.__new__(kind)
-    error.__dict__.update(
-        vars(SimpleNamespace(changes=(), number=0, run_id="", max_size=0, retry_after=1.0, seconds=1.0))
-    )
+    error.__dict__ |= {"changes": (), "number": 0, "run_id": "", "max_size": 0, "retry_after": 1.0}
+    error.__dict__ |= {"seconds": 1.0, "word": "", "position": 1, "suggestion": None}
     return error

@@ -1,4 +1,4 @@
-"""The page of all events that a listener receives."""
+"""Generates the page of all events that a listener receives."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from docs.reference.generate.page import NOTE, cell, code, page, said, table
 from redrive.model import event
 
 INTRODUCTION = (
-    "`app.listen(function)` calls the function with each of these (`redrive.model.event`), also for the "
-    "logs. It must be quick; what it raises does not touch the run. `name_of(event)` is the name, "
-    "`fields_of(event)` are the fields flat, under the names that all logs use: durations in milliseconds, "
-    "the [reference to the step](#which-step) and the failure as single fields."
+    "`app.listen(function)` calls the function with each of these events (`redrive.model.event`). The logs "
+    "use the same events. The function must return quickly; an exception that it raises does not affect the "
+    "run. `name_of(event)` returns the name of an event. `fields_of(event)` returns its fields as a flat "
+    "mapping with the names used in all logs: durations are in milliseconds, and the "
+    "[reference to the step](#which-step) and the failure are split into separate fields."
 )
 
 
@@ -25,9 +26,9 @@ def events() -> str:
         "# Events",
         NOTE,
         INTRODUCTION,
-        table(("name", "class", "fields", ""), rows),
+        table(("name", "class", "fields", "meaning"), rows),
         "## Which step",
-        cell(said(event.StepRef)) + " `ref` holds:",
+        cell(said(event.StepRef)) + " The fields of `ref`:",
         table(("field", "type"), reference),
     )
 
@@ -36,7 +37,7 @@ def _kinds() -> tuple[type, ...]:
     kinds: tuple[type, ...] = get_args(event.Event)
     missing = set(kinds) ^ set(event._NAMES)
     if missing:
-        raise SystemExit(f"events without a name, or names without an event: {missing}")
+        raise SystemExit(f"these events have no name, or these names no event: {missing}")
     return kinds
 
 

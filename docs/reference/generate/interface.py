@@ -1,4 +1,4 @@
-"""The page of the Python API: every public name with its signature and what it says of itself."""
+"""Generates the page of the Python API: every public name with its signature and docstring."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ PARTS = {
         ("redrive.failures.audit", "Audit"),
     ),
 }
-"""What somebody meets who uses these, without importing it."""
+"""Classes that users of these names meet without importing them."""
 HIDDEN = ("worker_in_test", "prepare", "define", "start_within")
-"""For our own doors and tests."""
+"""Members used only by the CLI, the server and the tests."""
 WIDTH = 100
 
 _ALIGNED = re.compile(r"^\S.*?\S {2,}\S|^\s+\S", re.MULTILINE)
@@ -57,9 +57,8 @@ def interface() -> str:
     parts = [
         "# The Python API",
         NOTE,
-        "The names in `redrive`, then those of other modules that programs use. Exceptions: "
-        "[errors](errors.md); the fields of settings: [settings](settings.md); named policies: "
-        "[policies](policies.md).",
+        "The names in `redrive`, followed by names from other modules that programs use. See also "
+        "[errors](errors.md), [settings](settings.md) and [named policies](policies.md).",
         "`Seconds` is a number of seconds or a `timedelta`. The durations of a policy can be given as either "
         "and are stored in seconds.",
     ]
@@ -96,7 +95,7 @@ def _described(name: str, thing: Any, level: int) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """A docstring as Markdown: what is aligned in columns, or is code, keeps its form."""
+    """Convert a docstring to Markdown. Aligned columns and code keep their layout."""
     return "\n\n".join(_paragraph(part) for part in text.split("\n\n") if part.strip())
 
 
@@ -107,7 +106,7 @@ def _paragraph(part: str) -> str:
 
 
 def _fields(name: str, thing: type) -> str:
-    """The fields of a dataclass, a named tuple or a typed dictionary; else how it is made."""
+    """Return the fields of a dataclass, named tuple or typed dictionary, or else the constructor."""
     if dataclasses.is_dataclass(thing):
         lines = [
             _line(each.name, each.type, _default(each)) for each in dataclasses.fields(thing) if each.repr
@@ -142,7 +141,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties, of the class and of those of ours that it inherits from."""
+    """Yield public methods and properties of the class and of its base classes in Redrive."""
     seen: set[str] = set()
     for base in thing.__mro__:
         if not base.__module__.startswith("redrive"):

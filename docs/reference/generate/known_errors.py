@@ -1,4 +1,4 @@
-"""The page of what the errors of well-known libraries and protocols mean."""
+"""Generates the page on the meaning of errors of well-known libraries and protocols."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from redrive.policy import known_errors as known
 from redrive.policy.known_errors import ErrorMeaning
 
 SOURCES: tuple[tuple[str, str, Mapping[str, ErrorMeaning]], ...] = (
-    ("Types of libraries", "A subclass means the same, unless it is listed itself.", known.LIBRARY_ERRORS),
+    ("Library exceptions", "A subclass has the same meaning unless it is listed.", known.LIBRARY_ERRORS),
     (
-        "General types",
-        "Of the standard library, and others that say little by themselves: asked last.",
+        "General exceptions",
+        "Exceptions of the standard library, and others that reveal little about the cause. Checked last.",
         known.GENERAL_ERRORS,
     ),
     (
         "HTTP statuses",
-        "Every other 4xx is `provider_4xx` and final, every other 5xx `provider_5xx` and retryable.",
+        "Any other 4xx is `provider_4xx` and final; any other 5xx is `provider_5xx` and retryable.",
         {str(status): meaning for status, meaning in known.STATUSES.items()},
     ),
-    ("SQLSTATEs", "By the whole code, then its first three, then its first two characters.", known.SQLSTATES),
+    (
+        "SQLSTATEs",
+        "Matched by the whole code, then by its first three and first two characters.",
+        known.SQLSTATES,
+    ),
     ("gRPC codes", "", known.GRPC_CODES),
     ("AWS codes", "", known.AWS_CODES),
-    ("SMTP codes", "By the whole code, then its first digit.", known.SMTP_CODES),
-    ("SQLite codes", "By the whole name, then its first two words.", known.SQLITE_NAMES),
+    ("SMTP codes", "Matched by the whole code, then by its first digit.", known.SMTP_CODES),
+    ("SQLite codes", "Matched by the whole name, then by its first two words.", known.SQLITE_NAMES),
     (
         "Language models",
-        "What goes wrong after a stream has begun, with the status 200; and quotas that are spent.",
+        "Errors in a stream that started with status 200, and exhausted quotas.",
         {**known.MODEL_ERRORS, **known.SPENT_QUOTA_CODES},
     ),
 )
@@ -41,9 +45,9 @@ def known_error_page() -> str:
     parts = [
         "# Known errors",
         NOTE,
-        "What an error means when your own [rules](../guides/classifying.md) do not say it. *Seen* "
-        "tells whether the other side has got the request: a call that is unsafe to repeat is repeated only "
-        "when it has not, or has refused. An error that nothing here recognises is `unknown`, and final.",
+        "The meaning of errors that none of your own [rules](../guides/classifying.md) match. *Seen* is "
+        "whether the other side received the request: Redrive repeats an unsafe call only if the other side "
+        "did not receive it or rejected it. An error that is not on this page is `unknown` and final.",
         "## Categories",
         table(("category", "class"), classes),
     ]

@@ -1,4 +1,4 @@
-"""What all generated pages have in common: paragraphs, tables, and a note that they are generated."""
+"""Helpers for all generated pages: paragraphs, tables, and a note that the page is generated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTE = "<!-- Written by docs/reference/generate; change the code, then run make 
 
 
 def page(*parts: str) -> str:
-    """Paragraphs, with an empty line between them; empty ones are left out."""
+    """Join paragraphs with empty lines. Empty paragraphs are omitted."""
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -20,17 +20,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: object) -> str:
-    """A text within a table: one line, with its bars escaped."""
+    """Format text for a table cell: one line, with bars escaped."""
     return re.sub(r"\s+", " ", str(text)).strip().replace("|", "\\|")
 
 
 def code(text: object) -> str:
-    """As code within a table, where a bar inside of backticks must be escaped too."""
+    """Format text as code for a table cell, where bars inside backticks must be escaped too."""
     return f"`{cell(text)}`"
 
 
 def said(thing: object) -> str:
-    """Its own docstring, with the paragraphs that it has; not one that a base class has written."""
+    """Return its own docstring with its paragraphs, not an inherited or generated one."""
     text = thing.__doc__ or ""
     generated = isinstance(thing, type) and re.match(rf"{thing.__name__}\([^)]*\)", text)
     return "" if generated else inspect.cleandoc(text)
@@ -41,7 +41,7 @@ def first_line(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital at its beginning and a full stop at its end."""
+    """Capitalize the first letter and end with a full stop."""
     text = text.strip()
     if not text:
         return ""

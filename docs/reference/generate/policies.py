@@ -1,4 +1,4 @@
-"""The page of the named policies."""
+"""Generates the page of the named policies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def policies() -> str:
     parts = [
         "# Policies",
         NOTE,
-        "The named policies of `redrive.policy`, as `print(policy.explain())` shows them.",
+        "The named policies in `redrive.policy`, as printed by `print(policy.explain())`.",
     ]
     for policy in PRESETS.values():
         parts += [f"## {policy.name.capitalize()}", f"```text\n{policy.explain()}\n```"]

@@ -1,4 +1,4 @@
-"""The page of the HTTP API, from its OpenAPI document."""
+"""Generates the page of the HTTP API from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rest() -> str:
         "# The HTTP API",
         NOTE,
         DESCRIPTION,
-        "A running server has the same as an OpenAPI document at `/api/openapi.json`, and shows it at "
-        "`/api/docs`. How it is used: [the HTTP API](../guides/http-api.md). *May* is the permission that "
-        "the caller needs: [roles](../guides/roles-and-keys.md).",
+        "A running server serves this reference as an OpenAPI document at `/api/openapi.json` and as a page "
+        "at `/api/docs`. For an introduction, see [the HTTP API](../guides/http-api.md). *Requires* is the "
+        "[permission](../guides/roles-and-keys.md) that the caller needs.",
     ]
     for tag, operations in _by_tag(made["paths"]).items():
         parts.append(f"## {TITLES.get(tag, tag.replace('_', ' ').capitalize())}")
@@ -45,7 +45,7 @@ def _by_tag(paths: Json) -> dict[str, list[tuple[str, str, Json]]]:
 def _described(method: str, path: str, operation: Json, schemas: Json) -> list[str]:
     permission = operation.get("x-permission")
     said = sentence(cell(operation.get("description") or operation["summary"]))
-    parts = [f"### {method} {path}", said + (f" May: {code(permission)}." if permission else "")]
+    parts = [f"### {method} {path}", said + (f" Requires: {code(permission)}." if permission else "")]
     rows = [
         (code(each["name"]), each["in"], _kind(each["schema"], schemas), cell(each.get("description", "")))
         for each in operation.get("parameters", ())
@@ -106,5 +106,5 @@ def _answers(responses: Json, schemas: Json) -> str:
         schema: Json = next((each.get("schema", {}) for each in answer.get("content", {}).values()), {})
         fields = _found(schema, schemas).get("properties", {})
         listed = ", ".join(code(name) for name in fields)
-        return f"Answers {code(status)}" + (f": {listed}." if listed else ".")
+        return f"Returns {code(status)}" + (f": {listed}." if listed else ".")
     return ""

@@ -1,4 +1,4 @@
-"""The page of all settings."""
+"""Generates the page of all settings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def settings() -> str:
     return page(
         "# Settings",
         NOTE,
-        "How an application, its workers and its server behave where the code does not say it. Arguments of "
-        "a command win over the environment, and that over the file: see "
+        "Settings control an application, its workers and its server where the code does not. Command "
+        "arguments override the environment, which overrides the file: see "
         "[configuration](../guides/configuration.md).",
         table(("setting", "default", "allowed", "meaning"), rows),
-        f"In the environment a setting is `{PREFIX}` and its name in capitals: `{SETTINGS[0].environment}`. "
-        f"These are read without the prefix too: {aliases}.",
-        "The file is TOML, or YAML if its name ends in `.yaml` or `.yml` (with `redrive[yaml]`), at the path "
-        f"that `{FILE_VARIABLE}` names. It holds the settings under their names, at its top or in a table "
-        "`[redrive]`. A value out of its bounds is refused, with a message "
-        f"that names them; so is a name that is not known, also of a variable that begins with `{PREFIX}`.",
+        f"The environment variable of a setting is `{PREFIX}` followed by the name in capitals, for example "
+        f"`{SETTINGS[0].environment}`. Redrive also reads these variables without the prefix: {aliases}.",
+        f"`{FILE_VARIABLE}` is the path of the file. The file is TOML, or YAML if its name ends in `.yaml` "
+        "or `.yml` (requires `redrive[yaml]`). It contains the settings at the top level or in a table "
+        "`[redrive]`. Redrive rejects a value outside its bounds with a message that names the bounds. It "
+        f"also rejects unknown names, including environment variables that start with `{PREFIX}`.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of all states, with a drawing and a table for each kind of thing."""
+"""Generates the page of all states, with a diagram and a table for each state machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TABLES: tuple[TransitionTable[Any], ...] = (
     BREAKER_TRANSITIONS,
 )
 INTRODUCTION = (
-    "Drawn from the tables in the code. A line down is a state, an arrow is a way to change it, a dot is "
-    "where that may begin; the strong frame is the state in which everything begins. What is not drawn here "
-    "cannot happen: a write that would do it is refused."
+    "These diagrams are generated from the transition tables in the code. A vertical line is a state, an "
+    "arrow is a transition, and a dot is a state in which the transition can start. The bold frame is the "
+    "initial state. Redrive rejects a write that would make any other transition."
 )
 
 
@@ -36,7 +36,7 @@ def states() -> str:
         rows = [(f"`{one.before}`", f"`{one.after}`", one.cause) for one in each.transitions]
         parts += [
             f"## {each.noun.capitalize()}",
-            f"![The states of a {each.noun}, as in the table below](../images/{file_of(each)})",
+            f"![The states of a {each.noun}; the table below lists transitions](../images/{file_of(each)})",
             table(("from", "to", "when"), rows),
         ]
     return page(*parts)

@@ -1,4 +1,4 @@
-"""The page of all tables and their columns, from the migrations."""
+"""Generates the page of all tables and their columns from the migrations."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def table_page() -> str:
     return page(
         "# Tables",
         NOTE,
-        "What the database holds, in the schema `redrive` on PostgreSQL (or another one that the setting "
-        "`schema` names). This is not an interface: read it, but write through Redrive only, and expect "
-        "[migrations](../operations/upgrade.md) to change it. Why it is so: "
-        "[storage](../internals/storage.md).",
+        "The tables of the database. On PostgreSQL they are in the schema `redrive`, or in the schema named "
+        "by the setting `schema`. The tables are not a stable interface: read them, but write only through "
+        "Redrive, and expect [migrations](../operations/upgrade.md) to change them. "
+        "[Storage](../internals/storage.md) explains the design.",
         "A run is one row of the table `runs` on SQLite. On PostgreSQL it is a row of `run_inputs` and a row "
-        "of `ready`, `idle`, `leases` or `ended`; there `runs` is a view that shows both as one, with the "
-        "same columns.",
+        "of `ready`, `idle`, `leases` or `ended`; there `runs` is a view that joins both, with the same "
+        "columns.",
         table(("table", "database", "columns"), rows),
     )
 

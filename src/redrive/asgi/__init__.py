@@ -1,4 +1,4 @@
-"""For web applications, whatever their framework: middleware that speaks ASGI and imports nothing else."""
+"""Middleware for web applications. It works with every ASGI framework and imports none."""
 
 from redrive.asgi.idempotency import IdempotencyMiddleware, Scope
 

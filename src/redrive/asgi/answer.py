@@ -1,7 +1,7 @@
-"""The answer of the application: gathered on its way, kept under its key before its end is sent.
+"""Record the application's response, and store it under its key before sending the last part.
 
-What the client has received completely is therefore stored. The beginning is held back until there is a body,
-so that a problem can still take its place.
+So a response that the client received completely is always stored. The response headers wait until the first
+part of the body, so that a problem response can still replace them.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ KEPT_HEADERS = frozenset(
     }
 )
 _WITHOUT_BODY = frozenset({204, 304})
-_TOO_LARGE = "was too large to be kept"
-_WITH_COOKIE = "sets a cookie, which is never kept"
+_TOO_LARGE = "was too large to store"
+_WITH_COOKIE = "sets a cookie, which Redrive never stores"
 
 
 class Answer:
-    """A `send` for the application. `most` is how many bytes of the body are kept."""
+    """A `send` for the application. It stores a body of at most `max_bytes`."""
 
-    def __init__(self, hold: Hold, http: Http, send: Send, most: int) -> None:
+    def __init__(self, hold: Hold, http: Http, send: Send, max_bytes: int) -> None:
         self._hold = hold
         self._http = http
         self._send = send
-        self._most = most
+        self._max_bytes = max_bytes
         self._start: Message | None = None
         self._body: bytearray | None = bytearray()
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
-        self._gone = False
-        self.has_begun = False
-        """Has anything been sent? Then no problem can take its place any more."""
+        self._is_disconnected = False
+        self.has_started = False
+        """Whether anything has been sent, so that a problem response is no longer possible."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -56,74 +56,75 @@ class Answer:
         elif message["type"] != "http.response.body":
             await self._forward(message)
         else:
-            self._gather(message.get("body", b""))
+            self._record(message.get("body", b""))
             if message.get("more_body", False):
-                await self._pass_on(message)
+                await self._send_part(message)
             else:
-                await self._end(message)
+                await self._finish(message)
 
-    def _gather(self, part: bytes) -> None:
+    def _record(self, part: bytes) -> None:
         if self._body is not None:
             self._body += part
-            if len(self._body) > self._most:
+            if len(self._body) > self._max_bytes:
                 self._body = None
 
-    async def _end(self, message: Message) -> None:
+    async def _finish(self, message: Message) -> None:
         try:
-            await self._keep()
+            await self._store()
         except LeaseLostError:
-            if self.has_begun:
+            if self.has_started:
                 raise
             await send_problem(TAKEN_OVER, self._http, self._send)
             return
         except StoreError:
-            pass  # it was executed: the true answer is worth more than an error
-        await self._pass_on(message)
+            pass  # the request was executed, so its response is worth more than an error
+        await self._send_part(message)
 
-    async def _keep(self) -> None:
+    async def _store(self) -> None:
         if not is_kept(self._status):
             await self._hold.release()
             return
         try:
-            await self._hold.complete(self._kept())
+            await self._hold.complete(self._stored_response())
         except NotStorableError:
-            await self._hold.complete(_left_out(self._status, _TOO_LARGE))
+            await self._hold.complete(_without_response(self._status, _TOO_LARGE))
 
-    def _kept(self) -> JsonValue:
+    def _stored_response(self) -> JsonValue:
         if any(name == b"set-cookie" for name, _ in self._headers):
-            return _left_out(self._status, _WITH_COOKIE)
+            return _without_response(self._status, _WITH_COOKIE)
         if self._body is None:
-            return _left_out(self._status, _TOO_LARGE)
+            return _without_response(self._status, _TOO_LARGE)
         headers: list[JsonValue] = [
             [name.decode("latin-1"), value.decode("latin-1")]
             for name, value in self._headers
             if name in KEPT_HEADERS
         ]
-        return {"status": self._status, "headers": headers, **_written(bytes(self._body))}
+        return {"status": self._status, "headers": headers, **_encoded(bytes(self._body))}
 
-    async def _pass_on(self, message: Message) -> None:
+    async def _send_part(self, message: Message) -> None:
+        """Send a part of the body, preceded by the status and headers if they have not been sent."""
         if self._start is not None:
             start, self._start = self._start, None
-            self.has_begun = True
+            self.has_started = True
             await self._forward(start)
         await self._forward(message)
 
     async def _forward(self, message: Message) -> None:
-        """A client that has gone comes again with its key: the answer is gathered for then."""
-        if self._gone and self._body is not None:
+        """Send a message. After a disconnect, keep recording, because the client may repeat the request."""
+        if self._is_disconnected and self._body is not None:
             return
         try:
             await self._send(message)
         except OSError:
-            self._gone = True
+            self._is_disconnected = True
             if self._body is None:
                 raise
 
 
 async def replay(stored: Any, http: Http, send: Send) -> None:
-    """Give the answer that was kept once more."""
+    """Send a stored response again."""
     if "left_out" in stored:
-        await send_problem(_not_kept(stored), http, send)
+        await send_problem(_not_stored(stored), http, send)
         return
     body = b64decode(stored["base64"]) if "base64" in stored else stored["body"].encode()
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored["headers"]]
@@ -133,32 +134,32 @@ async def replay(stored: Any, http: Http, send: Send) -> None:
     await send_whole(stored["status"], headers, body, send)
 
 
-def _written(body: bytes) -> dict[str, JsonValue]:
+def _encoded(body: bytes) -> dict[str, JsonValue]:
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
         return {"base64": b64encode(body).decode()}
 
 
-def _left_out(status: int, reason: str) -> JsonValue:
+def _without_response(status: int, reason: str) -> JsonValue:
     return {"status": status, "left_out": reason}
 
 
-def _not_kept(stored: Any) -> ProblemAnswer:
+def _not_stored(stored: Any) -> ProblemAnswer:
     return ProblemAnswer(
         409,
         "answer_not_kept",
-        f"the request with this Idempotency-Key was carried out and answered with the status "
-        f"{stored['status']}, but the answer {stored['left_out']}; it is not carried out again",
-        "look at what it has changed, and use a new key for a new request",
+        f"the request with this Idempotency-Key was executed and answered with status {stored['status']}, "
+        f"but the response {stored['left_out']}. The request is not executed again",
+        "check what the request changed, and use a new key for a new request",
     )
 
 
 TAKEN_OVER = ProblemAnswer(
     409,
     "in_progress",
-    "this request took too long without a sign of life, and another one with the same Idempotency-Key has "
-    "taken its place",
-    "ask again with the same key for its answer",
+    "the server lost the lease on this Idempotency-Key before the request finished, and another request with "
+    "the same key has taken over",
+    "repeat the request with the same key to get the response",
     retry_after=1.0,
 )

@@ -1,4 +1,4 @@
-"""HTTP as ASGI has it: the types of its specification, headers, request bodies, and problems (RFC 9457)."""
+"""HTTP over ASGI: types of the specification, headers, request bodies, and problem responses (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any, NamedTuple, TypeAlias
 
 Http: TypeAlias = MutableMapping[str, Any]
-"""What ASGI calls the scope: the request, without its body."""
+"""The ASGI scope: the request without its body."""
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -16,10 +16,10 @@ Application: TypeAlias = Callable[[Http, Receive, Send], Awaitable[None]]
 
 _TITLES = {
     400: "The request is malformed",
-    409: "The present state does not allow it",
+    409: "Conflict with the current state",
     413: "The request is too large",
-    422: "The request cannot be processed",
-    503: "Unavailable at the moment",
+    422: "The request can't be processed",
+    503: "Temporarily unavailable",
 }
 
 
@@ -28,7 +28,7 @@ def header_values(http: Http, name: bytes) -> list[str]:
 
 
 class ProblemAnswer(NamedTuple):
-    """`retry_after` is in seconds."""
+    """A problem response. `retry_after` is in seconds."""
 
     status: int
     code: str
@@ -38,7 +38,7 @@ class ProblemAnswer(NamedTuple):
 
 
 class RefusedError(Exception):
-    """Raised before the application is called: the response is the problem."""
+    """Rejects a request before the application is called. The response is `problem`."""
 
     def __init__(self, problem: ProblemAnswer) -> None:
         super().__init__(problem.detail)
@@ -70,11 +70,11 @@ async def send_whole(status: int, headers: Sequence[tuple[bytes, bytes]], body: 
 
 
 class DisconnectedError(Exception):
-    """The client disconnected before its request was complete: there is no one to answer."""
+    """The client disconnected before it had sent the whole request, so no response is possible."""
 
 
 async def read_body(http: Http, receive: Receive, max_bytes: int) -> bytes:
-    """Read the whole body. Raises RefusedError (413) as soon as it is known to be longer than `max_bytes`."""
+    """Read the whole body. Raise RefusedError (413) as soon as it turns out to be longer than `max_bytes`."""
     declared = header_values(http, b"content-length")
     size = int(declared[0][:20]) if declared and declared[0].isdecimal() else 0
     _check_size(size, max_bytes)
@@ -91,13 +91,13 @@ async def read_body(http: Http, receive: Receive, max_bytes: int) -> bytes:
 
 def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        detail = f"the body of a request with an Idempotency-Key has at most {max_bytes:,} bytes"
-        hint = "send less, or send large data elsewhere and refer to it"
+        detail = f"the body of a request with an Idempotency-Key may have at most {max_bytes:,} bytes"
+        hint = "send a smaller body, or upload large data elsewhere and send a reference to it"
         raise RefusedError(ProblemAnswer(413, "body_too_large", detail, hint))
 
 
 class Reread:
-    """A `receive` that returns the body that was read once more, then whatever else arrives."""
+    """A `receive` that first returns a body that was already read, then passes on further messages."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

@@ -1,18 +1,19 @@
-"""Idempotent HTTP requests: middleware for the header Idempotency-Key.
+"""Middleware for idempotent HTTP requests, with the header Idempotency-Key.
 
     app.add_middleware(IdempotencyMiddleware, redrive=redrive, scope_of=lambda http: Scope(user=user(http)))
 
-The first request with a key is executed; its answer is stored, and given to whoever repeats the request, with
-the header `Idempotency-Replayed: true`. The request is its method, path, query, content type and body.
+The middleware executes the first request with a key and stores the response. When the request is repeated,
+it sends the stored response with the header `Idempotency-Replayed: true`. Two requests are the same if they
+have the same method, path, query, content type and body.
 
-    400  the key is malformed, or missing where it is required
-    409  the request is being executed; Retry-After says when to look again
-    413  the body is too large to be looked at
-    422  the key came with another request before
+    400  the key is malformed, or missing although it is required
+    409  the request is in progress; Retry-After tells when to repeat it
+    413  the body is too large to compare
+    422  the key was used with a different request
 
-5xx, 401, 403, 408, 409, 425 and 429 are not stored: the key is released, as when the application raises or is
-cancelled. An answer that sets a cookie or is too large is sent but not kept, and the request is not executed
-again: whoever repeats it is told so with 409 `answer_not_kept`.
+Responses with 5xx, 401, 403, 408, 409, 425 and 429 are not stored and release the key, as does an exception
+or a cancellation of the application. A response that sets a cookie or is too large is sent but not stored.
+The request is not executed again; repeating it returns 409 `answer_not_kept`.
 """
 
 from __future__ import annotations
@@ -49,19 +50,26 @@ if TYPE_CHECKING:
 HEADER = b"idempotency-key"
 DOMAIN = "http"
 MEBIBYTE = 1_048_576
-_SENT_ALONE = frozenset({"http.response.pathsend", "http.response.zerocopysend", "http.response.trailers"})
-"""Extensions by which an answer would pass without being seen."""
+_BYPASSING = frozenset({"http.response.pathsend", "http.response.zerocopysend", "http.response.trailers"})
+"""ASGI extensions that would send a response past this middleware."""
 
 
 class Scope(NamedTuple):
-    """Whose key it is. Nobody is given the stored answer of another user, or in another organization."""
+    """The owner of a key. Keys of different users and organizations are independent."""
 
     org: str = DEFAULT_ORG
     user: str = ""
 
 
 class IdempotencyMiddleware:
-    """`scope_of` tells from the ASGI scope who is asking; None: this request is passed on as it is."""
+    """Executes requests with an Idempotency-Key once.
+
+    scope_of        returns the owner of a request from its ASGI scope; None passes the request on unchanged
+    required        reject requests without the header
+    ttl             seconds until a stored response is deleted
+    lease_seconds   seconds after which a crashed server loses the key
+    max_body_bytes  maximum length of a request body
+    """
 
     def __init__(
         self,
@@ -73,7 +81,7 @@ class IdempotencyMiddleware:
         required: bool = False,
         ttl: Seconds = DAY,
         lease_seconds: Seconds = LEASE_SECONDS,
-        most_body: int = MEBIBYTE,
+        max_body_bytes: int = MEBIBYTE,
     ) -> None:
         self._app = app
         self._redrive = redrive
@@ -82,18 +90,18 @@ class IdempotencyMiddleware:
         self._required = required
         self._ttl = to_seconds(ttl)
         self._lease_seconds = to_seconds(lease_seconds)
-        self._most_body = most_body
+        self._max_body_bytes = max_body_bytes
 
     async def __call__(self, http: Http, receive: Receive, send: Send) -> None:
-        concerns_us = http["type"] == "http" and http["method"] in self._methods
-        who = self._scope_of(http) if concerns_us else None
-        if who is None or not (self._required or header_values(http, HEADER)):
+        applies = http["type"] == "http" and http["method"] in self._methods
+        scope = self._scope_of(http) if applies else None
+        if scope is None or not (self._required or header_values(http, HEADER)):
             await self._app(http, receive, send)
             return
         try:
             key = _key_of(http)
-            body = await read_body(http, receive, self._most_body)
-            taken = await self._take(key, who, http, body)
+            body = await read_body(http, receive, self._max_body_bytes)
+            taken = await self._take(key, scope, http, body)
         except DisconnectedError:
             return
         except RefusedError as refused:
@@ -104,38 +112,38 @@ class IdempotencyMiddleware:
         else:
             await self._execute(taken, http, Reread(body, receive), send)
 
-    async def _take(self, key: str, who: Scope, http: Http, body: bytes) -> KeptOutcome | Hold:
+    async def _take(self, key: str, scope: Scope, http: Http, body: bytes) -> KeptOutcome | Hold:
         try:
             return await self._redrive.idempotent.take(
                 key,
                 _identity(http, body),
-                org=who.org,
+                org=scope.org,
                 domain=DOMAIN,
-                user=who.user,
+                user=scope.user,
                 ttl=self._ttl,
                 lease_seconds=self._lease_seconds,
             )
         except KeyReusedError as error:
             hint = "use a new key for a new request"
-            raise RefusedError(ProblemAnswer(422, "key_reused", self._told(error), hint)) from None
+            raise RefusedError(ProblemAnswer(422, "key_reused", self._detail(error), hint)) from None
         except InProgressError as error:
-            hint = "ask again after a while, with the same key"
-            problem = ProblemAnswer(409, "in_progress", self._told(error), hint, error.retry_after)
+            hint = "repeat the request later with the same key"
+            problem = ProblemAnswer(409, "in_progress", self._detail(error), hint, error.retry_after)
             raise RefusedError(problem) from None
         except StoreError:
             raise RefusedError(_UNAVAILABLE) from None
 
-    def _told(self, error: Exception) -> str:
-        """It names the key, which somebody may have taken for a place to put a secret."""
+    def _detail(self, error: Exception) -> str:
+        """Return the redacted message: it contains the key, and a client may have put a secret into it."""
         return parts_of(self._redrive).redactor.text(str(error))
 
     async def _execute(self, hold: Hold, http: Http, receive: Receive, send: Send) -> None:
         answer = Answer(hold, http, send, parts_of(self._redrive).limits.size)
         try:
             async with hold:
-                await self._app(_without_shortcuts(http), receive, answer)
+                await self._app(_without_bypassing(http), receive, answer)
         except LeaseLostError:
-            if answer.has_begun or not hold.lost:
+            if answer.has_started or not hold.lost:
                 raise
             await send_problem(TAKEN_OVER, http, send)
 
@@ -161,18 +169,18 @@ def _identity(http: Http, body: bytes) -> list[str]:
     ]
 
 
-def _without_shortcuts(http: Http) -> Http:
+def _without_bypassing(http: Http) -> Http:
     extensions = http.get("extensions") or {}
-    kept = {name: value for name, value in extensions.items() if name not in _SENT_ALONE}
-    return {**http, "extensions": kept} if extensions else http
+    allowed = {name: value for name, value in extensions.items() if name not in _BYPASSING}
+    return {**http, "extensions": allowed} if extensions else http
 
 
-_QUOTE = 'send it as Idempotency-Key: "8e03978e-40d5-43dd-bc93-6894a57f9324", with a value of your own'
+_QUOTE = 'send a header such as Idempotency-Key: "8e03978e-40d5-43dd-bc93-6894a57f9324" with your own value'
 _MISSING = ProblemAnswer(400, "key_missing", "this request needs the header Idempotency-Key", _QUOTE)
 _UNAVAILABLE = ProblemAnswer(
     503,
     "database",
-    "the database cannot be used at the moment, and nothing was executed",
-    "try again a little later, with the same key",
+    "the database is unavailable; nothing was executed",
+    "repeat the request later with the same key",
     retry_after=2.0,
 )

@@ -1,4 +1,4 @@
-"""Outbound calls: bounded in time, classified, retried, guarded by a breaker and a retry budget."""
+"""Outbound calls with timeouts, error classification, retries, circuit breakers and retry budgets."""
 
 from redrive.calls.attempt import Attempt, current_attempt
 from redrive.calls.dependency import Dependency, dependency

@@ -1,4 +1,4 @@
-"""One attempt of a call, as the called function sees it."""
+"""One attempt of a guarded call, as the called function sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FRESH = Tally()
 
 
 class Attempt:
-    """An attempt: its number (1 is the first), the key that all attempts share, and the time left."""
+    """An attempt: its number (starting at 1), the idempotency key of the call, and the time left."""
 
     __slots__ = (
         "_clock",
@@ -57,19 +57,19 @@ class Attempt:
         self._clock = clock
 
     def remaining(self) -> float:
-        """Return the seconds left. Pass them to your client as its timeout."""
+        """Return the seconds left. Pass them to your client as the timeout."""
         return max(0.0, self.expires - self._clock.monotonic())
 
     def elapsed(self) -> float:
         return self._clock.monotonic() - self.started
 
     def check(self) -> None:
-        """Raise AttemptTimeoutError when the time is up; sync code calls it between its pieces of work."""
+        """Raise AttemptTimeoutError when the time is up. Sync code calls this between pieces of work."""
         if self._clock.monotonic() >= self.expires:
             raise self.out_of_time()
 
     def expires_by(self, clock: Clock) -> float:
-        """Return when the time is up, by another clock."""
+        """Return the end of the attempt's time on another clock."""
         return self.expires if clock is self._clock else clock.monotonic() + self.remaining()
 
     def out_of_time(self) -> AttemptTimeoutError:
@@ -86,6 +86,6 @@ CURRENT: ContextVar[Attempt | None] = ContextVar("redrive_attempt", default=None
 
 
 def current_attempt() -> Attempt | None:
-    """The attempt that the running code is part of, or None outside of any guarded call."""
+    """Return the attempt that the running code belongs to, or None outside a guarded call."""
     attempt = CURRENT.get()
     return None if attempt is None or attempt.over else attempt

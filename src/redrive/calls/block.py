@@ -1,4 +1,4 @@
-"""A block of code that is retried: `for attempt in redrive.attempts("fetch"): with attempt: …`."""
+"""Retry a block of code: `for attempt in redrive.attempts("fetch"): with attempt: …`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = TypeVar("B", bound="AttemptBlock")
 
 
 class AttemptBlock:
-    """One attempt of a block. `error` is set when it failed and another follows after `wait` seconds."""
+    """One attempt of a block. `error` is set if it failed and the next attempt follows in `wait` seconds."""
 
     def __init__(self, controller: CallController, attempt: Attempt) -> None:
         self._controller = controller
@@ -33,7 +33,7 @@ class AttemptBlock:
 
     @property
     def number(self) -> int:
-        """1 is the first attempt."""
+        """The number of the attempt; the first is 1."""
         return self._attempt.number
 
     @property
@@ -42,14 +42,14 @@ class AttemptBlock:
         return self._attempt.idempotency_key
 
     def remaining(self) -> float:
-        """Return the seconds left. Pass them to your client as its timeout."""
+        """Return the seconds left. Pass them to your client as the timeout."""
         return self._attempt.remaining()
 
     def __repr__(self) -> str:
         return repr(self._attempt)
 
     def admit(self) -> bool:
-        """Ask the breaker; False if it refused and the attempt is to be made again later."""
+        """Ask the breaker for a permit. Return False if it refused and another attempt follows later."""
         if not self._controller.breaks:
             return True
         try:
@@ -61,7 +61,7 @@ class AttemptBlock:
         return True
 
     def next(self) -> Attempt:
-        """Return the attempt after this one, or raise its error when the wait has used up the time."""
+        """Return the next attempt, or raise the error of this one if no time is left after the wait."""
         error = cast("Exception", self.error)
         following = self._controller.next(self._attempt, error)
         if following is None:
@@ -70,14 +70,14 @@ class AttemptBlock:
 
     def _begin(self) -> None:
         if self.entered:
-            raise InvalidValueError("an attempt is one execution of the block; enter it once")
+            raise InvalidValueError("this attempt was already entered; use a new attempt for each execution")
         self.entered = True
         self._token = CURRENT.set(self._attempt)
 
     def _end(self, error: BaseException | None) -> bool:
-        """Whether the error is to be suppressed, because another attempt follows."""
+        """Finish the attempt. Return True, which suppresses the error, if another attempt follows."""
         if self._token is not None:
-            # A coroutine that is discarded may end in another context, where a token cannot be reset.
+            # A discarded coroutine may finish in another context, where the token cannot be reset.
             with suppress(ValueError):
                 CURRENT.reset(self._token)
         if error is None:
@@ -108,7 +108,7 @@ class SyncAttemptBlock(AttemptBlock):
 
 
 class AsyncAttemptBlock(AttemptBlock):
-    """Its timeout cancels the block and counts as a failure."""
+    """An attempt whose timeout cancels the block and counts as a failure."""
 
     _limit: Timeout
 
@@ -125,17 +125,17 @@ class AsyncAttemptBlock(AttemptBlock):
     ) -> bool:
         try:
             await self._limit.__aexit__(kind, error, trace)
-        except TimeoutError as timed_out:
-            late = self._attempt.out_of_time()
-            late.__cause__ = timed_out
-            if self._end(late):
+        except TimeoutError as cause:
+            timeout_error = self._attempt.out_of_time()
+            timeout_error.__cause__ = cause
+            if self._end(timeout_error):
                 return True
-            raise late from timed_out
+            raise timeout_error from cause
         return self._end(error)
 
 
 class Attempts:
-    """The attempts of one block, to be iterated with `for` or `async for`."""
+    """The attempts of one block: iterate over them with `for` or `async for`."""
 
     def __init__(self, controller: CallController) -> None:
         self._controller = controller
@@ -148,9 +148,9 @@ class Attempts:
 
 
 class AttemptBlocks(Generic[B]):
-    """One attempt after the other, as long as the last one failed and may be repeated.
+    """Yields attempts as long as the last one failed and may be retried.
 
-    An iterator and not a generator: a loop that is left early leaves nothing behind that has to be closed.
+    This is an iterator, not a generator, so leaving the loop early leaves nothing to close.
     """
 
     _kind: type[B]
@@ -160,7 +160,7 @@ class AttemptBlocks(Generic[B]):
         self._last: B | None = None
 
     def _wait(self) -> float | None:
-        """Seconds until the next attempt; None when there is none."""
+        """Seconds until the next attempt; None if there is no further attempt."""
         last = self._last
         if last is None:
             return 0.0
@@ -169,7 +169,7 @@ class AttemptBlocks(Generic[B]):
         return None if last.error is None else last.wait
 
     def _next(self) -> B | None:
-        """The next attempt; None if the breaker has refused it."""
+        """The next attempt; None if the breaker refused it."""
         last = self._last
         attempt = self._controller.first((), {}) if last is None else last.next()
         self._last = block = self._kind(self._controller, attempt)

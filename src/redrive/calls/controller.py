@@ -1,4 +1,4 @@
-"""Decide what a guarded call does next, for sync and async calls alike. It never waits."""
+"""Decides what a guarded call does next, for sync and async calls. The controller never waits itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from redrive.model.failure import Failure
 from redrive.model.step import Effect
 from redrive.policy.classify import Classifier
 from redrive.policy.retry import RetryPolicy, decide
+from redrive.words.decision import REASONS
 from redrive.words.number import plural
 
 KeyOf = Callable[..., str | None]
 
 MAX_FAILURES = 20
-"""The number of failures that a call remembers."""
+"""The maximum number of failures that a call keeps."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class CallController:
     random: Callable[[], float]
 
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
-        """Return the first attempt. A call inside another guarded call ends with the attempt around it."""
+        """Return the first attempt. The deadline of an outer attempt applies to nested calls, too."""
         key = self.key_of
         if callable(key):
             key = key(*args, **kwargs)
@@ -55,7 +56,7 @@ class CallController:
         return self._attempt(1, key, started, deadline)
 
     def next(self, attempt: Attempt, error: Exception) -> Attempt | None:
-        """Return the next attempt; None if the wait ended too late or the breaker has opened meanwhile."""
+        """Return the next attempt; None if the deadline passed or the breaker opened during the wait."""
         now = self.clock.monotonic()
         late = attempt.deadline is not None and now >= attempt.deadline
         if late or (self.breaks and self.dependency.is_open_for(0.0)):
@@ -84,7 +85,7 @@ class CallController:
             self.dependency.report_nothing(permit)
 
     def failed(self, attempt: Attempt, permit: Permit | None, error: Exception) -> float | None:
-        """Return the wait before the next attempt; None: the caller gets the error."""
+        """Return the wait before the next attempt; None if the caller gets the error."""
         attempt.over = True
         seconds = self.clock.monotonic() - attempt.started
         now = self.clock.now()
@@ -112,7 +113,7 @@ class CallController:
         return None
 
     def _within(self, outer: Attempt, deadline: float | None) -> float:
-        """Return the deadline within another attempt, which must have time left."""
+        """Return the earlier deadline. Raises an error if the outer attempt has no time left."""
         outer.check()
         limit = outer.expires_by(self.clock)
         return limit if deadline is None or limit < deadline else deadline
@@ -122,7 +123,7 @@ class CallController:
         return Attempt(number, self.operation, attempts, key, started, self.timeout, deadline, self.clock)
 
     def _reason_to_stop(self, attempt: Attempt, permit: Permit | None, delay: float) -> Reason | None:
-        """Check the limits besides the policy. The budget comes last: only a real retry is charged."""
+        """Check the limits outside the policy; the budget last, so that only actual retries are charged."""
         if delay > self.longest_wait:
             return Reason.TOO_LONG
         if attempt.deadline is not None and self.clock.monotonic() + delay >= attempt.deadline:
@@ -146,16 +147,16 @@ class CallController:
 
 
 def usable_key(key: object) -> str:
-    """Reject keys by which a server could not recognise a repeated unsafe call."""
+    """Reject keys by which a server could not recognize a repeated call."""
     if not isinstance(key, str) or not key or not key.isprintable():
-        raise InvalidValueError(f"an idempotency key must be a text without control characters, got {key!r}")
+        raise InvalidValueError(f"an idempotency key must be a printable, non-empty string, got {key!r}")
     return key
 
 
 def _add_note(error: Exception, attempt: Attempt, reason: Reason) -> None:
     count = attempt.number
     first = count - len(attempt.failures) + 1
-    lines = [f"redrive: {attempt.operation!r} failed after {plural(count, 'attempt')}: {reason.sentence}"]
+    lines = [f"redrive: {attempt.operation!r} failed after {plural(count, 'attempt')}: {REASONS[reason]}"]
     lines += [
         f"  attempt {number}: {failure.category} ({failure.rule})"
         for number, failure in enumerate(attempt.failures, start=first)

@@ -1,6 +1,6 @@
 """Dependencies: the services a program calls, each with one breaker and one retry budget.
 
-A name stands for the same dependency everywhere in the process: all calls to it share what they learn.
+A name means the same dependency everywhere in the process, so all calls to it share one breaker and budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUCCEEDED, _NOTHING = CallOutcome.SUCCEEDED, CallOutcome.NOTHING
 
 
 class Dependency:
-    """A service that is called. As a decorator, it guards a function with its breaker, without retries."""
+    """A service that the program calls. As a decorator, it guards a function with the breaker; no retries."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class Dependency:
         if permit is not None:
             return permit
         with self._lock:
-            answer = self._breaker.admit(self._clock.monotonic())
-        if isinstance(answer, Refusal):
-            what = "is half-open and being probed" if answer.probing else "is open"
+            admission = self._breaker.admit(self._clock.monotonic())
+        if isinstance(admission, Refusal):
+            state = "is half-open and being probed" if admission.probing else "is open"
             raise BreakerOpenError(
                 self.name,
-                f"the circuit breaker of {self.name!r} {what}; next try in {answer.retry_after:.3g} s",
-                retry_after=answer.retry_after,
+                f"the circuit breaker of {self.name!r} {state}; next try in {admission.retry_after:.3g} s",
+                retry_after=admission.retry_after,
             )
-        return answer
+        return admission
 
     def report_success(self, permit: Permit, started: float) -> None:
         ended = self._clock.monotonic()
@@ -83,12 +83,12 @@ class Dependency:
             self._breaker.report(permit, outcome_of(failure), ended, ended - started, failure.retry_after)
 
     def report_nothing(self, permit: Permit) -> None:
-        """Release the permit of a cancelled call, without counting it."""
+        """Release the permit of a cancelled call without counting the call."""
         with self._lock:
             self._breaker.report(permit, _NOTHING, self._clock.monotonic())
 
     def is_open_for(self, seconds: Seconds) -> bool:
-        """Tell whether the breaker will still be open after that time."""
+        """Check whether the breaker will still be open in that many seconds."""
         seconds = to_seconds(seconds)
         with self._lock:
             open_until = self._breaker.snapshot(self._clock.monotonic()).open_until
@@ -157,10 +157,10 @@ class Dependency:
 
 
 class Dependencies:
-    """The dependencies of a process. A name gives the same object before and after it is configured.
+    """The dependencies of a process. A name returns the same object before and after it is configured.
 
-    Operations that name no dependency are kept apart: their names are often made at run time, and must not
-    push out a dependency and what is known of it.
+    Operations without a dependency have a separate table: their names are often generated at run time, and
+    must not evict a dependency together with the state of its breaker.
     """
 
     MAX_UNCONFIGURED = 1024
@@ -189,13 +189,13 @@ class Dependencies:
     def _same(self, known: Dependency, settings: tuple[object, ...]) -> Dependency:
         if settings != self._settings[known.name]:
             raise InvalidValueError(
-                f"the dependency {known.name!r} has other settings already; say them once, at start-up, "
-                f"and refer to it by its name"
+                f"the dependency {known.name!r} already has other settings; configure it once, "
+                f"at start-up, and use its name elsewhere"
             )
         return known
 
     def forget(self) -> None:
-        """Close all breakers and fill all budgets; configured policies stay."""
+        """Close all breakers and fill all budgets. Keep the configured policies."""
         with self._lock:
             for known in (*self._others.values(), *self._operations.values()):
                 known.configure(None, None, DEFAULT_CLASSIFIER)
@@ -203,25 +203,25 @@ class Dependencies:
                 known.configure(*self._settings[name])
 
     def get(self, name: str) -> Dependency:
-        """Return the dependency of that name, with the default policies unless it was configured.
+        """Return the dependency with this name; it has the default policies unless it was configured.
 
-        Names made at run time cannot fill the memory: the oldest unconfigured ones are forgotten.
+        Names generated at run time cannot fill the memory: the oldest unconfigured dependencies are dropped.
         """
         return self._configured.get(name) or self._others.get(name) or self._make(name, self._others)
 
     def of_operation(self, name: str) -> Dependency:
-        """Return the dependency that holds the retry budget of an operation without one."""
+        """Return the dependency with the retry budget of an operation that names no dependency."""
         return self._configured.get(name) or self._operations.get(name) or self._make(name, self._operations)
 
     def _make(self, name: str, among: dict[str, Dependency]) -> Dependency:
         with self._lock:
-            known = self._configured.get(name) or among.get(name)  # by now another thread may have made it
+            known = self._configured.get(name) or among.get(name)  # another thread may have created it
             if known is not None:
                 return known
             if len(among) >= self.MAX_UNCONFIGURED:
                 del among[next(iter(among))]
-            made = among[name] = Dependency(name)
-            return made
+            new = among[name] = Dependency(name)
+            return new
 
 
 DEPENDENCIES = Dependencies()
@@ -234,5 +234,5 @@ def dependency(
     budget: BudgetPolicy | None = None,
     classifier: Classifier = DEFAULT_CLASSIFIER,
 ) -> Dependency:
-    """Configure how a dependency of this process is guarded, at start-up. Repeating it changes nothing."""
+    """Configure the breaker and budget of a dependency at start-up. Repeating the call changes nothing."""
     return DEPENDENCIES.configure(name, breaker, budget, classifier)

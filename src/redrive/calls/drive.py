@@ -1,4 +1,4 @@
-"""Drivers of a guarded call, sync and async: the controller decides, the driver executes and waits."""
+"""Sync and async drivers of a guarded call: the controller decides, the driver executes and waits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _has_await(kind: type) -> bool:
     return hasattr(kind, "__await__")
 
 
-# A failed lookup on a type is slow, so the answers are cached.
+# A failed attribute lookup on a type is slow, so the results are cached.
 _is_awaited: Callable[[type], bool] = lru_cache(maxsize=1024)(_has_await)
 
 
@@ -65,7 +65,8 @@ def _reject_awaitable(operation: str, result: object) -> NoReturn:
     if isinstance(result, CoroutineType):
         result.close()
     raise InvalidValueError(
-        f"{operation!r} returned an awaitable, which may still fail; guard the async function itself"
+        f"{operation!r} returned an awaitable, whose failures would not be retried; "
+        f"guard the async function itself"
     )
 
 
@@ -92,7 +93,7 @@ def drive_async(function: Callable[P, Awaitable[R]], controller: CallController)
                 attempt = following
             except GeneratorExit:
                 controller.abandoned(attempt, permit)
-                # Discarded while waiting; this may run in another context, where a token cannot be reset.
+                # Discarded while waiting: this may run in another context, where the token cannot be reset.
                 with suppress(ValueError):
                     CURRENT.reset(token)
                 raise

@@ -1,4 +1,4 @@
-"""Events of a guarded call, and the reporter that logs them and calls hooks, without harm to the call."""
+"""Events of a guarded call, and the reporter that logs them and calls hooks, without risk for the call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGGER = logging.getLogger("redrive.calls")
 
 
 class AttemptFailed(NamedTuple):
-    """An attempt failed. `wait` is the pause before the next one; None: there is none, see `reason`."""
+    """An attempt failed. `wait` is the delay before the next attempt; None: no further one, see `reason`."""
 
     operation: str
     attempt: int
@@ -36,7 +36,7 @@ class AttemptFailed(NamedTuple):
 
 
 class CallRecovered(NamedTuple):
-    """A call succeeded after at least one attempt had failed. `seconds`: of the last attempt."""
+    """A call succeeded after at least one failed attempt. `seconds` is the duration of the last attempt."""
 
     operation: str
     attempt: int
@@ -58,7 +58,7 @@ def _event_name(event: CallEvent) -> str:
 
 
 def fields_of(event: CallEvent) -> dict[str, Any]:
-    """Return the event as flat fields, with the names that all logs use."""
+    """Return the event as flat fields, with the field names used in all logs."""
     fields: dict[str, Any] = {
         "event": _event_name(event),
         "operation": event.operation,
@@ -88,7 +88,7 @@ _FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("redrive_log_fields", defaul
 
 @contextmanager
 def log_fields(**fields: Any) -> Iterator[None]:
-    """Add fields such as request_id, user_id or org_id to every log line written inside the block."""
+    """Add fields such as request_id, user_id or org_id to every log line that Redrive writes in the block."""
     token = _FIELDS.set({**_FIELDS.get(), **fields})
     try:
         yield
@@ -101,7 +101,7 @@ def current_log_fields() -> Mapping[str, Any]:
 
 
 def log_response(attempt: Attempt, status: int) -> None:
-    """Log a response of the HTTP client, at the level DEBUG."""
+    """Log a response of the HTTP client at level DEBUG."""
     if LOGGER.isEnabledFor(logging.DEBUG):
         fields = {
             "event": "http.answered",
@@ -127,7 +127,7 @@ class CallReporter:
     def failed(
         self, attempt: Attempt, seconds: float, failure: Failure, why: Explanation, wait: float | None
     ) -> None:
-        # An open breaker rejects calls as expected; they must not flood the log during an outage.
+        # An open breaker is expected to reject calls; they must not flood the log during an outage.
         level = logging.WARNING if wait is None and not failure.unavailable else logging.INFO
         if self._has_listener(level):
             self._emit(AttemptFailed(*_subject(attempt), seconds, failure, why.reason, why, wait), level)

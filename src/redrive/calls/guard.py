@@ -1,4 +1,4 @@
-"""Guarded calls: bounded, classified and retried. A `Guard`, `@retry` for a function, `call` for one call."""
+"""Guarded calls, with timeouts, classification and retries: `Guard`, `@retry` and `call`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EffectWord = Literal["none", "idempotent", "unsafe"]
 
 
 class CallOptions(TypedDict, total=False):
-    """Options that guards and HTTP clients share: see `Guard`."""
+    """Options of both guards and HTTP clients; see `Guard`."""
 
     policy: RetryPolicy
     max_attempts: int | None
@@ -54,12 +54,12 @@ class GuardOptions(CallOptions, total=False):
 
 
 def names_of(options: type) -> list[str]:
-    """List the names of a TypedDict of options."""
+    """List the names of the options in a TypedDict."""
     return sorted(options.__optional_keys__)  # type: ignore[attr-defined]
 
 
 def reject_unknown(options: Mapping[str, object], known: type) -> None:
-    """Raise TypeError for an unknown option, with a suggestion."""
+    """Raise TypeError for an unknown option and suggest a known one."""
     names = names_of(known)
     for name in options:
         if name not in names:
@@ -71,21 +71,21 @@ R = TypeVar("R")
 
 
 class Guard:
-    """Calls of one operation: retried by a policy, every attempt bounded in time, every error classified.
+    """Calls of one operation, with retries by a policy, a timeout for each attempt, and classified errors.
 
-    policy           how often and how long apart; 3 attempts unless said otherwise (redrive.policy.CALL)
-    max_attempts     changes the policy: executions in all
-    backoff          changes the policy: the waits
-    timeout          seconds for one attempt; async ones are stopped, sync ones are told (Attempt.remaining)
-    deadline         seconds for the whole call, waits included; no attempt and no wait goes beyond it
-    longest_wait     a longer wait raises DeferredError instead of sleeping; 60 s unless said otherwise
-    effect           "unsafe": what may have been executed is repeated only with an idempotency key
-    idempotency_key  a function of the call's arguments, or the key itself; the function has to send it
-    dependency       its breaker and its retry budget guard the call; without one, the operation has a budget
-    classifier       says what an error means, also to the breaker; that of the dependency unless given
-    fields           further fields of all log lines
+    policy           the number of attempts and the delays; default: redrive.policy.CALL, 3 attempts
+    max_attempts     override the policy's total number of attempts
+    backoff          override the policy's delays
+    timeout          seconds for one attempt; cancels async functions, sync ones check Attempt.remaining()
+    deadline         seconds for the whole call, including waits; no attempt or wait goes beyond it
+    longest_wait     a longer wait raises DeferredError instead of sleeping; default: 60 s
+    effect           "unsafe": an attempt that may have executed is retried only with an idempotency key
+    idempotency_key  the key, or a function of the call's arguments; your function must send it
+    dependency       its breaker and retry budget guard the call; without it, the operation has its own budget
+    classifier       decides what an error means, also for the breaker; default: the dependency's
+    fields           additional fields for all log lines
     hooks            functions that receive AttemptFailed and CallRecovered
-    clock, random    where time and draws come from, for tests
+    clock, random    the sources of time and randomness, for tests
 
     A duration is a number of seconds or a timedelta.
     """
@@ -117,7 +117,7 @@ class Guard:
             deadline = require_seconds("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
         self._controller = CallController(
             operation=operation,
-            policy=_merged(policy, max_attempts, backoff),
+            policy=_with_overrides(policy, max_attempts, backoff),
             timeout=require_seconds("timeout", timeout, 0.001, MAX_DELAY_SECONDS),
             deadline=deadline,
             longest_wait=require_seconds("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS),
@@ -126,7 +126,7 @@ class Guard:
             dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
-            reporter=CallReporter(fields or {}, _called(hooks)),
+            reporter=CallReporter(fields or {}, _checked_hooks(hooks)),
             clock=clock,
             random=random,
         )
@@ -144,29 +144,29 @@ class Guard:
         return self._controller.policy
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate a function or method, sync or async."""
+        """Decorate a sync or async function or method."""
         if isinstance(function, staticmethod | classmethod):
             return cast("Callable[P, R]", type(function)(self(function.__func__)))
-        return update_wrapper(_driven(function, self._controller), function)
+        return update_wrapper(_wrap(function, self._controller), function)
 
     def call(self, function: Callable[[Attempt], R], *, idempotency_key: str | None = None) -> R:
-        """Call `function(attempt)`. An async function gives an awaitable of its result."""
-        controller = self._keyed(idempotency_key)
+        """Call `function(attempt)`. For an async function, await the result."""
+        controller = self._with_key(idempotency_key)
         if is_async(function):
-            return _driven(_with_attempt_async(function), controller)()
+            return _wrap(_with_attempt_async(function), controller)()
         return drive(lambda: function(cast("Attempt", CURRENT.get())), controller)()
 
     def attempts(self, *, idempotency_key: str | None = None) -> Attempts:
-        """The attempts of a block of code: `for attempt in guard.attempts(): with attempt: …`."""
-        return Attempts(self._keyed(idempotency_key))
+        """Retry a block of code: `for attempt in guard.attempts(): with attempt: …`."""
+        return Attempts(self._with_key(idempotency_key))
 
-    def _keyed(self, idempotency_key: str | None) -> CallController:
+    def _with_key(self, idempotency_key: str | None) -> CallController:
         if idempotency_key is None:
             return self._controller
         return replace(self._controller, key_of=_checked_key(idempotency_key))
 
 
-def _driven(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
+def _wrap(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
     if not is_async(function):
         return drive(function, controller)
     driven = drive_async(cast("Callable[P, Awaitable[object]]", function), controller)
@@ -180,23 +180,23 @@ def _with_attempt_async(function: Callable[[Attempt], R]) -> Callable[[], R]:
     return cast("Callable[[], R]", with_attempt)
 
 
-def _called(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
-    called = tuple(hooks)
-    for hook in called:
+def _checked_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
+    checked = tuple(hooks)
+    for hook in checked:
         if is_async(hook):
-            raise InvalidValueError(f"the hook {name_of(hook)} is async; hooks are called, not awaited")
-    return called
+            raise InvalidValueError(f"the hook {name_of(hook)} is async; use a sync function")
+    return checked
 
 
 def _checked_key(key: KeyOf | str | None) -> KeyOf | str | None:
     if callable(key):
         if is_async(key):
-            raise InvalidValueError("idempotency_key must be a sync function: the key is needed at once")
+            raise InvalidValueError("the idempotency_key function is async; use a sync function")
         return key
     return None if key is None else usable_key(key)
 
 
-def _merged(policy: RetryPolicy, max_attempts: int | None, backoff: Backoff | None) -> RetryPolicy:
+def _with_overrides(policy: RetryPolicy, max_attempts: int | None, backoff: Backoff | None) -> RetryPolicy:
     if max_attempts is None and backoff is None:
         return policy
     return replace(
@@ -226,15 +226,15 @@ def retry(
 def retry(
     operation: str | Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]
 ) -> Callable[..., Any]:
-    """Guard a function, sync or async: `@retry`, `@retry("charge card", max_attempts=5)`.
+    """Guard a sync or async function: `@retry`, `@retry("charge card", max_attempts=5)`.
 
-    Without a name, the operation is called like the function. `help(redrive.Guard)` lists the options.
+    Without a name, the operation has the function's name. `help(redrive.Guard)` lists the options.
     """
     reject_unknown(options, GuardOptions)
     if isinstance(operation, type) and issubclass(operation, BaseException):
         raise InvalidValueError(
-            "retry takes no exception classes: what is retried follows from what an error means; "
-            "give rules of your own as classifier=Classifier([Rule.for_type(...)])"
+            "retry takes no exception classes: a classifier decides which errors are retried; "
+            "pass your own rules as classifier=Classifier([Rule.for_type(...)])"
         )
     if operation is None or isinstance(operation, str):
         return lambda function: Guard(operation or name_of(function), **options)(function)
@@ -242,7 +242,7 @@ def retry(
 
 
 def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[GuardOptions]) -> R:
-    """Make one guarded call of `function(attempt)`; an async function gives an awaitable of its result."""
+    """Make one guarded call of `function(attempt)`. For an async function, await the result."""
     if not options:
         return _plain_guard(operation).call(function)
     reject_unknown(options, GuardOptions)
@@ -250,13 +250,13 @@ def call(operation: str, function: Callable[[Attempt], R], **options: Unpack[Gua
 
 
 def attempts(operation: str, **options: Unpack[GuardOptions]) -> Attempts:
-    """Execute a block until it succeeds. `help(redrive.Guard)` lists the options.
+    """Retry a block until it succeeds. `help(redrive.Guard)` lists the options.
 
     for attempt in redrive.attempts("fetch", max_attempts=5):
         with attempt:
             page = client.get("/page", timeout=attempt.remaining())
 
-    Async code writes `async for` and `async with`; there, the timeout also stops the block.
+    In async code, use `async for` and `async with`; the timeout then also cancels the block.
     """
     reject_unknown(options, GuardOptions)
     return Guard(operation, **options).attempts()

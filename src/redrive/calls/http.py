@@ -1,7 +1,7 @@
-"""HTTP clients on httpx2: guarded, authenticated, traced, with typed JSON responses.
+"""HTTP clients based on httpx2: guarded, authenticated, traced, with typed JSON responses.
 
-Every request has a time limit, is retried by its policy and only where that is safe, carries `x-request-id`
-and its idempotency key, and shares the breaker and the retry budget of its host.
+Every request has a time limit, is retried by its policy if that is safe, sends `x-request-id` and its
+idempotency key, and shares the breaker and retry budget of its host.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Token = str | Callable[[], str]
 
 
 class ClientOptions(CallOptions, total=False):
-    """How a client is made, besides how its calls are guarded (see Guard).
+    """Options of a client, in addition to those of its calls (see Guard).
 
-    token        sent as a bearer token; a function is asked before every request, so that tokens can rotate
+    token        the bearer token; a function is called before every request, so tokens can rotate
     headers      sent with every request
-    user_header  the header that carries `user_id`; "x-user-id" unless said otherwise
+    user_header  the header for `user_id`; default: "x-user-id"
 
-    Breaker and retry budget are those of host and port unless a `dependency` is named.
+    Without a `dependency`, each host and port has its own breaker and retry budget.
     """
 
     token: Token | None
@@ -49,11 +49,11 @@ class ClientOptions(CallOptions, total=False):
 
 
 class RequestOptions(TypedDict, total=False):
-    """What a request takes besides method and path.
+    """Options of a request, in addition to method and path.
 
-    json, params      the body, and the query
-    idempotency_key   makes a POST or PATCH safe to repeat
-    operation         the name in logs; method and path unless said otherwise
+    json, params      the body and the query parameters
+    idempotency_key   makes a POST or PATCH safe to retry
+    operation         the name in logs; default: method and path
     user_id           the user on whose behalf the request is made
     """
 
@@ -67,15 +67,16 @@ class RequestOptions(TypedDict, total=False):
 
 
 class _Client:
-    """Everything that both clients share, except for sending."""
+    """Everything that both clients share, except sending."""
 
     def __init__(self, base_url: str, options: ClientOptions) -> None:
         reject_unknown(options, ClientOptions)
-        url = _whole_url(base_url)
+        url = _checked_url(base_url)
         self._options = options
-        self._guarding: dict[str, Any] = {"dependency": url.netloc.decode("ascii")}
-        self._guarding |= {name: value for name, value in options.items() if name in names_of(CallOptions)}
-        Guard(base_url, **self._guarding)  # wrong options are refused here, not at the first request
+        self._guard_options: dict[str, Any] = {"dependency": url.netloc.decode("ascii")}
+        call_options = names_of(CallOptions)
+        self._guard_options |= {name: value for name, value in options.items() if name in call_options}
+        Guard(base_url, **self._guard_options)  # reject invalid options now, not at the first request
         self._base_url = base_url
 
     def __repr__(self) -> str:
@@ -90,7 +91,7 @@ class _Client:
         options: RequestOptions,
     ) -> Exchange[R]:
         reject_unknown(options, RequestOptions)
-        _refuse_other_place(path)
+        _reject_outside_path(path)
         json = options.get("json")
         return Exchange(
             method=method.upper(),
@@ -110,10 +111,10 @@ class _Client:
             "authorization": self._authorization(),
             "idempotency-key": options.get("idempotency_key"),
             self._options.get("user_header", "x-user-id").lower(): _text(options.get("user_id")),
-            **_own(self._options.get("headers", {})),
-            **_own(options.get("headers", {})),
+            **_lower_names(self._options.get("headers", {})),
+            **_lower_names(options.get("headers", {})),
         }
-        return {name: _sendable(name, value) for name, value in headers.items() if value is not None}
+        return {name: _checked_header(name, value) for name, value in headers.items() if value is not None}
 
     def _authorization(self) -> str | None:
         token = self._options.get("token")
@@ -125,15 +126,15 @@ class _Client:
             options.get("operation") or str(exchange),
             effect=exchange.effect,
             fields={"request_id": exchange.headers["x-request-id"]},
-            **(self._guarding | own),
+            **(self._guard_options | own),
         )
 
 
 class HttpClient(_Client):
     """The sync client. Use it as a context manager, or close it.
 
-    A sync attempt cannot be interrupted from outside: its time is checked between the pieces of an answer,
-    and the wait for each piece is limited to the time of the attempt.
+    A sync attempt cannot be interrupted from outside: the client checks the time between the chunks of a
+    response, and waits for each chunk no longer than the attempt may take.
     """
 
     def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
@@ -170,9 +171,9 @@ class HttpClient(_Client):
         create_if_absent: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Any:
-        """Send a request and return its answer: JSON, or what `returns` makes of it.
+        """Send a request and return the decoded JSON, or the result of calling `returns` with it.
 
-        With `create_if_absent`, 409 is a success too, and the answer None: what was to be created exists.
+        With `create_if_absent`, status 409 is a success and returns None: the object already exists.
         """
         exchange = self._exchange(method, path, returns, create_if_absent, options)
         return self._guard(exchange, options).call(lambda attempt: self._send(exchange, attempt))
@@ -180,8 +181,8 @@ class HttpClient(_Client):
     def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
         with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
-            for piece in response.iter_bytes():
-                body.add(piece)
+            for chunk in response.iter_bytes():
+                body.add(chunk)
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
 
     def close(self) -> None:
@@ -231,9 +232,9 @@ class AsyncHttpClient(_Client):
         create_if_absent: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Any:
-        """Send a request and return its answer: JSON, or what `returns` makes of it.
+        """Send a request and return the decoded JSON, or the result of calling `returns` with it.
 
-        With `create_if_absent`, 409 is a success too, and the answer None: what was to be created exists.
+        With `create_if_absent`, status 409 is a success and returns None: the object already exists.
         """
         exchange = self._exchange(method, path, returns, create_if_absent, options)
 
@@ -246,8 +247,8 @@ class AsyncHttpClient(_Client):
         body = Body(attempt)
         with _quietly():
             async with self._http.stream(**_arguments(exchange, attempt)) as response:
-                async for piece in response.aiter_bytes():
-                    body.add(piece)
+                async for chunk in response.aiter_bytes():
+                    body.add(chunk)
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
 
     async def aclose(self) -> None:
@@ -265,7 +266,7 @@ _QUIET: ContextVar[bool] = ContextVar("redrive_http_quiet", default=False)
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence the log of httpx2, which shows queries with their secrets; ours is redacted."""
+    """Silence the log of httpx2, which shows secrets in query parameters. Redrive's own log is redacted."""
     token = _QUIET.set(True)
     try:
         yield
@@ -276,29 +277,29 @@ def _quietly() -> Iterator[None]:
 logging.getLogger("httpx2").addFilter(lambda record: not _QUIET.get())
 
 
-def _whole_url(base_url: str) -> httpx2.URL:
+def _checked_url(base_url: str) -> httpx2.URL:
     require_kind("base_url", base_url, str)
     url = httpx2.URL(base_url)
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query:
         raise InvalidValueError(
-            "base_url must be a whole URL such as https://host/path, without a user or a query; "
-            "a token is given as token=…"
+            "base_url must be a complete URL such as https://host/path, without credentials or a query; "
+            "pass a token as token=…"
         )
     return url
 
 
-def _sendable(name: str, value: object) -> str:
-    """Reject a bad header without showing it: it may be a token with a line break at its end."""
+def _checked_header(name: str, value: object) -> str:
+    """Reject an invalid header without showing its value: it may be a token with a trailing line break."""
     if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
-        raise InvalidValueError(f"the header {name!r} must be a text of printable ASCII characters")
+        raise InvalidValueError(f"the header {name!r} must be a string of printable ASCII characters")
     return value
 
 
-def _refuse_other_place(path: str) -> None:
-    """Reject a path that leaves the base URL, to which token, breaker and budget belong."""
+def _reject_outside_path(path: str) -> None:
+    """Reject a path outside the base URL: token, breaker and budget belong to the base URL."""
     url = httpx2.URL(path)
     if url.scheme or url.host or ".." in url.path.split("/"):
-        raise InvalidValueError("path must be a path under base_url, not a URL of its own, and without '..'")
+        raise InvalidValueError("path must be relative to base_url: not a complete URL, and without '..'")
 
 
 def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:
@@ -313,18 +314,20 @@ def _arguments(exchange: Exchange[R], attempt: Attempt) -> dict[str, Any]:
 
 
 def _request_id() -> str:
-    """The id of the request that is being served, so that it can be followed; else a new one.
+    """Return the id of the request being served, so that calls can be traced to it; otherwise a new id.
 
-    It often comes from outside: one that cannot be sent must not stop every call.
+    The id often comes from outside; an id that cannot be sent as a header must not fail every call.
     """
     known = str(current_log_fields().get("request_id") or "")
     return known if known.isascii() and known.isprintable() and known else uuid4().hex
 
 
-def _own(headers: Mapping[str, str]) -> dict[str, str]:
+def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     own = {name.lower(): value for name, value in headers.items()}
     if "idempotency-key" in own:
-        raise InvalidValueError("give the key as idempotency_key=…, so that it is known to make retries safe")
+        raise InvalidValueError(
+            "pass the key as idempotency_key=…, not as a header: only then is the request retried safely"
+        )
     return own
 
 

@@ -1,4 +1,4 @@
-"""The command line: one module for each noun."""
+"""The command line: one module per noun."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     try:
-        from redrive.cli.program import run  # click is loaded for the command line only
+        from redrive.cli.program import run  # import click only for the command line
 
         sys.exit(run(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # also while all of it is being loaded
+    except KeyboardInterrupt:  # also during the import
         sys.exit(INTERRUPTED)

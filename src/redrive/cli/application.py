@@ -1,4 +1,4 @@
-"""The application of a worker or server: MODULE:ATTRIBUTE, imported, configured, and reloaded if asked."""
+"""Import, configure and reload the application MODULE:ATTRIBUTE for a worker or a server."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ RELOAD = "--reload"
 GRACE_SECONDS = 10
 
 reload_option = click.option(
-    RELOAD, is_flag=True, help="Start anew whenever a Python file here changes; for development."
+    RELOAD, is_flag=True, help="Restart when a Python file in this directory changes; for development."
 )
 
 
 def application(target: str, given: GlobalOptions, late: tuple[str, ...]) -> Redrive:
     """Import the application and override its settings.
 
-    `late` are the prefixes of the settings that still have an effect after the application was made.
+    `late` are the prefixes of the settings that still take effect once the application exists.
     """
-    given.settings()  # a wrong one is reported before anything is imported
+    given.settings()  # report a wrong setting before importing anything
     for name, argument in given.arguments.items():
         if not name.startswith(late):
             raise InvalidValueError(
-                f"{argument.option} comes too late for {target}, which has its settings before it starts; "
-                f"use the environment (REDRIVE_{name.upper()}) or --config"
+                f"{argument.option} has no effect: {target} reads this setting when it is imported; set "
+                f"REDRIVE_{name.upper()} in the environment or use --config"
             )
     if given.config is not None:
-        os.environ[FILE_VARIABLE] = given.config  # where an application that loads its settings looks
+        os.environ[FILE_VARIABLE] = given.config  # an application that loads its settings reads it
     app = application_at(target)
     if given.config is not None and parts_of(app).settings != Settings.load():
-        notice(f"{target} does not take all its settings from --config: its code says otherwise.")
+        notice(f"{target} ignores part of --config: its code sets some settings itself.")
     parts_of(app).declared.settings = parts_of(app).settings.override(given.arguments)
     return app
 
 
 def application_at(target: str) -> Redrive:
-    """Import MODULE:ATTRIBUTE, from the working directory too."""
+    """Import MODULE:ATTRIBUTE; the working directory is on the path."""
     from redrive.app import Redrive  # slow to import, so only where it is needed
 
     name, colon, attribute = target.partition(":")
@@ -66,7 +66,7 @@ def application_at(target: str) -> Redrive:
     known = [name for name, value in vars(module).items() if isinstance(value, Redrive)]
     if not hasattr(module, attribute):
         raise InvalidValueError(
-            f"the module {name} has no {attribute!r}{_suggestion(name, attribute, known)}"
+            f"module {name} has no attribute {attribute!r}{_suggestion(name, attribute, known)}"
         )
     app = getattr(module, attribute)
     if not isinstance(app, Redrive):
@@ -96,20 +96,20 @@ def _import(name: str) -> ModuleType:
         missing = error.name or ""
         if not f"{name}.".startswith(f"{missing}."):
             raise RedriveError(
-                f"the module {name} cannot be imported: it needs {missing}, which is not installed"
+                f"can't import module {name}: it needs {missing}, which is not installed"
             ) from error
         raise InvalidValueError(
-            f"there is no module {missing}; it is looked for in this directory and among what is installed. "
-            f"Start the command where `import {missing}` works"
+            f"no module {missing} in this directory or among the installed packages. Run the command where "
+            f"`import {missing}` works"
         ) from error
     except (Exception, SystemExit) as error:
         problem = f"{type(error).__name__}: {one_line(error)}"
-        raise RedriveError(f"the module {name} cannot be imported: {problem}") from error
+        raise RedriveError(f"can't import module {name}: {problem}") from error
 
 
 def _suggestion(module: str, attribute: str, known: list[str]) -> str:
     if not known:
-        return f"; there is no application in it: make one, such as {attribute} = Redrive()"
+        return f" and no application; create one, such as {attribute} = Redrive()"
     return f"; did you mean {module}:{closest(attribute, known) or known[0]}?"
 
 
@@ -123,7 +123,7 @@ def run_reloading(reload: bool) -> bool:
         raise missing_extra(RELOAD, error, "reload") from None
     arguments = [word for word in sys.argv[1:] if word != RELOAD]
     command = shlex.join([sys.executable, "-m", "redrive.cli", *arguments])
-    notice(f"Watching {Path.cwd()}; Ctrl-C ends it.")
+    notice(f"Watching {Path.cwd()}. Press Ctrl-C to stop.")
     os.environ["PYTHONUNBUFFERED"] = "1"
     run_process(
         Path.cwd(),
@@ -139,4 +139,4 @@ def run_reloading(reload: bool) -> bool:
 
 def _report_changes(changes: Iterable[tuple[object, str]]) -> None:
     files = names(sorted({Path(path).name for _, path in changes}), 1)
-    notice(f"{files} changed: starting anew.")
+    notice(f"{files} changed. Restarting.")

@@ -1,4 +1,4 @@
-"""`redrive breaker`: which dependencies fail, what waits for them, and taking a breaker by hand."""
+"""`redrive breaker`: show breakers and the work they hold, and open or close them by hand."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from redrive.cli.output import show_one, show_rows
 from redrive.cli.table import Row, TableColumn, ago, counted, stamp
 from redrive.cli.terminal import notice, out, styled_state
 from redrive.policy.bounds import MAX_DELAY_SECONDS
+from redrive.words.number import noun, percent, plural
 from redrive.words.time import age
 
 if TYPE_CHECKING:
@@ -28,27 +29,30 @@ COLUMNS = (
     TableColumn("name", whole=True),
     TableColumn("state", whole=True),
     "failing",
-    TableColumn("waiting"),
+    TableColumn("waiting", "held"),
     TableColumn("open_until", "next probe", ago),
-    "forced",
+    TableColumn("forced", "forced by"),
     "reason",
 )
 
-reason_option = click.option("--reason", required=True, help="Why; others see it, and it is in the audit.")
+reason_option = click.option(
+    "--reason", required=True, help="Record a reason, shown with the breaker and in the audit log."
+)
 for_option = click.option(
     "--for",
     "seconds",
     type=DurationParam(1.0, MAX_DELAY_SECONDS),
-    metavar="LENGTH",
-    help="For so long, such as 10m; without it until `redrive breaker auto`.",
+    metavar="DURATION",
+    help="Go back to automatic control after this long, such as 10m. Default: never.",
 )
 
 
 @click.group(cls=CommandGroup)
 def breaker() -> None:
-    """Circuit breakers: list, view, open, close, leave to themselves.
+    """Manage circuit breakers: list, view, open or close them.
 
-    An open breaker holds the work that needs a failing dependency. It is probed, and closes by itself.
+    An open breaker holds the work that needs a failing dependency. Redrive probes the dependency and closes
+    the breaker when it works again.
     """
 
 
@@ -56,8 +60,8 @@ def breaker() -> None:
 @output_option
 @api_options
 def list_breakers(client: Client, output: str | None) -> None:
-    """List the breakers, and what waits for each."""
-    none = "There are no breakers: no step has named one so far."
+    """List breakers and how much work each one holds."""
+    none = "No breakers: no step has named one yet."
     show_rows(client.get(PATH)["items"], COLUMNS, output, flat=_flat, empty=none)
 
 
@@ -66,10 +70,10 @@ def list_breakers(client: Client, output: str | None) -> None:
 @output_option
 @api_options
 def view(client: Client, name: str, output: str | None) -> None:
-    """Show a breaker: what it judges by, and when it opens and closes."""
+    """Show a breaker: its recent calls, and when it opens and closes."""
     found = read_named(client, PATH, "breaker", name)
     names = [column if isinstance(column, str) else column.name for column in COLUMNS]
-    with_rules = client.server is not None  # they are in the application's code, which only a server may run
+    with_rules = client.server is not None  # only a server runs the code that has the rules
     show_one(found, names, output, lambda screen: _draw(screen, found, with_rules), flat=_flat)
 
 
@@ -80,7 +84,7 @@ def view(client: Client, name: str, output: str | None) -> None:
 @dry_run_option
 @api_options
 def open_breaker(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool) -> None:
-    """Open a breaker by hand: what needs it waits, and nothing is lost."""
+    """Open a breaker by hand and hold the work that needs it. No work is lost."""
     _force(client, name, "OPEN", reason, seconds, dry_run)
 
 
@@ -92,9 +96,10 @@ def open_breaker(client: Client, name: str, reason: str, seconds: float | None, 
 @yes_option
 @api_options
 def close(client: Client, name: str, reason: str, seconds: float | None, dry_run: bool, yes: bool) -> None:
-    """Close a breaker by hand: what waits goes on, whatever the failures say.
+    """Close a breaker by hand and release the work it holds.
 
-    If work waits, you are asked: should the dependency still fail, that costs this work its attempts.
+    Asks for confirmation if the breaker holds work: if the dependency still fails, the work uses up
+    attempts.
     """
     _force(client, name, "CLOSED", reason, seconds, dry_run, yes=yes)
 
@@ -104,13 +109,13 @@ def close(client: Client, name: str, reason: str, seconds: float | None, dry_run
 @dry_run_option
 @api_options
 def auto(client: Client, name: str, dry_run: bool) -> None:
-    """Leave a breaker to itself again."""
+    """Return a breaker to automatic control."""
     found = read_named(client, PATH, "breaker", name)
     if found["force"] is None:
-        notice(f"The breaker {name!r} is left to itself already.")
-    elif not report_dry_run(f"leave the breaker {name!r} to itself", dry_run):
+        notice(f"Breaker {name!r} is already under automatic control.")
+    elif not report_dry_run(f"return breaker {name!r} to automatic control", dry_run):
         after = client.post(f"{PATH}/{segment(name)}/release")
-        notice(f"The breaker {name!r} is left to itself, and is {after['state']}.")
+        notice(f"Returned breaker {name!r} to automatic control. It is {after['state']}.")
 
 
 def _force(
@@ -124,26 +129,28 @@ def _force(
     yes: bool = True,
 ) -> None:
     held = read_named(client, PATH, "breaker", name)["waiting"]
-    until = "until it is left to itself" if seconds is None else f"for {age(seconds)}"
+    until = "" if seconds is None else f" for {age(seconds)}"
     if state == "OPEN":
-        what = f"open the breaker {name!r} {until}; {counted(held)} wait for it now"
+        what = f"open breaker {name!r}{until} (it holds {_runs(held)} now)"
     else:
-        what = f"close the breaker {name!r} {until}, {_let_go(held)}"
+        what = f"close breaker {name!r}{until}{_release_text(held)}"
     if not confirm(what, dry_run=dry_run, yes=yes or not held["number"]):
         return
     body = {"state": state, "reason": reason, "seconds": seconds}
     after = client.post(f"{PATH}/{segment(name)}/force", body)
-    notice(f"The breaker {name!r} is {after['state']} {until}.")
+    notice(f"Breaker {name!r} is {after['state']}{until}.")
     if seconds is None:
-        notice(f"`redrive breaker auto {name}` leaves it to itself again.")
+        notice(f"Return it to automatic control with `redrive breaker auto {quote(name)}`.")
 
 
-def _let_go(held: Row) -> str:
+def _runs(held: Row) -> str:
+    return f"{counted(held)} {noun(held['number'], 'run')}"
+
+
+def _release_text(held: Row) -> str:
     if not held["number"]:
-        return "for which nothing waits"
-    one = held["number"] == 1
-    what = "1 run waits: it goes" if one else f"{counted(held)} runs wait: they go"
-    return f"for which {what} on at once, and what fails then costs attempts"
+        return " (no runs are on hold)"
+    return f" and release {_runs(held)}; their failed attempts will count"
 
 
 def _draw(screen: Screen, breaker: Row, with_rules: bool) -> None:
@@ -157,61 +164,67 @@ def _draw(screen: Screen, breaker: Row, with_rules: bool) -> None:
 
 def _facts(breaker: Row, with_rules: bool) -> Iterator[tuple[str, str | None]]:
     slow = f", {breaker['slow_calls']:,} slow" if breaker["slow_calls"] else ""
-    yield "judged by", f"{breaker['failures']:,} of {breaker['calls']:,} calls failed{slow}"
+    yield "recent calls", f"{breaker['failures']:,} of {breaker['calls']:,} failed{slow}"
     yield "opened", stamp(breaker["opened_at"]) if breaker["opened_at"] else None
     if with_rules:
         policy = breaker["policy"]
         yield "opens when", _opens(policy)
-        yield "probed after", f"{age(policy['cool_down'])}, at most {age(policy['longest_open'])}"
-        yield "closes after", f"{policy['successes_to_close']} good probes"
+        yield (
+            "probed after",
+            f"{age(policy['cool_down'])}, up to {age(policy['longest_open'])} if probes fail",
+        )
+        yield "closes after", plural(policy["successes_to_close"], "successful probe")
 
 
 def _sentences(breaker: Row) -> Iterator[str]:
-    """What it means for the work."""
+    """Describe the effect on work, and who opened or closed it by hand."""
     force, held = breaker["force"], breaker["waiting"]
     if held["number"] == 1:
-        yield "1 run waits for it, and goes on by itself when it closes."
+        yield "1 run is on hold and resumes automatically when the breaker closes."
     elif held["number"]:
-        yield f"{counted(held)} runs wait for it, and go on by themselves when it closes."
+        yield f"{counted(held)} runs are on hold and resume automatically when the breaker closes."
     if force is not None:
         by = f" by {force['by']}" if force["by"] else ""
         why = f": {force['reason']}" if force["reason"] else ""
-        until = "until it is left to itself" if force["until"] is None else f"until {stamp(force['until'])}"
-        yield f"{force['state'].capitalize()} by hand{by} {until}{why}."
+        until = "" if force["until"] is None else f" until {stamp(force['until'])}"
+        verb = "Opened" if force["state"] == "OPEN" else "Closed"
+        yield f"{verb} by hand{by}{until}{why}."
     elif breaker["state"] == "OPEN" and breaker["open_until"] is not None:
-        yield f"It is probed {soon(breaker['open_until'])}."
+        yield f"The next probe is {soon(breaker['open_until'])}."
 
 
 def soon(moment: str) -> str:
-    """When it is probed."""
+    """Say when the next probe runs: "in 20 s", "on the next call"."""
     text = ago(moment)
-    return text if text.startswith("in ") else "with the next call"
+    return text if text.startswith("in ") else "on the next call"
 
 
 def _opens(policy: Row) -> str:
-    parts = [f"{policy['failure_rate']:.0%} of the calls fail"]
+    parts = [f"{percent(policy['failure_rate'])} fail"]
     if policy["slow_seconds"] is not None:
-        parts.append(f"{policy['slow_rate']:.0%} take {policy['slow_seconds']:g} s or longer")
-    window = [] if policy["window_calls"] is None else [f"the last {policy['window_calls']:,}"]
+        parts.append(f"{percent(policy['slow_rate'])} take {policy['slow_seconds']:g} s or longer")
+    window = [] if policy["window_calls"] is None else [f"the last {plural(policy['window_calls'], 'call')}"]
     if policy["window_seconds"] is not None:
-        window.append(f"those within {age(policy['window_seconds'])}")
-    return f"{' or '.join(parts)}, of {' or '.join(window)}, from {policy['minimum_calls']:,} on"
+        window.append(f"calls in the last {age(policy['window_seconds'])}")
+    return (
+        f"of {' or '.join(window)}, {' or '.join(parts)} (needs at least {policy['minimum_calls']:,} calls)"
+    )
 
 
 def _next(breaker: Row) -> Iterator[tuple[str, str]]:
     name = quote(breaker["name"])
     if breaker["force"] is not None:
-        yield f"redrive breaker auto {name}", "leave it to itself"
+        yield f"redrive breaker auto {name}", "return it to automatic control"
     elif breaker["state"] != "CLOSED":
         until = breaker["open_until"]
-        probed = "it is being probed" if until is None else f"it is probed {soon(until)}"
-        yield f"redrive breaker view {name}", f"wait: {probed}"
+        probe = "a probe is running" if until is None else f"the next probe is {soon(until)}"
+        yield f"redrive breaker view {name}", f"wait: {probe}"
     if breaker["state"] == "OPEN":
-        yield f"redrive breaker close {name} --reason …", "let the work go on now"
+        yield f"redrive breaker close {name} --reason …", "release the work now"
     else:
-        yield f"redrive breaker open {name} --reason …", "hold what needs it"
+        yield f"redrive breaker open {name} --reason …", "hold the work that needs it"
     if breaker["waiting"]["number"]:
-        yield "redrive run list is:held", "what waits"
+        yield "redrive run list is:held", "runs on hold"
 
 
 def _flat(breaker: Row) -> Row:

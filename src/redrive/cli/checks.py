@@ -1,4 +1,4 @@
-"""Checks before a change: the thing exists, its state allows the change, and the operator confirms it."""
+"""Checks before a change: the item exists, its state allows the change, and the operator confirms it."""
 
 from __future__ import annotations
 
@@ -22,37 +22,41 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _PART_OF_AN_ID = re.compile(r"[0-9a-f]+")
 
 
-def confirm(what: str, *, dry_run: bool, yes: bool) -> bool:
-    """Ask, unless --yes was given. False in a dry run, which only says what would be done."""
-    if report_dry_run(what, dry_run):
+def confirm(what: str, where: str = "", *, dry_run: bool, yes: bool) -> bool:
+    """Ask for confirmation unless --yes was given. Return False in a dry run, after reporting the change.
+
+    `what` starts with a verb; `where` names the database or the server.
+    """
+    if report_dry_run(what, dry_run, where):
         return False
     if yes:
         return True
+    place = f" ({where})" if where else ""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"To {what}, confirm it with --yes: there is no terminal to ask on.")
-    if not click.confirm(escape_controls(f"Really {what}?"), err=True):
+        raise click.UsageError(f"Add --yes to {what}{place}; there is no terminal to ask for confirmation.")
+    if not click.confirm(escape_controls(f"{what[:1].upper()}{what[1:]}?{place}"), err=True):
         raise DeclinedError("declined; nothing was changed")
     return True
 
 
-def report_dry_run(what: str, dry_run: bool) -> bool:
-    """Say what would be done if this is a dry run; return whether it is one."""
+def report_dry_run(what: str, dry_run: bool, where: str = "") -> bool:
+    """Report what a dry run would change. Return whether this is one."""
     if dry_run:
-        notice(f"Would {what}.")
+        notice(f"Would {what}{f' ({where})' if where else ''}.")
     return dry_run
 
 
 def read_named(client: Client, path: str, kind: str, name: str) -> Row:
-    """Return the item of this name from a list of the API; an unknown name gets a suggestion."""
+    """Return the item with this name from an API list. Suggest a name if it is unknown."""
     known: dict[str, Row] = {item["name"]: item for item in client.get(path)["items"]}
     if name not in known:
-        raise NotFoundError(f"there is no {kind} {name!r:.200}; {suggest(name, sorted(known))}")
+        raise NotFoundError(f"no {kind} is named {name!r:.200}; {suggest(name, sorted(known))}")
     return known[name]
 
 
 @contextmanager
 def explain_ids(kind: str, ids: Sequence[str], list_command: str) -> Iterator[None]:
-    """When nothing is found for an argument that cannot be an id, say what an id looks like."""
+    """Explain what an id looks like if an argument that can't be one isn't found."""
     try:
         yield
     except RedriveError as error:
@@ -60,20 +64,20 @@ def explain_ids(kind: str, ids: Sequence[str], list_command: str) -> Iterator[No
         if exit_of(error) is not Exit.NOT_FOUND or not odd:
             raise
         looks_like_words = len(ids) > 1 and not _PART_OF_AN_ID.fullmatch(odd[0])
-        quoted = "; a --reason of several words stands in quotes" if looks_like_words else ""
+        quoted = ". Put quotes around a --reason of several words" if looks_like_words else ""
         raise NotFoundError(
-            f"there is no {kind} {odd[0]!r:.200}: an id has 32 digits; `{list_command}` shows them{quoted}"
+            f"no {kind} has the id {odd[0]!r:.200}: an id has 32 digits; `{list_command}` lists them{quoted}"
         ) from None
 
 
 def require_state(table: TransitionTable[Any], cause: str, state: str, what: str, done: str) -> None:
-    """Refuse what the state does not allow before the operator is asked, and in a dry run too.
+    """Reject a change that the state does not allow, before asking the operator and in a dry run too.
 
-    The server checks again and decides, also about a state that only a newer server knows.
+    The server checks again and has the last word, also on states that only a newer server knows.
     """
     allowed = table.before(cause)
     known = {state for transition in table.transitions for state in (transition.before, transition.after)}
     if state in known and state not in allowed:
         raise TransitionError(
-            f"{what} is {state}; only one that is {' or '.join(sorted(allowed))} can be {done}"
+            f"{what} is {state}; it can only be {done} when it is {' or '.join(sorted(allowed))}"
         )

@@ -1,4 +1,4 @@
-"""The API's client: requests, pages and errors, the same over HTTP and in this process."""
+"""Client of the API: requests, pages and errors, over HTTP or in this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ApiResponse(NamedTuple):
 
 
 class ApiRequest(NamedTuple):
-    """`path` is percent-encoded, `query` begins after the question mark."""
+    """`path` is percent-encoded; `query` excludes the question mark."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class ApiRequest(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """What to add to an error when the server's answer is unknown."""
+        """A warning for errors after which it is unknown whether the server made the change."""
         return "" if self.method == "GET" else "; it may have succeeded, so check before you retry"
 
 
@@ -56,10 +56,10 @@ class Transport(Protocol):
 
 
 class ApiError(RedriveError):
-    """The API refused the request, and said why."""
+    """The API rejected the request."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(str(problem.get("detail") or f"the server answers with {status}"))
+        super().__init__(str(problem.get("detail") or f"the server returned status {status}"))
         self.status = status
         self.code = str(problem.get("code", ""))
         self.hint = str(problem.get("hint", ""))
@@ -91,7 +91,7 @@ class Client:
         return self.request("DELETE", path, if_match=if_match).value
 
     def pages(self, path: str, *, limit: int | None = None, **query: object) -> Iterator[dict[str, Any]]:
-        """The items of a list, page after page, at most `limit` of them."""
+        """Yield the items of a list, page by page, up to `limit`."""
         cursor, left = None, limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -101,7 +101,7 @@ class Client:
             if cursor is None:
                 return
             if cursor == before:
-                raise RedriveError(f"{self.where} gives the same page again and again; this is not all")
+                raise RedriveError(f"{self.where} returned the same page twice; the list is incomplete")
             left = None if left is None else left - len(page["items"])
 
     def request(
@@ -123,11 +123,11 @@ class Client:
         return self._retried(ApiRequest(method, path, urlencode(given), headers, encoded))
 
     def _retried(self, request: ApiRequest) -> ApiResponse:
-        """Repeat a GET when a busy server says when to come back."""
+        """Retry a GET when a busy server says when to retry."""
         for left in reversed(range(TRIES if request.method == "GET" else 1)):
             status, headers, body = self._transport.send(request)
             if status in BUSY and left and (wait := _retry_after(headers)) is not None:
-                notice(f"The server is busy; again in {wait:g} s …")
+                notice(f"The server is busy. Retrying in {wait:g} s …")
                 time.sleep(wait)
                 continue
             break
@@ -142,9 +142,9 @@ class Client:
             if Status.OK <= status < Status.MULTIPLE_CHOICES:
                 return json.loads(body, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
-            pass  # told below
+            pass  # reported below
         raise RedriveError(
-            f"{self.where} did not return JSON (status {status}); check that it is the address of a Redrive "
+            f"{self.where} did not return JSON (status {status}); check that this is the URL of a Redrive "
             f"server{request.doubt}"
         )
 
@@ -155,16 +155,16 @@ def segment(text: str) -> str:
 
 
 def _utf8(text: str) -> str:
-    """Arguments can be any bytes."""
+    """Reject text that is not valid UTF-8; arguments can be any bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidValueError(f"{text!r:.200} is no text in UTF-8") from None
+        raise InvalidValueError(f"{text!r:.200} is not valid UTF-8") from None
     return text
 
 
 def _reject_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

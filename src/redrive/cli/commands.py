@@ -1,4 +1,4 @@
-"""Classes of commands: groups that suggest what was meant, and commands whose arguments are a query."""
+"""Command classes: groups that suggest a command for a typo, and commands whose arguments are a query."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SYNONYMS = {
     "show": "view",
     "stop": "cancel",
 }
-"""Other programs' names for our commands; suggested if a group has the command but not the synonym."""
+"""Names that other programs use for our commands; the command is suggested if the group has it."""
 
 _NEGATED_TERM = re.compile(r"-[^-\s].*[:\s]", re.DOTALL)
-"""A term like -step:charge. No option has a colon or a blank in it."""
+"""A term such as -step:charge. No option contains a colon or a space."""
 
 
 class CommandGroup(click.Group):
-    """Lists its commands in the order in which they were added: the most needed first."""
+    """Lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -43,14 +43,14 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
-            otherwise = f"`{ctx.command_path} --help` lists all that there are"
+            otherwise = f"run `{ctx.command_path} --help` to list the commands"
             meant = suggest(args[0], known, aliases=SYNONYMS, otherwise=otherwise)
-            raise click.UsageError(f"There is no command {args[0]!r}; {meant}", ctx)
+            raise click.UsageError(f"Unknown command {args[0]!r}; {meant}", ctx)
         return super().resolve_command(ctx, args)
 
 
 class LazyGroup(CommandGroup):
-    """Imports a command when it is used: `status` from the module of its name, `member.org` from `member`."""
+    """Imports a command on first use: `status` from its own module, `member.org` from `member`."""
 
     def __init__(self, *arguments: Any, sections: Sections, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -80,7 +80,7 @@ class LazyGroup(CommandGroup):
 
 
 class QueryCommand(click.Command):
-    """Takes negated terms, such as -step:charge, for parts of the query and not for options."""
+    """Treats negated terms, such as -step:charge, as part of the query instead of as options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -90,7 +90,7 @@ class QueryCommand(click.Command):
 
 
 def query_argument(function: Function) -> Function:
-    """Add the argument `query`: all words, joined into one text."""
+    """Add the argument `query`: all words, joined with spaces."""
     return click.argument(
         "query",
         nargs=-1,

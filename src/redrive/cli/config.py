@@ -14,15 +14,15 @@ COLUMNS = ("name", "value", "origin")
 
 
 @click.command()
-@click.option("--changed", is_flag=True, help="Only those that differ from their defaults.")
+@click.option("--changed", is_flag=True, help="Show only settings that differ from their defaults.")
 @output_option
 @settings_options
 @click.pass_obj
 def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
-    """Show the settings, and where each one comes from.
+    """Show the settings, and where each value comes from.
 
-    A setting is the default, unless a file says it, unless the environment does (REDRIVE_ and its name in
-    capitals), unless an argument does. Secrets are not shown.
+    Precedence, lowest to highest: default, file, environment (REDRIVE_ and the name in capitals), argument.
+    Secrets are not shown.
     """
     settings = local_settings(given)
     origins = settings.origins()
@@ -43,4 +43,4 @@ def config(given: GlobalOptions, output: str | None, changed: bool) -> None:
         texts = [(setting.name, setting.spell(values[setting]), origins[setting.name]) for setting in wanted]
         show_rows((dict(zip(COLUMNS, row, strict=True)) for row in texts), COLUMNS, form)
     if not wanted:
-        notice("every setting has its default")
+        notice("All settings have their default values.")

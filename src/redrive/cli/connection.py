@@ -1,4 +1,4 @@
-"""What a command connects to: a server, by its address or a context, or the database of the settings."""
+"""Connect a command to a server, given by URL or context, or to the configured database."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def api_options(function: Function, *, creates: bool = False) -> Function: ...
 @overload
 def api_options(*, creates: bool) -> Callable[[Function], Function]: ...
 def api_options(function: Function | None = None, *, creates: bool = False) -> Any:
-    """Give the command a client as its first argument.
+    """Pass a client to the command as its first argument.
 
-    `creates`: make a missing database, unless it is a dry run. Only `redrive migrate` changes an older one.
+    `creates`: create a missing database, except in a dry run. Only `redrive migrate` upgrades an older one.
     """
     if function is None:
         return lambda function: api_options(function, creates=creates)
@@ -55,8 +55,8 @@ def api_options(function: Function | None = None, *, creates: bool = False) -> A
             if client.server is None or isinstance(error, RedriveError | UnicodeError):
                 raise
             raise RedriveError(
-                f"the answer of {client.where} is not understood; is it a Redrive server, of the same "
-                f"version as this program?"
+                f"{client.where} returned an unexpected response; check that it is a Redrive server of the "
+                f"same version as this program"
             ) from error
 
     return server_options(settings_options(org_option(connected)))
@@ -73,7 +73,8 @@ def _connect(given: GlobalOptions, *, creates: bool) -> Iterator[Client]:
         transport = HttpTransport(context.server, context.key(), plain_http=context.plain_http)
     else:
         raise InvalidValueError(
-            "--org is for a database; on a server the organization is that of the key, so use a key of it"
+            "--org only works with a database; on a server, the API key determines the organization. Use a "
+            "key of that organization"
         )
     try:
         yield Client(transport)
@@ -82,9 +83,9 @@ def _connect(given: GlobalOptions, *, creates: bool) -> Iterator[Client]:
 
 
 class LocalTransport:
-    """The API in this process, on the database of the settings: without a server and without signing in.
+    """Runs the API in this process, on the configured database: no server, no sign-in.
 
-    Acts as the operator, with all rights: who can open the database could do everything anyway.
+    Acts as the operator, with all rights, because access to the database implies them anyway.
     """
 
     server = None
@@ -99,7 +100,7 @@ class LocalTransport:
             raise missing_extra("this command", error) from None
         self._app = Redrive(settings=settings, log=False)
         self._api = InProcess(self._app, org, OPERATOR)
-        self.where = f"the database {place_of(parts_of(self._app).database)}"
+        self.where = f"database {place_of(parts_of(self._app).database)}"
         self._runner = asyncio.Runner()
         try:
             self._runner.run(open_database(self._app, org, creates=creates))
@@ -112,6 +113,9 @@ class LocalTransport:
 
         try:
             return self._runner.run(interruptible(self._api.ask(*request)))
+        except asyncio.CancelledError:
+            # Python 3.11 forgets a Ctrl-C that comes in the moment before the loop starts.
+            raise KeyboardInterrupt from None
         except ProblemError as problem:
             body = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}
             raise ApiError(problem.status_code, body) from problem
@@ -122,7 +126,7 @@ class LocalTransport:
 
 
 async def interruptible(action: Awaitable[T]) -> T:
-    """Let Ctrl-C end the action as such, even if it reports its cancellation as another error."""
+    """Raise `CancelledError` on Ctrl-C even if the action reports its cancellation as another error."""
     task = asyncio.current_task()
     try:
         return await action
@@ -133,16 +137,16 @@ async def interruptible(action: Awaitable[T]) -> T:
 
 
 def run_on_database(given: GlobalOptions, action: Callable[[Redrive], Awaitable[T]]) -> T:
-    """Run the action on the database that the settings or a context name; a named server is refused.
+    """Run the action on the database of the settings or the context; reject a server.
 
-    The action opens the database itself if it needs to: opening it migrates its tables.
+    The action has to open the database if it needs to, because opening it migrates its tables.
     """
     from redrive.app import Redrive  # slow to import, so only where it is needed
 
     if (given.server or given.context) and current_context(given).server is not None:
         raise InvalidValueError(
-            "this command looks at the database itself, which a server does not allow; start it where the "
-            "database can be reached, and name that with --set database_url=… or --config"
+            "this command needs the database and can't use a server; run it where the database is "
+            "reachable, with --set database_url=… or --config"
         )
 
     async def run() -> T:
@@ -156,17 +160,17 @@ def run_on_database(given: GlobalOptions, action: Callable[[Redrive], Awaitable[
 
 
 async def open_database(app: Redrive, org: str, *, creates: bool = False) -> None:
-    """Open the database if it exists and has tables of this version, or if `creates`, make it.
+    """Open the database if its tables have this version. With `creates`, create it if it is missing.
 
-    Opening an older database would migrate it while workers of the old version use it.
+    An older database is rejected: opening it would migrate it while old workers use it.
     """
     from redrive.doctor.version import missing_file, read_version
 
     missing = missing_file(parts_of(app).database)
     if missing is not None and not creates:
         raise NotFoundError(
-            f"there is no database {missing}; a worker or `redrive migrate` makes one. If it is elsewhere, "
-            f"go there, or name it: --set database_url=…, --server …, --context …"
+            f"database {missing} does not exist; a worker or `redrive migrate` creates it. If it is "
+            f"elsewhere, change to that directory or use --set database_url=…, --server … or --context …"
         )
     if missing is None:
         found = await read_version(parts_of(app).database)
@@ -174,23 +178,23 @@ async def open_database(app: Redrive, org: str, *, creates: bool = False) -> Non
             found.require_current()
         elif not creates:
             raise NotFoundError(
-                f"the database {found.place} has no tables of Redrive; is it the right one? "
-                f"`redrive migrate` makes them"
+                f"database {found.place} has no Redrive tables; check that it is the right one, or create "
+                f"them with `redrive migrate`"
             )
     await app.open()
     if missing is not None:
-        notice(f"There was no database {missing}; it was made now.")
+        notice(f"Created database {missing}.")
     members = app.members(org=org, by=OPERATOR)
-    await members.organizations.view()  # an empty list would not tell that its name is wrong
+    await members.organizations.view()  # fails for an unknown name; an empty list would hide it
 
 
 def current_context(given: GlobalOptions) -> NamedContext:
-    """From the command line, then the environment, then `redrive context use`.
+    """Return the context of the command line, else of the environment, else of `redrive context use`.
 
-    A database that the environment names comes before the context in use.
+    A database named in the environment takes precedence over the context in use.
     """
     if given.server is not None and given.context is not None:
-        raise InvalidValueError("--server and --context both say whom to ask; give one of them")
+        raise InvalidValueError("--server and --context can't be combined; use one of them")
     if given.server is not None:
         return NamedContext(given.server)
     if given.context is not None:
@@ -208,7 +212,7 @@ def current_context(given: GlobalOptions) -> NamedContext:
 
 
 def local_settings(given: GlobalOptions) -> Settings:
-    """The settings of this machine; a server that is the context in use does not matter."""
+    """Return the settings of this machine, even if the context in use is a server."""
     context = current_context(given)
     if given.config is None and context.server is None:
         given.config = context.config

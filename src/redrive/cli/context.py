@@ -1,4 +1,4 @@
-"""`redrive context`: names for servers and databases, which one is used, and the file that keeps them."""
+"""`redrive context`: named servers and databases, stored in a file."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ COLUMNS = ("name", "current", "server", "config", "key")
 
 T = TypeVar("T")
 
-_KINDS: dict[type, str] = {str: "a text", dict: "a table", bool: "true or false"}
+_KINDS: dict[type, str] = {str: "a string", dict: "a table", bool: "true or false"}
 
 
 @click.group(cls=CommandGroup)
 def context() -> None:
-    """Names for the servers and databases that you work with.
+    """Manage contexts: named servers and databases.
 
-    Keys are not kept: a context says in which variable one is, or which command prints it.
+    A context never stores an API key, only the environment variable or the command that provides it.
     """
 
 
 @context.command("list")
 @output_option
 def list_contexts(output: str | None) -> None:
-    """List the contexts, and which one is used."""
+    """List contexts and show which one is in use."""
     contexts = ContextFile()
     rows = []
     for name in (LOCAL, *sorted(contexts.known)):
@@ -57,69 +57,69 @@ def list_contexts(output: str | None) -> None:
 
 @context.command()
 @click.argument("name")
-@click.option("--server", metavar="URL", help="The server, such as https://redrive.example.com.")
+@click.option("--server", metavar="URL", help="URL of the server, such as https://redrive.example.com.")
 @click.option(
-    "--key-variable", metavar="NAME", help="The variable that holds its key; REDRIVE_API_KEY if not given."
+    "--key-variable", metavar="NAME", help="Environment variable with the API key. Default: REDRIVE_API_KEY."
 )
 @click.option(
-    "--key-command", metavar="COMMAND", help="A command that prints its key, such as `pass show redrive`."
+    "--key-command", metavar="COMMAND", help="Command that prints the API key, such as `pass show redrive`."
 )
 @click.option(
-    "--plain-http", is_flag=True, help="Send the key also without encryption, in a network you trust."
+    "--plain-http", is_flag=True, help="Allow sending the key unencrypted, for trusted networks only."
 )
-@click.option(
-    "--config", metavar="FILE", help="Instead of a server: a file with settings that name a database."
-)
-@click.option("--use", is_flag=True, help="Use it from now on.")
+@click.option("--config", metavar="FILE", help="Settings file of a database, instead of a server.")
+@click.option("--use", is_flag=True, help="Use the context from now on.")
 @dry_run_option
 def add(name: str, use: bool, dry_run: bool, **given: Any) -> None:
-    """Add a context, or change the one of that name."""
+    """Add a context, or replace the one with this name."""
     if (given["server"] is None) == (given["config"] is None):
-        raise click.UsageError("A context is a --server or a --config, one of them.")
+        raise click.UsageError("Pass either --server or --config.")
     if given["server"] is not None:
         given["server"] = checked_address(given["server"])
     else:
-        given["config"] = str(Path(given["config"]).absolute())  # it is used from other directories, too
+        given["config"] = str(
+            Path(given["config"]).absolute()
+        )  # the context is used from other directories, too
     if given["key_variable"] and given["key_command"]:
-        raise InvalidValueError("the key comes from --key-variable or from --key-command, not from both")
-    if report_dry_run(f"add the context {name!r}", dry_run):
+        raise InvalidValueError("--key-variable and --key-command can't be combined; use one of them")
+    if report_dry_run(f"add context {name!r}", dry_run):
         return
     contexts = ContextFile()
     contexts.add(name, NamedContext(**given))
     if use:
         contexts.use(name)
-    notice(f"The context {name!r} is kept in {contexts.path}.")
+    notice(f"Saved context {name!r} in {contexts.path}.")
     if not use:
-        notice(f"`redrive context use {name}` makes it the one that is meant.")
+        notice(f"Switch to it with `redrive context use {name}`.")
 
 
 @context.command()
 @click.argument("name")
 @dry_run_option
 def use(name: str, dry_run: bool) -> None:
-    """Use a context from now on; `local` is the database of the settings."""
+    """Switch to a context; `local` is the configured database."""
     contexts = ContextFile()
     found = contexts.get(name)
-    if not report_dry_run(f"use the context {name!r}", dry_run):
+    if not report_dry_run(f"switch to context {name!r}", dry_run):
         contexts.use(name)
-        notice(f"Commands are about {found.server or found.config or 'the database of the settings'} now.")
+        notice(f"Commands now use {found.server or found.config or 'the configured database'}.")
 
 
 @context.command()
 @click.argument("name")
 @dry_run_option
 def remove(name: str, dry_run: bool) -> None:
-    """Forget a context."""
+    """Remove a context."""
     contexts = ContextFile()
     contexts.get(name)
-    if not report_dry_run(f"forget the context {name!r}", dry_run):
+    if not report_dry_run(f"remove context {name!r}", dry_run):
         contexts.remove(name)
-        notice(f"The context {name!r} is forgotten.")
+        notice(f"Removed context {name!r}.")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedContext:
-    """A server, and where its key comes from; or a file with settings, which name a database."""
+    """A server and the source of its key, or a settings file that names a database."""
 
     server: str | None = None
     key_variable: str | None = None
@@ -133,7 +133,7 @@ class NamedContext:
         variable = self.key_variable or KEY_VARIABLE
         found = os.environ.get(variable, "").strip()
         if not found and self.key_variable is not None:
-            raise RedriveError(f"the key of this context is to be in {variable}, which is empty")
+            raise RedriveError(f"{variable} is empty; set it to the API key of this context")
         return found or None
 
 
@@ -150,15 +150,15 @@ class ContextFile:
             return NamedContext()
         if name not in self.known:
             known = [*self.known, LOCAL]
-            meant = suggest(name, known, otherwise="`redrive context list` shows all that there are")
-            raise NotFoundError(f"there is no context {name!r}; {meant}")
+            meant = suggest(name, known, otherwise="run `redrive context list` to list them")
+            raise NotFoundError(f"no context is named {name!r}; {meant}")
         return self.known[name]
 
     def add(self, name: str, context: NamedContext) -> None:
         if name == LOCAL or not name.replace("-", "_").replace(".", "_").isidentifier():
             raise InvalidValueError(
-                f"{name!r} cannot be the name of a context: it begins with a letter, has letters, digits, - "
-                f"and _ in it, and is not {LOCAL!r}"
+                f"{name!r} is not a valid context name; start with a letter, use only letters, digits, '-', "
+                f"'_' and '.', and don't use {LOCAL!r}"
             )
         self.known[name] = context
         self._write()
@@ -170,7 +170,7 @@ class ContextFile:
 
     def remove(self, name: str) -> None:
         if name == LOCAL:
-            raise InvalidValueError(f"{LOCAL!r} is the database of the settings; it can't be removed")
+            raise InvalidValueError(f"{LOCAL!r} is the configured database; it can't be removed")
         self.get(name)
         del self.known[name]
         if self.current == name:
@@ -181,41 +181,41 @@ class ContextFile:
         unknown = set(self._of_type(dict, name, table)) - {field.name for field in fields(NamedContext)}
         if unknown:
             raise InvalidValueError(
-                f"the context {name!r} in {self.path} holds {min(unknown)!r}, which is unknown"
+                f"context {name!r} in {self.path} has an unknown field {min(unknown)!r}; remove it"
             )
         for field, value in table.items():
             self._of_type(bool if field == "plain_http" else str, f"{name}.{field}", value)
-        return NamedContext(**table)  # type: ignore[arg-type]  # looked at just now
+        return NamedContext(**table)  # type: ignore[arg-type]  # checked above
 
     def _of_type(self, kind: type[T], name: str, value: object) -> T:
-        """Check a value of the file, which may be written by hand."""
+        """Check a value of the file, which may have been edited by hand."""
         if not isinstance(value, kind):
-            raise InvalidValueError(f"{name!r} in {self.path} is to be {_KINDS[kind]}, not {value!r:.100}")
+            raise InvalidValueError(f"{name!r} in {self.path} must be {_KINDS[kind]}, not {value!r:.100}")
         return value
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".new")
-        beside.touch(mode=0o600)  # others need not know where keys are
-        beside.chmod(0o600)
+        temporary = self.path.with_suffix(".new")
+        temporary.touch(mode=0o600)  # hide from other users where keys are
+        temporary.chmod(0o600)
         lines = [f"current = {json.dumps(self.current)}"]
         for name, context in sorted(self.known.items()):
             lines.append(f"\n[contexts.{json.dumps(name)}]")
             given = {field: value for field, value in asdict(context).items() if value not in (None, False)}
             lines += [f"{field} = {json.dumps(value)}" for field, value in given.items()]
-        beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        beside.replace(self.path)
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        temporary.replace(self.path)
 
 
 def _run_key_command(command: str) -> str:
-    """Return what a password manager prints. The user has chosen the command; no shell reads it."""
+    """Run the user's command, without a shell, and return the key that it prints."""
     try:
-        ended = subprocess.run(  # noqa: S603
+        process = subprocess.run(  # noqa: S603
             shlex.split(command), check=False, capture_output=True, text=True, timeout=COMMAND_SECONDS
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise RedriveError(f"the command for the key cannot be executed: {error}") from None
-    key = ended.stdout.strip()
-    if ended.returncode != 0 or not key:
-        raise RedriveError(f"the command for the key has printed none, and ended with {ended.returncode}")
+        raise RedriveError(f"the key command could not be run: {error}") from None
+    key = process.stdout.strip()
+    if process.returncode != 0 or not key:
+        raise RedriveError(f"the key command printed no key; it exited with {process.returncode}")
     return key

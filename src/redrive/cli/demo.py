@@ -1,4 +1,4 @@
-"""`redrive demo` and `redrive drill`: a small living company, and failures staged on it."""
+"""`redrive demo` and `redrive drill`: run a demo company, and stage failures on it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.options import output_option
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.options import NumberParam, output_option
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.output import chosen, show_json, show_rows
 from redrive.cli.terminal import notice, out
 from redrive.errors import RedriveError
@@ -33,27 +33,28 @@ DRILL_COLUMNS = ("drill", "expectation", "met", "found")
     type=click.Choice(STORES),
     default="sqlite",
     show_default=True,
-    help="The database: a file, or a PostgreSQL of its own.",
+    help="Database: a SQLite file, or a temporary PostgreSQL server.",
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
-    help="The port of the pages; 0 is any free one. By default 8400, or any if that is taken.",
+    type=NumberParam(0, 65_535),
+    metavar="PORT",
+    help="Port of the admin pages; 0 picks a free one. Default: 8400, or a free one if it is taken.",
 )
 @click.option(
     "--directory",
     metavar="DIR",
-    help="Where its files and its SQLite database stay. By default a temporary folder, which is removed.",
+    help="Keep the files and the SQLite database here. Default: a temporary directory, removed at the end.",
 )
-@click.option("--open/--no-open", "browser", default=False, help="Open the pages in a browser.")
+@click.option("--open/--no-open", "browser", default=False, help="Open the admin pages in a browser.")
 def demo(store: str, port: int | None, directory: str | None, browser: bool) -> int:
-    """A small company at work, with failures to mend.
+    """Run a demo company with failures to fix and replay.
 
-    Workers, pages, a flaky outside world, and a guided path through the first failure. Nothing of yours is
-    touched: it has a database of its own. It takes 10,000 orders in about two and a half hours and then
-    rests. Ctrl-C ends it and leaves nothing behind.
+    The demo has workers, admin pages and an unreliable outside world. A guide leads you from the first
+    failure to its replay. The demo uses its own database and touches nothing of yours. It receives 10,000
+    orders in about two and a half hours. Ctrl-C stops it and removes its files, unless you pass --directory.
     """
-    refuse_missing("the demo", "httpx2", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
+    require_packages("the demo", "httpx2", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")
     from redrive.demo.runner import DemoOptions, run
 
     found = run(DemoOptions(store, port, directory, browser, missing_path()), sys.stdout)
@@ -62,18 +63,18 @@ def demo(store: str, port: int | None, directory: str | None, browser: bool) -> 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]…")
-@click.option("--list", "listed", is_flag=True, help="Only say which drills there are.")
+@click.option("--list", "listed", is_flag=True, help="List the drills and exit.")
 @click.option(
-    "--directory", metavar="DIR", help="The directory of the demo; by default the one started last."
+    "--directory", metavar="DIR", help="Directory of the demo. Default: the demo that was started last."
 )
 @output_option
 def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: str | None) -> None:
     """Stage failures on a running demo, and check how they end.
 
-    Start `redrive demo` in another terminal first. All drills are staged, one after the other, or those that
-    are named. Each repairs what it has broken. Exits with 7 when something did not end as expected.
+    Start `redrive demo` in another terminal first. Without names, all drills run one after the other. Each
+    drill repairs what it breaks. Exits with 7 if a drill does not end as expected.
     """
-    refuse_missing("a drill", "httpx2")
+    require_packages("a drill", "httpx2")
     from redrive.demo import drills
     from redrive.demo.folder import find
 
@@ -85,19 +86,19 @@ def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: s
     outcomes = asyncio.run(_perform(wanted, find(directory), form))
     _show_outcomes(outcomes, form)
     if not all(outcome.passed for outcome in outcomes):
-        raise Ended(Exit.FAILURES)
+        raise CommandExit(Exit.FAILURES)
 
 
-def refuse_missing(what: str, *packages: str) -> None:
+def require_packages(what: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise RedriveError(f"{what} needs {package}, which is not installed: pip install 'redrive[demo]'")
 
 
 def missing_path() -> str:
-    """The folder of this `redrive`; empty where another terminal finds it, too.
+    """Return the directory of this `redrive`, or "" if another terminal finds it too.
 
-    It does not where an environment was activated in this terminal only.
+    Another terminal doesn't find it if it is in an environment that was activated in this terminal only.
     """
     called = Path(sys.argv[0])
     own = called if called.name == "redrive" else Path(sys.executable).with_name("redrive")
@@ -107,7 +108,7 @@ def missing_path() -> str:
 
 
 async def _perform(drills: list[Drill], running: Running, form: str) -> list[Outcome]:
-    """Perform one drill after the other. With a table, show each expectation as soon as it is checked."""
+    """Run one drill after the other. In a table, show each expectation as soon as it is checked."""
     from redrive.demo.drills import perform
 
     def show(expectation: Expectation) -> None:

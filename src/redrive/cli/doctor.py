@@ -1,4 +1,4 @@
-"""`redrive doctor`: is the database well, and the work on it, and what is to be done?"""
+"""`redrive doctor`: check the health of the database and of its work, and advise what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from redrive.cli.connection import run_on_database
 from redrive.cli.options import GlobalOptions, output_option, settings_options
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.terminal import escape, out
 from redrive.errors import StoreUnavailableError
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 COLUMNS = ("state", "check", "seen", "advice", "command")
 SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "ok": "✓"}
 STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "ok": "good"}
-HEADS = {"bad": "Bad", "warn": "Warnings", "unknown": "Not known", "ok": "Well"}
+HEADS = {"bad": "Problems", "warn": "Warnings", "unknown": "Not checked", "ok": "OK"}
 
 
 @click.command()
-@click.option("--strict", is_flag=True, help="End with 7 for warnings, too.")
+@click.option("--strict", is_flag=True, help="Exit with 7 for warnings too.")
 @output_option
 @settings_options
 @click.pass_obj
 def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
-    """Look at the database and at the work on it, and say what to do.
+    """Check the health of the database and of its work.
 
-    Looks at versions, tables, durability, clocks, long transactions, disk, leases, queues, workers, breakers
-    and dead letters. It only reads. Ends with 7 when something is bad.
+    Checks versions, tables, durability, clocks, long transactions, disk, leases, queues, workers, breakers
+    and dead letters, and says what to do about each problem. Only reads. Exits with 7 if it finds a problem.
     """
     report = run_on_database(given, _examine)
     findings = [finding for state in SIGNS for finding in report.findings if finding.state == state]
@@ -44,7 +44,7 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     else:
         show_rows([finding._asdict() for finding in findings], COLUMNS, output)
     if not report.is_well(strict=strict):
-        raise Ended(Exit.FAILURES)
+        raise CommandExit(Exit.FAILURES)
 
 
 async def _examine(app: Redrive) -> HealthReport:
@@ -56,22 +56,23 @@ async def _examine(app: Redrive) -> HealthReport:
         return await examine(parts_of(app).database, settings=parts_of(app).settings, keys=keys)
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
-            f"{error}. Check that it runs, that its address is right, and that this user may use it"
+            f"{error}. Check that it is running, that its address is right, and that this user has access"
         ) from error
 
 
 def _draw(screen: Screen, report: HealthReport, findings: list[Finding]) -> None:
     names = max(len(finding.check) for finding in findings) + 1
-    out((escape(f"Looked at {report.database}"), "dim"))
+    out((escape(f"Database {report.database}"), "dim"))
     for state, head in HEADS.items():
-        alike = [finding for finding in findings if finding.state == state]
-        if alike:
-            screen.heading(f"{head} ({len(alike)})")
-        for finding in alike:
+        of_state = [finding for finding in findings if finding.state == state]
+        if of_state:
+            screen.heading(f"{head} ({len(of_state)})")
+        for finding in of_state:
             _draw_finding(screen, finding, names)
     numbers = {state: sum(finding.state == state for finding in findings) for state in SIGNS}
-    unknown = f", {numbers['unknown']} not known" if numbers["unknown"] else ""
-    text = f"{numbers['bad']} bad, {plural(numbers['warn'], 'warning')}{unknown}, {numbers['ok']} well"
+    unknown = f", {numbers['unknown']} not checked" if numbers["unknown"] else ""
+    bad, warnings = plural(numbers["bad"], "problem"), plural(numbers["warn"], "warning")
+    text = f"{bad}, {warnings}{unknown}, {numbers['ok']} OK"
     out("")
     out((text, next((state for state in ("bad", "warn") if numbers[state]), "good")))
 

@@ -1,4 +1,4 @@
-"""A server's API over HTTP. Its key comes from the environment or a command, never from a file."""
+"""Transport to a server's API over HTTP. The key comes from the environment or a command, never a file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from redrive.settings.addresses import is_loopback
 if TYPE_CHECKING:
     import httpx2
 
-SILENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 MAX_READING_SECONDS = 600.0
 MAX_BYTES = 256 * 1024 * 1024
 
 
 class HttpTransport:
-    """Sends requests to one server, with its key, and to no other."""
+    """Sends requests, with the API key, to one server only."""
 
     def __init__(self, server: str, key: str | None, *, plain_http: bool = False) -> None:
         self.where = self.server = checked_address(server)
         if key is not None and not _is_private(self.server) and not plain_http:
             raise InvalidValueError(
-                f"{server} is neither https nor on this machine, so that others could read the key on its "
-                f"way; use https or a tunnel, or a context that was added with --plain-http"
+                f"{server} would receive the API key unencrypted; use https or a tunnel, or add a context "
+                f"with --plain-http"
             )
         self._client = _client(self.server, key)
 
@@ -59,25 +59,25 @@ class HttpTransport:
         if untrusted := _certificate_error(error):
             return RedriveError(f"the certificate of {self.server} is not trusted: {untrusted}")
         if isinstance(error, httpx2.TimeoutException):
-            reason = f"no answer within {SILENCE_SECONDS:g} s"
+            reason = f"no response within {TIMEOUT_SECONDS:g} s"
         else:
             reason = str(error) or type(error).__name__
-        message = f"{self.server} does not answer: {reason}{request.doubt}"
+        message = f"{self.server} can't be reached: {reason}{request.doubt}"
         if isinstance(error, httpx2.TimeoutException | _SlowAnswerError):
             return ApiError(HTTPStatus.GATEWAY_TIMEOUT, {"detail": message})
         return RedriveError(message)
 
 
 class _EndlessAnswerError(Exception):
-    """The answer is longer than any of a Redrive server."""
+    """The response is larger than any response of a Redrive server."""
 
 
 class _SlowAnswerError(_EndlessAnswerError):
-    """The answer trickles in, and has not ended after a long time."""
+    """The response has not finished after a long time."""
 
 
 def checked_address(text: str) -> str:
-    """The URL of a server, without a slash at its end."""
+    """Check the URL of a server and remove a trailing slash."""
     try:
         parts = urlsplit(text)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -86,7 +86,9 @@ def checked_address(text: str) -> str:
     if not known or parts.query or parts.fragment or " " in text or not text.isprintable():
         raise InvalidValueError(f"{text!r} is not a server URL, such as https://redrive.example.com")
     if parts.username is not None or parts.password is not None:
-        raise InvalidValueError("an address must not hold a secret; the key goes into REDRIVE_API_KEY")
+        raise InvalidValueError(
+            "a server URL must not contain a password; put the API key into REDRIVE_API_KEY"
+        )
     return text.rstrip("/")
 
 
@@ -94,7 +96,7 @@ def _client(server: str, key: str | None) -> httpx2.Client:
     try:
         import httpx2
     except ModuleNotFoundError as error:
-        raise missing_extra("a command that asks a server", error, "cli") from None
+        raise missing_extra("connecting to a server", error, "cli") from None
     headers = {
         "User-Agent": f"redrive/{__version__}",
         "Accept-Encoding": "identity",
@@ -107,35 +109,35 @@ def _client(server: str, key: str | None) -> httpx2.Client:
     try:
         return httpx2.Client(
             headers=headers,
-            timeout=SILENCE_SECONDS,
-            # A request on a connection that the server is closing would fail, perhaps after it was executed.
+            timeout=TIMEOUT_SECONDS,
+            # A request on a connection that the server is closing fails, possibly after it was executed.
             limits=httpx2.Limits(max_keepalive_connections=0),
             event_hooks={"response": [_refuse_redirect]},
-            # A proxy from the environment must not read what goes to this machine unencrypted.
+            # A proxy from the environment must not read unencrypted requests to this machine.
             trust_env=not (urlsplit(server).scheme == "http" and _is_private(server)),
         )
     except (ImportError, ValueError) as error:
-        raise RedriveError(f"the proxy that the environment names cannot be used: {error}") from None
+        raise RedriveError(f"the proxy set in the environment can't be used: {error}") from None
 
 
 def _refuse_redirect(response: httpx2.Response) -> None:
-    """Another host must not get the key."""
+    """Reject redirects, so that no other host receives the key."""
     if response.has_redirect_location:
         target = urljoin(str(response.url), response.headers["location"])
         raise InvalidValueError(
-            f"{response.url.host} redirects to {target[:200]}. If that is the server, use its address"
+            f"{response.url.host} redirects to {target[:200]}; if that is the server, use that URL"
         )
 
 
 def _read(response: httpx2.Response) -> Iterator[bytes]:
-    """Read the raw bytes, without decompression, so that a small answer cannot expand into a large one."""
-    began, size = time.monotonic(), 0
+    """Read the raw bytes, without decompression, so that a small response can't expand into a huge one."""
+    started, size = time.monotonic(), 0
     for part in response.iter_raw():
         size += len(part)
         if size > MAX_BYTES:
-            raise _EndlessAnswerError(f"its answer is larger than {MAX_BYTES:,} bytes")
-        if time.monotonic() - began > MAX_READING_SECONDS:
-            raise _SlowAnswerError(f"its answer has not ended after {MAX_READING_SECONDS:.0f} s")
+            raise _EndlessAnswerError(f"its response is larger than {MAX_BYTES:,} bytes")
+        if time.monotonic() - started > MAX_READING_SECONDS:
+            raise _SlowAnswerError(f"its response was not complete after {MAX_READING_SECONDS:.0f} s")
         yield part
 
 

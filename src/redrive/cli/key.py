@@ -1,4 +1,4 @@
-"""`redrive key`: the API keys of an organization."""
+"""`redrive key`: manage the API keys of an organization."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ COLUMNS = (
 
 @click.group(cls=CommandGroup)
 def key() -> None:
-    """API keys: create, list, rotate, revoke.
+    """Manage API keys: create, list, rotate, revoke.
 
-    A key belongs to one organization and has a role in it, for programs that use the API.
+    A program uses a key to call the API. A key belongs to one organization and has a role in it.
     """
 
 
@@ -44,9 +44,18 @@ def key() -> None:
 @click.argument("name")
 @role_option
 @click.option(
-    "--scope", "scopes", multiple=True, help="Limit it to this permission of its role; can be repeated."
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="PERMISSION",
+    help="Limit the key to this permission of its role; repeatable.",
 )
-@click.option("--expires", type=LIFETIME, metavar="LENGTH", help="When it ends by itself, such as 90d.")
+@click.option(
+    "--expires",
+    type=LIFETIME,
+    metavar="DURATION",
+    help="Expire after this long, such as 90d. Default: never.",
+)
 @dry_run_option
 @output_option
 @api_options(creates=True)
@@ -59,11 +68,11 @@ def create(
     dry_run: bool,
     output: str | None,
 ) -> None:
-    """Create a key, and write it to stdout, this once."""
+    """Create an API key and print it, once."""
     wanted = Role.parse(role)
     checked_scopes(scopes or None, wanted)
     org = organization(client)
-    if not report_dry_run(f"create the key {name!r} of {org} as {wanted}", dry_run):
+    if not report_dry_run(f"create API key {name!r} for organization {org!r} with role {wanted}", dry_run):
         body = {"name": name, "role": wanted, "scopes": list(scopes) or None, "expires_in_seconds": expires}
         _show_new(client.post(PATH, body), org, output)
 
@@ -72,8 +81,8 @@ def create(
 @output_option
 @api_options
 def list_keys(client: Client, output: str | None) -> None:
-    """List the keys, the newest first; of the keys themselves nothing is kept that could be shown."""
-    show_rows(client.pages(PATH), COLUMNS, output, empty="There are no keys.")
+    """List API keys, newest first. The keys themselves are not stored and can't be shown."""
+    show_rows(client.pages(PATH), COLUMNS, output, empty="No API keys.")
 
 
 @key.command()
@@ -83,19 +92,19 @@ def list_keys(client: Client, output: str | None) -> None:
     type=GRACE,
     default="1h",
     show_default=True,
-    metavar="LENGTH",
-    help="How long the key as it was stays valid beside the new one; 0 ends it at once.",
+    metavar="DURATION",
+    help="Keep the old key valid for this long; 0 revokes it at once.",
 )
-@click.option("--expires", type=LIFETIME, metavar="LENGTH", help="When the new one ends by itself.")
+@click.option("--expires", type=LIFETIME, metavar="DURATION", help="Expire the new key after this long.")
 @dry_run_option
 @output_option
 @api_options
 def rotate(
     client: Client, which: str, grace: float, expires: float | None, dry_run: bool, output: str | None
 ) -> None:
-    """Give a key another secret, and write it to stdout, this once."""
+    """Replace an API key's secret and print the new key, once."""
     found, org = client.get(f"{PATH}/{segment(which)}"), organization(client)
-    if not report_dry_run(f"rotate the key {found['name']!r} of {org}", dry_run):
+    if not report_dry_run(f"rotate API key {found['name']!r} of organization {org!r}", dry_run):
         body = {"grace_seconds": grace, "expires_in_seconds": expires}
         _show_new(client.post(f"{PATH}/{found['id']}/rotate", body), org, output)
 
@@ -106,12 +115,12 @@ def rotate(
 @yes_option
 @api_options
 def revoke(client: Client, which: str, dry_run: bool, yes: bool) -> None:
-    """Revoke a key, for ever and at once."""
+    """Revoke an API key, permanently and with immediate effect."""
     found, org = client.get(f"{PATH}/{segment(which)}"), organization(client)
-    what = f"revoke the key {found['name']!r}, {found['role']}, of {org} on {client.where}"
-    if confirm(what, dry_run=dry_run, yes=yes):
+    what = f"revoke API key {found['name']!r} ({found['role']}) of organization {org!r}"
+    if confirm(what, client.where, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}")
-        notice(f"The key {found['name']!r} of {org} is revoked.")
+        notice(f"Revoked API key {found['name']!r} of organization {org!r}.")
 
 
 def _show_new(made: Row, org: str, output: str | None) -> None:
@@ -120,5 +129,6 @@ def _show_new(made: Row, org: str, output: str | None) -> None:
         show_json({**key, "key": made["text"]}, output)
     else:
         out(made["text"])
-    until = "" if key["expires_at"] is None else f", valid until {key['expires_at']}"
-    notice(f"This is the key {key['name']!r} of {org}, {key['role']}{until}. It is not shown again.")
+    until = "" if key["expires_at"] is None else f", expires {key['expires_at']}"
+    notice(f"API key {key['name']!r} of organization {org!r}, role {key['role']}{until}.")
+    notice("Copy it now. It is not shown again.")

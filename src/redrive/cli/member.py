@@ -1,4 +1,4 @@
-"""`redrive member` and `redrive org`: organizations, and who belongs to them as what."""
+"""`redrive member` and `redrive org`: manage organizations and their members."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ COLUMNS = (
 
 ORG_COLUMNS = ("name", "title", TableColumn("created_at", "created", ago), TableColumn("created_by", "by"))
 
-role_option = click.option("--role", required=True, help="VIEWER, STAFF, ADMIN or OWNER.")
+role_option = click.option(
+    "--role", required=True, metavar="ROLE", help="Role: VIEWER, STAFF, ADMIN or OWNER."
+)
 password_option = click.option(
     "--password",
     is_flag=True,
-    help="Ask for a password; without a terminal it is the first line of the standard input.",
+    help="Set a password: asked on a terminal, otherwise the first line of stdin.",
 )
 
 
 @click.group(cls=CommandGroup)
 def member() -> None:
-    """Members: add, list, change, remove, or give a link to sign in.
+    """Manage members: add, list, change, remove, or create a sign-in link.
 
-    A member is a person who signs in by a name, and has a role in an organization.
+    A member is a person who signs in with a name and has a role in an organization.
     """
 
 
@@ -63,48 +65,51 @@ def member() -> None:
 @dry_run_option
 @api_options(creates=True)
 def add(client: Client, name: str, role: str, password: bool, dry_run: bool) -> None:
-    """Add a member. Without a password they sign in by a link, or by what else is set up."""
+    """Add a member to the organization.
+
+    Without a password, the member signs in with a link or another configured method.
+    """
     if password:
         _require_database(client)
     known, wanted, org = user_name(name), Role.parse(role), organization(client)
-    if report_dry_run(f"add {known!r} to {org} as {wanted}", dry_run):
+    if report_dry_run(f"add {known!r} to organization {org!r} as {wanted}", dry_run):
         return
     secret = _read_password() if password else None
     added = client.post(PATH, {"name": known, "role": wanted})
     if secret is not None:
         _set_password(added["id"], secret)
-    notice(f"{added['name']} is a member of {org}: {added['role']}.")
+    notice(f"Added {added['name']} to organization {org!r} as {added['role']}.")
     if secret is None:
         place = f" --org {quote(org)}" if client.server is None and org != HOME else ""
-        notice(f"`redrive member link {added['name']}{place}` gives a link to sign in by.")
+        notice(f"Create a sign-in link with `redrive member link {added['name']}{place}`.")
 
 
 @member.command("list")
 @output_option
 @api_options
 def list_members(client: Client, output: str | None) -> None:
-    """List the members, by name."""
-    show_rows(client.pages(PATH), COLUMNS, output, empty="There are no members.")
+    """List members, sorted by name."""
+    show_rows(client.pages(PATH), COLUMNS, output, empty="No members.")
 
 
 @member.command()
 @click.argument("name")
-@click.option("--role", help="Another role: VIEWER, STAFF, ADMIN or OWNER.")
-@click.option("--active/--inactive", default=None, help="Whether they may act in this organization.")
+@click.option("--role", metavar="ROLE", help="New role: VIEWER, STAFF, ADMIN or OWNER.")
+@click.option("--active/--inactive", default=None, help="Allow or block access to this organization.")
 @password_option
 @dry_run_option
 @api_options
 def change(
     client: Client, name: str, role: str | None, active: bool | None, password: bool, dry_run: bool
 ) -> None:
-    """Change a member: the role, whether they may act, the password."""
+    """Change the role, access or password of a member."""
     if role is None and active is None and not password:
-        raise click.UsageError("Say what is to change: --role, --active, --inactive or --password.")
+        raise click.UsageError("Pass what to change: --role, --active, --inactive or --password.")
     if password:
         _require_database(client)
     wanted = None if role is None else Role.parse(role)
     before, org = client.request("GET", f"{PATH}/{segment(name)}"), organization(client)
-    if report_dry_run(f"change {before.value['name']!r} of {org}", dry_run):
+    if report_dry_run(f"change member {before.value['name']!r} of organization {org!r}", dry_run):
         return
     secret = _read_password() if password else None
     after = before.value
@@ -113,7 +118,8 @@ def change(
         after = client.patch(f"{PATH}/{after['id']}", body, if_match=before.headers["etag"])
     if secret is not None:
         _set_password(after["id"], secret)
-    notice(f"{after['name']} is {after['role']} in {org}, {'active' if after['active'] else 'inactive'}.")
+    access = "active" if after["active"] else "inactive"
+    notice(f"Changed {after['name']} in organization {org!r}: {after['role']}, {access}.")
 
 
 @member.command()
@@ -122,12 +128,12 @@ def change(
 @yes_option
 @api_options
 def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
-    """Remove a member from the organization; the account stays."""
+    """Remove a member from the organization. The account is kept."""
     (_, headers, found), org = client.request("GET", f"{PATH}/{segment(name)}"), organization(client)
-    what = f"remove {found['name']!r}, {found['role']}, from {org} on {client.where}"
-    if confirm(what, dry_run=dry_run, yes=yes):
+    what = f"remove {found['name']!r} ({found['role']}) from organization {org!r}"
+    if confirm(what, client.where, dry_run=dry_run, yes=yes):
         client.delete(f"{PATH}/{found['id']}", if_match=headers["etag"])
-        notice(f"{found['name']} is no member of {org} any more.")
+        notice(f"Removed {found['name']} from organization {org!r}.")
 
 
 @member.command()
@@ -137,60 +143,58 @@ def remove(client: Client, name: str, dry_run: bool, yes: bool) -> None:
     type=VALIDITY,
     default="1h",
     show_default=True,
-    metavar="LENGTH",
-    help="How long it can be used.",
+    metavar="DURATION",
+    help="How long the link is valid.",
 )
 @dry_run_option
 @output_option
 @api_options
 def link(client: Client, name: str, valid: float, dry_run: bool, output: str | None) -> None:
-    """Write a link to stdout that signs a member in, once.
+    """Create a one-time sign-in link for a member and print it.
 
-    Whoever has it can be that member: send it where only they can read it.
+    Anyone with the link can sign in as that member. Send it over a private channel.
     """
     given = click.get_current_context().ensure_object(GlobalOptions)
     address = _address(given.settings()) if client.server is None else None
     found, org = client.request("GET", f"{PATH}/{segment(name)}").value, organization(client)
-    if report_dry_run(f"make a link for {found['name']!r} of {org}", dry_run):
+    if report_dry_run(f"create a sign-in link for {found['name']!r} of organization {org!r}", dry_run):
         return
     made = client.post(f"{PATH}/{found['id']}/link", {"minutes": valid / 60.0})
-    if address is not None:  # without a server there is no request that would tell where it is
+    if address is not None:  # without a server, the API doesn't know the public address
         made["url"] = f"{address}/app/sign-in#{made['url'].partition('#')[2]}"
     if output in JSON:
         show_json(made, output)
     else:
         out(made["url"])
-    notice(f"It signs {made['name']} in, once, until {made['expires_at']}.")
+    notice(f"Sign-in link for {made['name']}: works once, expires {made['expires_at']}.")
 
 
 @click.group(cls=CommandGroup)
 def org() -> None:
-    """Organizations: create, list.
+    """Manage organizations: create, list.
 
-    Each has work, members and keys of its own. The one named default owns the installation.
+    Each organization has its own work, members and keys. The organization `default` owns the installation.
     """
 
 
 @org.command()
 @click.argument("name")
-@click.option("--title", default="", help="What people call it.")
+@click.option("--title", default="", metavar="TITLE", help="Name to show to people.")
 @dry_run_option
 @api_options(creates=True)
 def create(client: Client, name: str, title: str, dry_run: bool) -> None:
-    """Create an organization; it has no members at first."""
-    if not report_dry_run(f"create the organization {name!r}", dry_run):
+    """Create an organization, without members."""
+    if not report_dry_run(f"create organization {name!r}", dry_run):
         made = client.post(ORGANIZATIONS, {"name": name, "title": title})
-        notice(
-            f"There is an organization {made['name']!r} now; add members with "
-            f"`redrive member add --org {quote(made['name'])}`."
-        )
+        notice(f"Created organization {made['name']!r}.")
+        notice(f"Add members with `redrive member add NAME --role ROLE --org {quote(made['name'])}`.")
 
 
 @org.command("list")
 @output_option
 @api_options
 def list_orgs(client: Client, output: str | None) -> None:
-    """List the organizations, by name."""
+    """List organizations, sorted by name."""
     show_rows(client.pages(ORGANIZATIONS), ORG_COLUMNS, output)
 
 
@@ -200,28 +204,30 @@ def organization(client: Client) -> str:
 
 
 def _address(settings: Settings) -> str:
-    """Where the server of these settings is found."""
+    """Return the address of the server of these settings."""
     if settings.server_url is not None:
         return settings.server_url
     if settings.server_port == 0:
-        raise InvalidValueError("server_port 0 does not tell where the server is; set server_url")
+        raise InvalidValueError("with server_port 0 the address of the server is unknown; set server_url")
     host = f"[{settings.server_host}]" if ":" in settings.server_host else settings.server_host
     return f"http://{host}:{settings.server_port}"
 
 
 def _require_database(client: Client) -> None:
-    """Over HTTP people set their own passwords."""
+    """Reject setting a password over HTTP, where members set their own."""
     if client.server is not None:
         raise InvalidValueError(
-            "a password can only be set where the database is; without --password, `redrive member link` "
-            "gives a link by which they sign in and set their own"
+            "--password needs access to the database; without it, create a sign-in link with "
+            "`redrive member link`, and the member can set a password"
         )
 
 
 def _read_password() -> str:
-    """From the terminal, twice and unseen, else from the first line of stdin; never from an argument."""
-    if find_spec("argon2") is None:  # said before anything is changed
-        raise RedriveError("passwords need argon2-cffi, which is missing: pip install 'redrive[server]'")
+    """Ask for the password twice on a terminal, else read the first line of stdin."""
+    if find_spec("argon2") is None:  # report it before changing anything
+        raise RedriveError(
+            "passwords need argon2-cffi, which is not installed: pip install 'redrive[server]'"
+        )
     if sys.stdin.isatty():
         text = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
@@ -230,7 +236,7 @@ def _read_password() -> str:
 
 
 def _set_password(user_id: str, secret: str) -> None:
-    """On the database of the settings, as its operator."""
+    """Set the password in the configured database, as the operator."""
     from redrive.app import Redrive  # slow to import, so only where it is needed
 
     given = click.get_current_context().ensure_object(GlobalOptions)

@@ -1,4 +1,4 @@
-"""Options that several commands have, the types of their values, and what was given for all commands."""
+"""Options shared by several commands, and the types of their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMATS = ("table", "json", "ndjson", "csv", "plain")
 DEFAULT_LIMIT = 50
 SERVER_VARIABLE = "REDRIVE_SERVER"
 LOCAL = "local"
-"""The name of the context for the database of the settings."""
+"""The name of the context for the configured database."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """Options that stand before or after the name of a command."""
+    """Options that are accepted before and after the command name."""
 
     config: str | None = None
     server: str | None = None
@@ -43,19 +43,19 @@ class GlobalOptions:
         return Settings.load(file=self.config, arguments=self.arguments)
 
     def give(self, name: str, value: object, option: str) -> None:
-        """Set a setting that has an option; None if the option was not given."""
+        """Override a setting with the value of an option; None means that the option was not given."""
         if value is not None:
             self.arguments[name] = Argument(value, option)
 
 
 class DurationParam(click.ParamType[float]):
-    """A duration in seconds, such as 30m or 90d, within bounds. `unit` is that of a bare number."""
+    """A duration such as 30m or 90d, in seconds, within bounds. `unit` applies to a bare number."""
 
     name = "duration"
 
-    def __init__(self, least: float = 0.0, most: float = inf, *, unit: str = "") -> None:
-        self._least = least
-        self._most = most
+    def __init__(self, minimum: float = 0.0, maximum: float = inf, *, unit: str = "") -> None:
+        self._minimum = minimum
+        self._maximum = maximum
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -64,20 +64,58 @@ class DurationParam(click.ParamType[float]):
             seconds = 0.0 if text == "0" else parse_duration(text, unit=self._unit)
         except InvalidValueError as error:
             self.fail(str(error), param, ctx)
-        if not self._least <= seconds <= self._most:
-            least = f"at least {duration(self._least)}"
-            bounds = least if self._most == inf else f"{least} and at most {duration(self._most)}"
-            self.fail(f"{text!r} is not {bounds}", param, ctx)
+        if not self._minimum <= seconds <= self._maximum:
+            lower, upper = duration(self._minimum), duration(self._maximum)
+            bounds = f"at least {lower}" if self._maximum == inf else f"from {lower} to {upper}"
+            self.fail(f"{text!r} is out of range; use a duration {bounds}", param, ctx)
         return seconds
 
 
-DURATION = DurationParam(most=36_500 * 86_400.0)
-"""Calendars still know what day it is so far from now."""
-SECONDS = DurationParam(most=MAX_SECONDS, unit="s")
+DURATION = DurationParam(maximum=36_500 * 86_400.0)
+"""Limited to 100 years, so that adding it to a date stays within the calendar."""
+SECONDS = DurationParam(maximum=MAX_SECONDS, unit="s")
+
+
+class NumberParam(click.IntRange):
+    """A whole number within bounds. `hint` names an alternative in the error for any other value."""
+
+    name = "number"
+
+    def __init__(self, minimum: int | None = None, maximum: int | None = None, *, hint: str = "") -> None:
+        super().__init__(minimum, maximum)
+        self._hint = hint
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            number = None
+        if number is None or not self._contains(number):
+            self.fail(f"use a whole number{self._bounds()}{self._hint}, not {value!r}", param, ctx)
+        return number
+
+    def _contains(self, number: int) -> bool:
+        return (self.min is None or number >= self.min) and (self.max is None or number <= self.max)
+
+    def _bounds(self) -> str:
+        if self.min is None:
+            return "" if self.max is None else f" of at most {self.max:,.0f}"
+        return (
+            f" of at least {self.min:,.0f}"
+            if self.max is None
+            else f" from {self.min:,.0f} to {self.max:,.0f}"
+        )
+
+
+class LimitParam(NumberParam):
+    """The value of --limit, at least 1. `--all` sets it to the number 0, which can't be typed."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return 0 if value == 0 else super().convert(value, param, ctx)
 
 
 class MomentParam(click.ParamType[str]):
-    """A day, a time as in RFC 3339, or how long ago."""
+    """A date, an RFC 3339 time, or a duration before now; converted to RFC 3339."""
 
     name = "moment"
 
@@ -89,9 +127,9 @@ class MomentParam(click.ParamType[str]):
 
 
 class FractionParam(click.ParamType[float]):
-    """A part of a whole: 20% or 0.2."""
+    """A percentage or a fraction: 20% or 0.2."""
 
-    name = "part"
+    name = "share"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         text = str(value).strip()
@@ -100,12 +138,12 @@ class FractionParam(click.ParamType[float]):
         except ValueError:
             found = -1.0
         if not 0.0 <= found <= 1.0:
-            self.fail(f"{value!r} is no part of a whole, such as 20% or 0.2", param, ctx)
+            self.fail(f"{value!r} is not a percentage or a fraction, such as 20% or 0.2", param, ctx)
         return found
 
 
 def add_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    """Combine options into one decorator; help lists them in this order."""
+    """Combine options into one decorator. The help lists them in this order."""
 
     def add(function: Function) -> Function:
         for option in reversed(options):
@@ -116,7 +154,7 @@ def add_options(*options: Callable[[Function], Function]) -> Callable[[Function]
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Keep what was given; the program and its commands have the same options."""
+    """Store the value; the program and its commands accept the same options."""
     if value not in (None, False):
         setattr(context.ensure_object(GlobalOptions), str(parameter.name), value)
 
@@ -125,11 +163,11 @@ def _store_settings(context: click.Context, parameter: click.Parameter, value: t
     for pair in value:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise click.BadParameter("it is NAME=VALUE, such as server_port=8080", context, parameter)
+            raise click.BadParameter("write it as NAME=VALUE, such as server_port=8080", context, parameter)
         name = name.strip().lower()
         if name in _SECRETS:
             raise click.BadParameter(
-                f"{name} is a secret, and others can read arguments; use the environment or a file",
+                f"{name} is a secret, and other users can see arguments; use the environment or a file",
                 context,
                 parameter,
             )
@@ -142,7 +180,7 @@ settings_options = add_options(
         metavar="FILE",
         expose_value=False,
         callback=_store,
-        help="A file with settings (TOML or YAML), instead of the one that REDRIVE_CONFIG names.",
+        help="Read settings from this TOML or YAML file instead of the one in REDRIVE_CONFIG.",
     ),
     click.option(
         "--set",
@@ -150,14 +188,14 @@ settings_options = add_options(
         multiple=True,
         expose_value=False,
         callback=_store_settings,
-        help="A setting for this command; wins over the file and the environment. Not for secrets.",
+        help="Override a setting for this command. Not for secrets.",
     ),
     click.option(
         "--debug",
         is_flag=True,
         expose_value=False,
         callback=_store,
-        help="If something goes wrong, show where in the program.",
+        help="Show a traceback if the command fails.",
     ),
 )
 server_options = add_options(
@@ -166,14 +204,14 @@ server_options = add_options(
         metavar="URL",
         expose_value=False,
         callback=_store,
-        help=f"Ask this server, with the key in REDRIVE_API_KEY, and not a database. Also {SERVER_VARIABLE}.",
+        help=f"Use this server, with the key in REDRIVE_API_KEY, not a database. Env: {SERVER_VARIABLE}.",
     ),
     click.option(
         "--context",
         metavar="NAME",
         expose_value=False,
         callback=_store,
-        help=f"Ask what `redrive context` knows under this name; {LOCAL!r} is the database of the settings.",
+        help=f"Use a saved context (see `redrive context`). {LOCAL!r} is the configured database.",
     ),
 )
 org_option = click.option(
@@ -181,12 +219,12 @@ org_option = click.option(
     metavar="NAME",
     expose_value=False,
     callback=_store,
-    help=f"The organization that it is about; {HOME!r} if not given.",
+    help=f"Act on this organization. Default: {HOME!r}.",
 )
 
 
 def _none_for_zero(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
-    """For both options: click calls the callback of either one, whichever was given."""
+    """Turn the 0 of `--all` into None. Both options need it: click calls the callback of only one of them."""
     return value or None
 
 
@@ -194,11 +232,12 @@ limit_option = add_options(
     click.option(
         "--limit",
         "limit",
-        type=click.IntRange(0),
+        type=LimitParam(1, hint=", or --all"),
+        metavar="N",
         default=DEFAULT_LIMIT,
         show_default=True,
         callback=_none_for_zero,
-        help="The most to show; 0 is all.",
+        help="Show at most N rows.",
     ),
     click.option(
         "--all",
@@ -206,20 +245,24 @@ limit_option = add_options(
         flag_value=0,
         type=int,
         callback=_none_for_zero,
-        help="All of them, however many there are.",
+        help="Show all rows.",
     ),
 )
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(FORMATS),
-    default=None,
-    help="How to write it; by default a table on a terminal, else plain lines.",
+json_option = click.option("--json", "output", flag_value="json", help="Short for `-o json`.")
+output_option = add_options(
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        default=None,
+        help="Output format. Default: table on a terminal, plain otherwise.",
+    ),
+    json_option,
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-reason_option = click.option("--reason", default="", help="Why; it is kept in the audit.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+reason_option = click.option("--reason", default="", help="Record a reason in the audit log.")
 timeout_option = click.option(
-    "--timeout", type=DURATION, metavar="LENGTH", help="Wait no longer than this, such as 10m."
+    "--timeout", type=DURATION, metavar="DURATION", help="Stop waiting after this long, such as 10m."
 )
-yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Skip the confirmation.")

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and the error on stderr, with a traceback only with --debug."""
+"""Exit codes, and errors on stderr. A traceback is shown only with --debug."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from redrive.errors import (
     TransitionError,
 )
 from redrive.policy.redact import DEFAULT_REDACTOR
+from redrive.words.suggestion import closest
 
 
 class Exit(IntEnum):
@@ -61,7 +62,7 @@ EXITS: dict[Exit, tuple[type[RedriveError], ...]] = {
     Exit.FAILURES: (RunFailedError,),
     Exit.TIMED_OUT: (AttemptTimeoutError, StatementTimeoutError),
 }
-"""The first that fits; any other error is 1."""
+"""The first match applies; any other error exits with 1."""
 
 STATUSES = {
     400: Exit.USAGE,
@@ -79,11 +80,18 @@ STATUSES = {
     504: Exit.TIMED_OUT,
 }
 CODES = {"key_reused": Exit.CONFLICT, "too_slow": Exit.TIMED_OUT}
-"""For an answer of the API, the code comes before the status; any other answer is 1."""
+"""For an API error, the code takes precedence over the status; any other error exits with 1."""
 
 
-class Ended(Exception):  # noqa: N818 - it may have gone well
-    """End the command with this exit code, without another message."""
+NO_SUCH_OPTION = {
+    **dict.fromkeys(("-y", "--yes"), "This command does not ask for confirmation."),
+    **dict.fromkeys(("-o", "--output", "--json"), "This command has only one output format."),
+}
+"""Why a command lacks an option that many commands have."""
+
+
+class CommandExit(Exception):  # noqa: N818 - the command may have succeeded
+    """Ends the command with this exit code, without another message."""
 
     def __init__(self, code: Exit) -> None:
         super().__init__(code.name)
@@ -91,30 +99,44 @@ class Ended(Exception):  # noqa: N818 - it may have gone well
 
 
 class DeclinedError(click.ClickException):
-    """The operator was asked, and said no."""
+    """The operator declined the confirmation."""
 
     exit_code = Exit.DECLINED
 
 
 def report_error(error: BaseException, *, debug: bool) -> Exit:
-    """Say what went wrong, and return the exit code."""
-    if isinstance(error, Ended):
+    """Print the error and return the exit code."""
+    if isinstance(error, CommandExit):
         return error.code
     if debug and not isinstance(error, click.ClickException | click.Abort):
         notice(DEFAULT_REDACTOR.text("".join(format_exception(error))).rstrip())
+    if isinstance(error, click.NoSuchOption):
+        error = _improve_suggestion(error)
     if isinstance(error, click.ClickException):
         error.show()
         return Exit(error.exit_code)
     if isinstance(error, click.Abort):
-        notice("interrupted")
+        notice("Interrupted.")
         return Exit.INTERRUPTED
     for line in _lines(error, debug):
         notice(line)
     return exit_of(error)
 
 
+def _improve_suggestion(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Explain options that only other commands have, and drop suggestions that merely share the dashes."""
+    name, message, possibilities = error.option_name, error.message, None
+    if name in NO_SUCH_OPTION:
+        message = f"No such option {name!r}. {NO_SUCH_OPTION[name]}"
+    else:
+        known = {option.lstrip("-"): option for option in error.possibilities or ()}
+        if (similar := closest(name.lstrip("-"), known)) is not None:
+            possibilities = [known[similar]]
+    return click.NoSuchOption(name, message=message, possibilities=possibilities, ctx=error.ctx)
+
+
 def exit_of(error: BaseException) -> Exit:
-    if isinstance(error, SchemaError):  # of this machine's database; the API calls it unavailable
+    if isinstance(error, SchemaError):  # of a local database; the API reports it as unavailable
         return Exit.CONFLICT
     if isinstance(error, ApiError):
         return CODES.get(error.code) or STATUSES.get(error.status, Exit.ERROR)
@@ -125,11 +147,11 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
     if isinstance(error, RedriveError):
         yield f"Error: {one_line(error)}"
         if isinstance(error, ApiError) and error.status == Status.UNAUTHORIZED:
-            yield "Hint: give a key of that server in REDRIVE_API_KEY, or where the context says that it is"
+            yield "Hint: put a key of that server into REDRIVE_API_KEY, or where the context gets its key"
         elif isinstance(error, ApiError) and error.hint:
             yield f"Hint: {one_line(error.hint)}"
         if isinstance(error, StoreUnavailableError):
-            yield "`redrive config` shows which database that is, and what says so."
+            yield "Hint: run `redrive config` to see which database is configured, and where"
         return
     if isinstance(error, OSError) and error.strerror:
         place = "" if error.filename is None else f"{escape(error.filename)}: "
@@ -137,11 +159,11 @@ def _lines(error: BaseException, debug: bool) -> Iterator[str]:
         return
     yield f"Error: unexpected error: {type(error).__name__}: {one_line(error)}"
     if not debug:
-        yield "Run it again with --debug to see where."
+        yield "Hint: run the command again with --debug for a traceback"
 
 
 def missing_extra(what: str, error: ModuleNotFoundError, extra: str = "server") -> Exception:
-    """Return an error that says what to install, or the error itself if our own module is missing."""
+    """Return an error that says what to install, or the same error if a module of Redrive is missing."""
     if (error.name or "").startswith("redrive"):
         return error
     return RedriveError(f"{what} needs {error.name}, which is not installed: pip install 'redrive[{extra}]'")

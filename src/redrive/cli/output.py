@@ -1,4 +1,4 @@
-"""Answers in the form that was asked for: a screen or a table for people, JSON, CSV or lines for programs."""
+"""Write results as a screen or a table for people, or as JSON, CSV or plain lines for programs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from redrive.cli.screen import Screen
 
 JSON = ("json", "ndjson")
-ROWS_AT_ONCE = 1_000
-"""Rows of a table whose columns are fitted together."""
-HOW_TO_SEE_MORE = "--all shows all of them, --limit so many"
+MAX_FITTED_ROWS = 10_000
+"""Rows of a table that are read before the widths of its columns are fixed."""
+HOW_TO_SEE_MORE = "Use --limit N or --all for more."
 
 
 def chosen(output: str | None) -> str:
-    """The form: by default a table on a terminal. Without rich there are no tables, but plain lines."""
+    """Return the output format: by default a table on a terminal with rich installed, else plain lines."""
     form = output or ("table" if sys.stdout.isatty() else "plain")
     if form == "table" and not has_rich():
         _suggest_rich()
@@ -42,9 +42,9 @@ def show_rows(
     flat: Callable[[Row], Row] | None = None,
     empty: str = "",
 ) -> int:
-    """Write a list and return how many rows there were.
+    """Write a list and return the number of rows.
 
-    JSON has each row as it is, the other forms have these columns, after `flat` has filled them.
+    JSON has the whole row. The other formats have these columns, after `flat` has filled them.
     """
     form = chosen(output)
     known = [column if isinstance(column, TableColumn) else TableColumn(column) for column in columns]
@@ -70,7 +70,7 @@ def show_one(
     flat: Callable[[Row], Row] | None = None,
     piped: bool = False,
 ) -> None:
-    """Draw one thing on a terminal, and if `piped`, also where none is; else write these fields, or JSON."""
+    """Draw one item on a terminal, or with `piped` in a pipe too; otherwise write its fields or JSON."""
     form = chosen(output)
     if form in JSON:
         show_json(row, form)
@@ -88,7 +88,7 @@ def show_json(value: object, form: str = "json") -> None:
 
 
 def screen() -> Screen:
-    """Return a screen; call it only for a form that `chosen` returned, because it imports rich."""
+    """Return a screen. Call it only if `chosen` returned "table", because it imports rich."""
     from redrive.cli.screen import Screen
 
     return Screen()
@@ -96,11 +96,11 @@ def screen() -> Screen:
 
 @cache
 def _suggest_rich() -> None:
-    notice("For tables that fit the terminal: pip install 'redrive[cli]'. These are plain lines.")
+    notice("Showing plain lines. For tables, run: pip install 'redrive[cli]'")
 
 
 def _json(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
-    """Write them as they come, so that there can be any number of them."""
+    """Write each row as it arrives, so that a list can have any length."""
     number = 0
     for number, row in enumerate(rows, 1):
         out(("[" if number == 1 else ",") + "\n  " + json.dumps(row, indent=2).replace("\n", "\n  "), end="")
@@ -128,7 +128,7 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def _csv_cell(value: object) -> str:
-    """Quoted, if a spreadsheet would take it for a formula, and execute it."""
+    """Format a cell; quote it if a spreadsheet would execute it as a formula."""
     text = "" if value is None or value in ([], (), {}) else plain_text(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
 
@@ -142,16 +142,18 @@ def _is_number(text: str) -> bool:
 
 
 def _table(rows: Iterable[Row], columns: Sequence[TableColumn]) -> int:
-    """Write a thousand rows at a time: any number of them can come."""
-    number, rest, drawn = 0, iter(rows), screen()
-    while part := list(islice(rest, ROWS_AT_ONCE)):
-        drawn.table(
-            [[column.cell(row) for column in columns] for row in part],
-            [column.heading for column in columns],
-            whole={place for place, column in enumerate(columns) if column.whole},
-            right={place for place, column in enumerate(columns) if _is_numeric(part, column.name)},
-            show_heads=number == 0,
-        )
+    """Write a table of any length. The first `MAX_FITTED_ROWS` rows decide the widths of its columns."""
+    number, rest, table = 0, iter(rows), None
+    while part := list(islice(rest, MAX_FITTED_ROWS)):
+        cells = [[column.cell(row) for column in columns] for row in part]
+        if table is None:
+            table = screen().table(
+                cells,
+                [column.heading for column in columns],
+                whole={place for place, column in enumerate(columns) if column.whole},
+                right={place for place, column in enumerate(columns) if _is_numeric(part, column.name)},
+            )
+        table.write(cells)
         number += len(part)
     return number
 
@@ -164,13 +166,14 @@ def _is_numeric(rows: Sequence[Row], name: str) -> bool:
 
 
 class Listing(NamedTuple):
-    """
-    path       in the API, where `/count` tells how many there are
-    columns    for people; programs that read JSON get everything
-    noun       of many of them, as in "no dead letters"
+    """A list of the API that takes a query.
+
+    path       in the API; `/count` below it counts the items
+    columns    of every format but JSON, which has all fields
+    noun       plural, as in "no dead letters"
     flat       fills these columns from a row
-    min_width  of the terminal, for a column that a narrower one does without
-    default    the query if none is given
+    min_width  of the terminal that shows a column; a narrower terminal omits it
+    default    query if none is given
     """
 
     path: str
@@ -189,18 +192,18 @@ class Listing(NamedTuple):
             columns = [column for column in columns if self.min_width.get(column.name, 0) <= room]
         rows = client.pages(self.path, limit=limit, q=query, **options)
         if query == self.default:
-            empty = f"There are no {self.noun}" + (" that are not closed." if query else ".")
+            empty = f"No open {self.noun}." if query else f"No {self.noun}."
         else:
-            empty = f"No {self.noun} fulfil the query {query!r}."
+            empty = f"No {self.noun} match {query!r}."
         shown = show_rows(rows, columns, form, flat=self.flat, empty=empty)
         if limit is not None and shown == limit:
             found = client.get(f"{self.path}/count", q=query)
             if found["number"] > shown:
-                notice(f"These are {shown:,} of {counted(found)}; {HOW_TO_SEE_MORE}.")
+                notice(f"Showing {shown:,} of {counted(found)}. {HOW_TO_SEE_MORE}")
 
 
 class NewestRows:
-    """The first rows of a list that the API does not count. One more is read, to know if there is more."""
+    """The first rows of a list that the API does not count. Reads one more row to know if there are more."""
 
     def __init__(self, client: Client, path: str, limit: int | None, **query: object) -> None:
         self._rows = client.pages(path, limit=None if limit is None else limit + 1, **query)
@@ -216,4 +219,4 @@ class NewestRows:
 
     def mention_rest(self) -> None:
         if self._more:
-            notice(f"These are the newest {self._limit:,}; {HOW_TO_SEE_MORE}.")
+            notice(f"Showing the newest {self._limit:,}. {HOW_TO_SEE_MORE}")

@@ -17,7 +17,7 @@ SHORT_ID = 12
 
 
 class CurrentProblem(NamedTuple):
-    """A problem on one line of the screen."""
+    """A problem, shown on one line."""
 
     kind: str
     name: str
@@ -29,7 +29,7 @@ class CurrentProblem(NamedTuple):
 def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     yield from _missing_workers(found)
     if number := len(found["abandoned"]):
-        text = f"left by {'its worker' if number == 1 else 'their workers'}; the next worker goes on"
+        text = f"worker is gone; another worker {'takes it' if number == 1 else 'takes them'} over"
         yield CurrentProblem("lease", plural(number, "run"), "EXPIRED", "bad", text)
     for breaker in found["breakers"]:
         if breaker["state"] != "CLOSED" or breaker["force"] is not None:
@@ -48,16 +48,17 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
             text = f"for {age(worker['seconds_silent'])}{place}"
             yield CurrentProblem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
     for operation in found["replays"]:
-        begun = f"{operation['released']:,} of {operation['plan']['will_run']:,} begun"
+        progress = f"{operation['released']:,} of {operation['plan']['will_run']:,} started"
         style = "bad" if operation["state"] == "STOPPED" else "warn"
-        text = operation["stopped_because"] or begun
+        because = operation["stopped_because"]
+        text = because["text"] if because else progress
         yield CurrentProblem("replay", operation["id"][:SHORT_ID], operation["state"], style, text)
 
 
 def _missing_workers(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     if not any(map(is_at_work, found["workers"])):
         if number := count_runs(found["queues"], *PLACES):
-            text = f"{START}; {plural(number, 'run')} {noun(number, 'needs', 'need')} one"
+            text = f"{plural(number, 'run')} {noun(number, 'needs', 'need')} one: {START}"
             yield CurrentProblem("worker", "none", "MISSING", "bad", text)
         return
     for queue in unserved_queues(found):
@@ -66,7 +67,7 @@ def _missing_workers(found: dict[str, Any]) -> Iterator[CurrentProblem]:
 
 
 def unserved_queues(found: dict[str, Any]) -> list[Row]:
-    """Queues with ready work that no worker will start; a paused queue is not meant to be served."""
+    """Return the queues with ready work that no worker serves, except paused queues."""
     return [
         queue
         for queue in found["queues"]
@@ -77,12 +78,12 @@ def unserved_queues(found: dict[str, Any]) -> list[Row]:
 
 
 def _breaker_text(breaker: Row) -> str:
-    """What waits, and until when."""
+    """Say how much work a breaker holds, and until when."""
     force, held = breaker["force"], breaker["waiting"]
-    words = [f"{counted(held)} waiting"] if held["number"] else []
+    words = [f"{counted(held)} on hold"] if held["number"] else []
     if force is not None:
         until = "" if force["until"] is None else f" until {stamp(force['until'])[11:]}"
-        words.append(f"by hand{until}" + (f": {force['reason']}" if force["reason"] else ""))
+        words.append(f"forced by hand{until}" + (f": {force['reason']}" if force["reason"] else ""))
     elif breaker["open_until"] is not None:
-        words.append(f"probed {soon(breaker['open_until'])}, then goes on by itself")
+        words.append(f"next probe {soon(breaker['open_until'])}")
     return "; ".join(words)

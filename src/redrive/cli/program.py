@@ -1,4 +1,4 @@
-"""The program `redrive`: its commands in sections, and how it ends."""
+"""The program `redrive`: its commands, in sections, and its exit code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from redrive.cli.outcome import report_error
 from redrive.cli.terminal import out
 
 SECTIONS = {
-    "Try it": ("demo", "demo.drill"),
-    "Run it": ("worker", "serve", "migrate"),
-    "Look": ("status", "doctor", "verify", "worker.workers", "audit"),
+    "Try it out": ("demo", "demo.drill"),
+    "Run": ("worker", "serve", "migrate"),
+    "Inspect": ("status", "doctor", "verify", "worker.workers", "audit"),
     "Failed work": ("dlq", "replay", "run", "policy"),
     "Operate": ("queue", "breaker"),
-    "Who may": ("key", "member", "member.org"),
-    "Set up": ("config", "context", "program.completion"),
+    "Access": ("key", "member", "member.org"),
+    "Configure": ("config", "context", "program.completion"),
 }
 
 
-class ReaderGone(Exception):  # noqa: N818 - it is no error, as in `redrive dlq list | head`
-    """The reader of the output has closed its end of the pipe."""
+class ReaderGone(Exception):  # noqa: N818 - not an error, as in `redrive dlq list | head`
+    """The reader of the output closed its end of the pipe."""
 
 
 class Program(LazyGroup):
@@ -42,9 +42,9 @@ class Program(LazyGroup):
 
 
 EXITS = (
-    "Exit codes: 0 well, also when there is nothing to see, 1 an error, 2 a wrong argument or setting, "
-    "3 not found, 4 not signed in, 5 not allowed, 6 a conflict, 7 finished with failures, 8 declined, "
-    "9 timed out, 130 interrupted."
+    "Exit codes: 0 success (also for an empty list), 1 error, 2 invalid argument or setting, 3 not found, "
+    "4 not signed in, 5 forbidden, 6 conflict, 7 finished with failures, 8 declined, 9 timed out, "
+    "130 interrupted."
 )
 
 
@@ -58,17 +58,17 @@ EXITS = (
 @server_options
 @settings_options
 def program() -> None:
-    """No failed work is ever lost.
+    """Run background jobs, and find and replay the ones that failed.
 
-    Commands are about the database of the settings (see `redrive config`), or about a server: --server,
-    or `redrive context`. To see what it is about: `redrive demo`. To begin: `redrive worker --help`.
+    Commands use the configured database (see `redrive config`), or a server: --server or `redrive context`.
+    To try Redrive, run `redrive demo`. To run your own jobs, start with `redrive worker --help`.
     """
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Write the completion for a shell to stdout.
+    """Print the completion script for a shell.
 
     \b
     bash  redrive completion bash > ~/.local/share/bash-completion/completions/redrive
@@ -78,7 +78,7 @@ def completion(shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 - click knows these three
+    assert found is not None  # noqa: S101 - click supports these three
     out(found(program, {}, "redrive", "_REDRIVE_COMPLETE").source())
 
 
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
     except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Exception, click.Abort) as error:  # noqa: BLE001 - whatever it is, it is reported
+    except (Exception, click.Abort) as error:  # noqa: BLE001 - every error is reported
         return report_error(error, debug=given.debug)
     return result if isinstance(result, int) else 0
 
@@ -101,7 +101,7 @@ def _set_up_streams() -> None:
     """Replace closed streams (`>&-`) by /dev/null, and escape characters that a terminal cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - to the end
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - stays open until exit
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

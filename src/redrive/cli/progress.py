@@ -1,4 +1,4 @@
-"""Follow work in progress: poll until it ends, and draw progress bars on stderr if it is a terminal."""
+"""Wait for work to finish, and draw progress bars on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from redrive.cli.client import ApiError, Client
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.terminal import has_rich, notice, wants_color
 from redrive.cli.worker import PATH, START, is_served
 from redrive.words.time import duration
@@ -20,43 +20,46 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_SECONDS, PAUSE_FACTOR, MAX_PAUSE_SECONDS = 0.1, 1.5, 2.0
 MISSING_WORKER_SECONDS = 2.0
-"""How long to wait before mentioning that there is no worker."""
+"""How long to wait before reporting a missing worker."""
 BAR_WIDTH = 30
 
 
 class Poller:
     """Sleeps between requests, longer each time, until the timeout."""
 
-    def __init__(self, client: Client, timeout: float | None, say: Callable[[str], None] = notice) -> None:
+    def __init__(self, client: Client, timeout: float | None, report: Callable[[str], None] = notice) -> None:
         self._client = client
         self._timeout = timeout
-        self._say = say
-        self._began = time.monotonic()
+        self._report = report
+        self._started = time.monotonic()
         self._pause = FIRST_PAUSE_SECONDS
-        self._mentioned = False
+        self._is_worker_checked = False
 
     def wait(self, what: str, queue: str | None, *, waits: bool) -> None:
-        """Sleep until the next look. `waits`: no worker has started it, in this queue or in any."""
-        passed = time.monotonic() - self._began
+        """Sleep until the next poll.
+
+        `waits`: no worker has started it yet; report it if no worker serves the queue (None: any queue).
+        """
+        passed = time.monotonic() - self._started
         if self._timeout is not None and passed >= self._timeout:
-            self._say(f"After {duration(passed)} {what} has not ended; it goes on without being watched.")
-            raise Ended(Exit.TIMED_OUT)
-        if waits and passed >= MISSING_WORKER_SECONDS and not self._mentioned:
-            self._mentioned = self._mention_missing_worker(queue)
+            self._report(f"Timed out after {duration(passed)}. {what} is still in progress and continues.")
+            raise CommandExit(Exit.TIMED_OUT)
+        if waits and passed >= MISSING_WORKER_SECONDS and not self._is_worker_checked:
+            self._is_worker_checked = self._report_missing_worker(queue)
         left = self._pause if self._timeout is None else max(0.0, self._timeout - passed)
         time.sleep(min(self._pause, left))
         self._pause = min(MAX_PAUSE_SECONDS, self._pause * PAUSE_FACTOR)
 
-    def _mention_missing_worker(self, queue: str | None) -> bool:
-        """Mention it, once, if no worker serves the queue. Return whether to stop checking."""
+    def _report_missing_worker(self, queue: str | None) -> bool:
+        """Report if no worker serves the queue. Return whether to stop checking."""
         try:
             workers = self._client.get(PATH)["items"]
         except ApiError:  # the key may not list workers
             return True
         if is_served(workers, queue):
             return False
-        none = "No worker is at work" if queue is None else f"No worker serves the queue {queue!r}"
-        self._say(f"{none}: `{START}` starts one. Waiting …")
+        missing = "No worker is running" if queue is None else f"No worker serves queue {queue!r}"
+        self._report(f"{missing}. Start one with `{START}`. Waiting …")
         return True
 
 
@@ -65,7 +68,7 @@ def can_draw() -> bool:
 
 
 def progress_bar(*columns: ProgressColumn | str) -> Progress:
-    """A bar of these columns; what is written to stdout and stderr meanwhile is left alone."""
+    """Return a bar with these columns that leaves other output on stdout and stderr alone."""
     from rich import progress as rich_progress
 
     return rich_progress.Progress(*columns, console=_console(), redirect_stdout=False, redirect_stderr=False)
@@ -73,7 +76,7 @@ def progress_bar(*columns: ProgressColumn | str) -> Progress:
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is called with how many more are done; without a total the bar only moves."""
+    """Yield a function that adds to the number done. Without a total, the bar only pulses."""
     if not can_draw():
         yield lambda number: None
         return
@@ -87,7 +90,7 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def activity() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows what is done now, on one line that the next one replaces."""
+    """Yield a function that shows the current activity on one line, replacing the previous one."""
     if not can_draw():
         yield lambda text: None
         return

@@ -1,4 +1,4 @@
-"""`redrive queue`: how deep the queues are, and pausing them."""
+"""`redrive queue`: list, pause and resume queues."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from redrive.cli.options import dry_run_option, output_option, reason_option
 from redrive.cli.output import show_rows
 from redrive.cli.table import Row, TableColumn, counted
 from redrive.cli.terminal import escape, notice
+from redrive.words.number import noun
 from redrive.words.time import age
 
 PATH = "/api/v1/queues"
@@ -22,12 +23,12 @@ PLACES = ("ready", "waiting", "held", "executing")
 
 COLUMNS = (
     TableColumn("name", whole=True),
-    TableColumn("paused", "state", lambda paused: "PAUSED" if paused else "open"),
+    TableColumn("paused", "state", lambda paused: "PAUSED" if paused else "ACTIVE"),
     "ready",
     TableColumn("oldest_seconds", "oldest", age),
     "waiting",
     "held",
-    TableColumn("executing", "busy"),
+    TableColumn("executing", "running"),
     TableColumn("paused_by", "paused by"),
     "reason",
 )
@@ -35,9 +36,9 @@ COLUMNS = (
 
 @click.group(cls=CommandGroup)
 def queue() -> None:
-    """Queues: list, pause, resume.
+    """Manage queues: list, pause, resume.
 
-    Ready work waits for a worker, waiting work for its time, held work for a breaker.
+    Ready runs wait for a worker. Waiting runs are due later. Runs on hold wait for a breaker.
     """
 
 
@@ -45,11 +46,11 @@ def queue() -> None:
 @output_option
 @api_options
 def list_queues(client: Client, output: str | None) -> None:
-    """List the queues, how deep they are, and who has paused them.
+    """List queues, the number of runs in each, and who paused them.
 
-    In the organization that owns the installation, what all organizations have in them.
+    The organization that owns the installation sees the runs of all organizations.
     """
-    none = "There are no queues: nothing was ever submitted."
+    none = "No queues: no run has been submitted yet."
     show_rows(client.get(PATH)["items"], COLUMNS, output, flat=_flat, empty=none)
 
 
@@ -59,15 +60,15 @@ def list_queues(client: Client, output: str | None) -> None:
 @dry_run_option
 @api_options
 def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
-    """Begin nothing more that lies in a queue; what is under way is finished."""
+    """Pause a queue. Running work finishes, and nothing new starts."""
     found = read_named(client, PATH, "queue", name)
     if found["paused"]:
         by = f" by {found['paused_by']}" if found["paused_by"] else ""
         why = f": {found['reason']}" if found["reason"] else ""
-        notice(f"The queue {name!r} is paused already{escape(by + why)}.")
-    elif not report_dry_run(f"pause the queue {name!r}, in which {_ready(found)}", dry_run):
+        notice(f"Queue {name!r} is already paused{escape(by + why)}.")
+    elif not report_dry_run(f"pause queue {name!r} ({_ready(found)})", dry_run):
         client.post(f"{PATH}/{segment(name)}/pause", {"reason": reason})
-        notice(f"The queue {name!r} is paused; `redrive queue resume {quote(name)}` goes on with it.")
+        notice(f"Paused queue {name!r}. Resume it with `redrive queue resume {quote(name)}`.")
 
 
 @queue.command()
@@ -75,29 +76,29 @@ def pause(client: Client, name: str, reason: str, dry_run: bool) -> None:
 @dry_run_option
 @api_options
 def resume(client: Client, name: str, dry_run: bool) -> None:
-    """Go on with a queue."""
+    """Resume a paused queue."""
     found = read_named(client, PATH, "queue", name)
     if not found["paused"]:
-        notice(f"The queue {name!r} is not paused.")
-    elif not report_dry_run(f"resume the queue {name!r}, in which {_ready(found)}", dry_run):
+        notice(f"Queue {name!r} is not paused.")
+    elif not report_dry_run(f"resume queue {name!r} ({_ready(found)})", dry_run):
         client.post(f"{PATH}/{segment(name)}/resume")
-        notice(f"The queue {name!r} goes on.")
+        notice(f"Resumed queue {name!r}.")
 
 
 def depths(queue: Row) -> Row:
-    """Of all organizations, if the caller may see them."""
+    """Return the depths over all organizations if the caller may see them, else of its own."""
     found: Row = queue["overall"] or queue["own"]
     return found
 
 
 def count_runs(queues: Sequence[Row], *places: str) -> int:
-    """How many runs are in these places, in all queues together."""
+    """Count the runs in these places over all queues."""
     return sum(depths(queue)[place]["number"] for queue in queues for place in places)
 
 
 def _ready(queue: Row) -> str:
     found = depths(queue)["ready"]
-    return "1 run is ready" if found["number"] == 1 else f"{counted(found)} runs are ready"
+    return f"{counted(found)} ready {noun(found['number'], 'run')}"
 
 
 def _flat(queue: Row) -> Row:

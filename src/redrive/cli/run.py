@@ -22,7 +22,7 @@ from redrive.cli.options import (
     timeout_option,
     yes_option,
 )
-from redrive.cli.outcome import Ended, Exit, exit_of
+from redrive.cli.outcome import CommandExit, Exit, exit_of
 from redrive.cli.output import JSON, Listing, chosen, screen
 from redrive.cli.progress import Poller
 from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
@@ -39,7 +39,7 @@ RUNS = Listing(
         TableColumn("submitted_at", "age", since),
         TableColumn("workflow"),
         TableColumn("step"),
-        TableColumn("attempt", "step tries"),
+        TableColumn("attempt"),
     ),
     "runs",
     min_width={"workflow": 76, "attempt": 84},
@@ -48,7 +48,7 @@ RUNS = Listing(
 
 @click.group(cls=CommandGroup)
 def run() -> None:
-    """Runs: list them, read the story of one, watch, cancel, retry."""
+    """Manage runs: list, view, watch, cancel, retry."""
 
 
 @run.command("list", cls=QueryCommand)
@@ -57,9 +57,9 @@ def run() -> None:
 @output_option
 @api_options
 def list_runs(client: Client, query: str, limit: int | None, output: str | None) -> None:
-    """List runs, the newest first.
+    """List runs, newest first.
 
-    QUERY is in the query language: is:failed workflow:checkout since:2h. Without one it is every run.
+    QUERY uses the query language: is:failed workflow:checkout since:2h. Without it, all runs are listed.
     """
     RUNS.show(client, query, limit, output)
 
@@ -73,9 +73,9 @@ run.add_command(view)
 @output_option
 @api_options
 def watch(client: Client, run_id: str, timeout: float | None, output: str | None) -> None:
-    """Follow a run until it ends.
+    """Follow a run until it finishes.
 
-    Exits with 0 if it has succeeded, with 7 if it has not, with 9 if it takes longer than --timeout. With
+    Exits with 0 if the run succeeds, with 7 if it doesn't, and with 9 if it takes longer than --timeout. With
     `-o ndjson`, each event is a line of JSON.
     """
     path, form = f"{PATH}/{segment(run_id)}", chosen(output)
@@ -91,12 +91,12 @@ def watch(client: Client, run_id: str, timeout: float | None, output: str | None
                 shown.add(key)
         if run["state"] not in LIVE:
             break
-        poller.wait(f"the run {run['id']}", run["queue"], waits=run["place"] != "leased")
+        poller.wait(f"Run {run['id']}", run["queue"], waits=run["place"] != "leased")
     after = took(run["submitted_at"], run["ended_at"])
-    notice(f"The run {run['id']} has ended after {after}: ", styled_state(run["state"]), ".")
+    notice(f"Run {run['id']} finished after {after}: ", styled_state(run["state"]), ".")
     if run["state"] != "SUCCESS":
-        notice(f"`redrive run view {run['id']}` tells why.")
-        raise Ended(Exit.FAILURES)
+        notice(f"See why with `redrive run view {run['id']}`.")
+        raise CommandExit(Exit.FAILURES)
 
 
 def _show_event(event: Row, day: str, form: str) -> None:
@@ -114,35 +114,37 @@ _change_options = add_options(ids_argument, reason_option, dry_run_option, yes_o
 @run.command()
 @_change_options
 def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
-    """End runs before their time.
+    """Cancel runs.
 
-    A worker that executes one just now is told, and has a moment to stop.
+    If a worker is executing a run, the worker is asked to stop it, and the run ends shortly after.
     """
 
     def cancel_one(run_id: str) -> None:
         answer = client.post(f"{PATH}/{segment(run_id)}/cancel", {"reason": reason})
-        done = "is cancelled" if answer["outcome"] == "cancelled" else "is told to stop, and ends soon"
-        notice(f"The run {run_id} {done}.")
+        if answer["outcome"] == "cancelled":
+            notice(f"Cancelled run {run_id}.")
+        else:
+            notice(f"Asked the worker to stop run {run_id}. It ends shortly.")
 
     what = _describe(client, ids, "cancelled", "cancelled")
-    if confirm(f"cancel {what} on {client.where}", dry_run=dry_run, yes=yes):
+    if confirm(f"cancel {what}", client.where, dry_run=dry_run, yes=yes):
         _change(ids, cancel_one)
 
 
 @run.command()
 @_change_options
 def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes: bool) -> None:
-    """Queue failed runs again where they stopped.
+    """Retry failed runs from the step where they stopped.
 
-    A run with a dead letter is replayed with `redrive dlq replay`, which keeps track of it.
+    To retry a run with a dead letter, use `redrive dlq replay`: it records the replay and its outcome.
     """
 
     def retry_one(run_id: str) -> None:
         client.post(f"{PATH}/{segment(run_id)}/retry", {"reason": reason})
-        notice(f"The run {run_id} is queued again.")
+        notice(f"Queued run {run_id} again.")
 
     what = _describe(client, ids, "replayed", "retried")
-    if confirm(f"retry {what} on {client.where}", dry_run=dry_run, yes=yes):
+    if confirm(f"retry {what}", client.where, dry_run=dry_run, yes=yes):
         _change(ids, retry_one)
 
 
@@ -153,13 +155,13 @@ def _describe(client: Client, ids: tuple[str, ...], cause: str, done: str) -> st
     if len(runs) > 1:
         return f"{len(runs):,} runs"
     [run] = runs
-    what = f"the run {run['id']}"
+    what = f"run {run['id']}"
     require_state(RUN_TRANSITIONS, cause, run["state"], what, done)
-    return f"{what} of {run['workflow']}, {run['state'].lower()},"
+    return f"{what} of {run['workflow']} ({run['state'].lower()})"
 
 
 def _change(ids: tuple[str, ...], change: Callable[[str], None]) -> None:
-    """Change each run. If one of several is refused, report it and continue with the rest."""
+    """Change each run. If one of several is rejected, report it and continue."""
     if len(ids) == 1:
         change(ids[0])
         return
@@ -172,4 +174,4 @@ def _change(ids: tuple[str, ...], change: Callable[[str], None]) -> None:
             notice(f"Error: {one_line(error)}")
     if failed:
         all_alike = len(failed) == len(ids) and len(set(failed)) == 1
-        raise Ended(failed[0] if all_alike else Exit.FAILURES)
+        raise CommandExit(failed[0] if all_alike else Exit.FAILURES)

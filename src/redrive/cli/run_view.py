@@ -1,4 +1,4 @@
-"""`redrive run view`: the story of a run."""
+"""`redrive run view`: show the steps and events of a run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ PATH = "/api/v1/runs"
 COLUMNS = ("id", "workflow", "state", "step", "attempt", "submitted_at", "started_at", "ended_at")
 FAILED = ("FAILED", "PARTIAL", "DLQ_PENDING")
 LIVE = ("PENDING", "RUNNING")
-EVENTS = {"retry": "has failed, and is retried"}
+EVENTS = {"retry": "failed and will be retried"}
 BREAKER = "breaker:"
-OBVIOUS = ("", "the attempt succeeded")
 
 
 @click.command()
@@ -34,9 +33,9 @@ OBVIOUS = ("", "the attempt succeeded")
 @output_option
 @api_options
 def view(client: Client, run_id: str, output: str | None) -> None:
-    """Show a run: its steps, everything that has happened, and why.
+    """Show a run: its steps, what happened, and why.
 
-    JSON has the run with its steps, attempts and events.
+    The JSON output has the run with its steps, attempts and events.
     """
     path = f"{PATH}/{segment(run_id)}"
     with explain_ids("run", [run_id], "redrive run list"):
@@ -53,10 +52,10 @@ def _draw(screen: Screen, run: Row) -> None:
     screen.facts(_facts(run))
     screen.heading("Steps")
     screen.columns(map(_step, run["steps"]), right=(0,))
-    screen.heading("What has happened")
+    screen.heading("Events")
     _draw_events(screen, run)
     more = f"redrive run view {run['id']} -o json"
-    screen.heading("Given")
+    screen.heading("Input")
     screen.document(run["input"], more)
     if run["state"] == "SUCCESS":
         screen.heading("Result")
@@ -81,20 +80,20 @@ def _marks(run: Row) -> Iterator[str]:
 def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
     yield "submitted", stamp(run["submitted_at"])
     if run["ended_at"]:
-        yield "ended", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
+        yield "finished", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
     if run["held_by"]:
-        yield "held by", run["held_by"]
+        yield "on hold for", run["held_by"]
     if run["next_retry_at"]:
         yield "next retry", stamp(run["next_retry_at"])
     elif run["due_at"] and run["state"] in LIVE:
         yield "due", stamp(run["due_at"])
     if run["cancel_requested_at"]:
-        yield "to be cancelled since", stamp(run["cancel_requested_at"])
+        yield "cancel requested", stamp(run["cancel_requested_at"])
     if run["replays"]:
         yield "replays", str(run["replays"])
     if error := run["error"]:
         yield "error", f"{error['error_type']}: {error['message']}"
-        yield "why", error["explanation"]
+        yield "why", error["decision"]["text"]
     if letter := run["dead_letter"]:
         yield "dead letter", f"{letter['id']}, {letter['state'].lower()}"
 
@@ -103,11 +102,11 @@ def _step(step: Row) -> tuple[Line, ...]:
     times = [plural(step["attempt_count"], "attempt")] if step["attempt_count"] else []
     if step["started_at"] and step["ended_at"]:
         times.append(took(step["started_at"], step["ended_at"]))
-    return str(step["step_index"]), step["name"], styled_state(step["state"]), (", ".join(times), "dim")
+    return str(step["step_index"] + 1), step["name"], styled_state(step["state"]), (", ".join(times), "dim")
 
 
 def _draw_events(screen: Screen, run: Row) -> None:
-    """The error of an attempt stands with it, unless it is the same as before."""
+    """Draw each event, with the error of its attempt unless the previous attempt had the same one."""
     errors = {
         (attempt["step_index"], attempt["number"]): f"{attempt['error_type']}: {attempt['message']}"
         for attempt in run["attempts"]
@@ -132,18 +131,24 @@ def event_text(event: Row) -> str:
     text: str = what if event["step"] is None else f"{event['step']} {what}"
     if event["attempt"] is not None and event["attempt"] > 1:
         text += f", attempt {event['attempt']}"
-    return text if event["detail"] in OBVIOUS else f"{text}: {event['detail']}"
+    detail = event["detail"]
+    if detail is None or detail.get("decision", {}).get("code") == "succeeded":
+        return text
+    return f"{text}: {detail['text']}"
 
 
 def _next(run: Row) -> Iterator[tuple[str, str]]:
     letter = run["dead_letter"]
     if run["state"] in LIVE:
-        yield f"redrive run watch {run['id']}", "follow it to its end"
-        yield f"redrive run cancel {run['id']}", "end it early"
+        yield f"redrive run watch {run['id']}", "follow the run"
+        yield f"redrive run cancel {run['id']}", "cancel the run"
         if (run["held_by"] or "").startswith(BREAKER):
-            yield f"redrive breaker view {quote(run['held_by'].removeprefix(BREAKER))}", "what holds it"
+            yield (
+                f"redrive breaker view {quote(run['held_by'].removeprefix(BREAKER))}",
+                "what the run waits for",
+            )
     elif run["state"] in FAILED and letter is not None:
-        yield f"redrive dlq view {letter['id']}", "why, and what may help"
-        yield f"redrive dlq replay {letter['id']}", "let it go on"
+        yield f"redrive dlq view {letter['id']}", "why it failed and what to do"
+        yield f"redrive dlq replay {letter['id']}", "replay the failed step"
     elif run["state"] in FAILED:
-        yield f"redrive run retry {run['id']}", "queue it again"
+        yield f"redrive run retry {run['id']}", "retry the run"

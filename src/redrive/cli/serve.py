@@ -1,4 +1,4 @@
-"""`redrive serve`: the HTTP API of an application, and the admin pages on it."""
+"""`redrive serve`: serve the HTTP API of an application and the admin pages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice
 
 LATE = ("server_", "oidc_", "session_")
-"""Prefixes of the settings that are read when the server starts; the rest is read with the application."""
+"""Prefixes of the settings that are read when the server starts, not when the application is imported."""
 
 
 @click.command()
 @click.argument("target", required=False, metavar="[MODULE:ATTRIBUTE]")
-@click.option("--host", metavar="ADDRESS", help="The address to listen on; this machine only if not given.")
-@click.option("--port", metavar="NUMBER", help="The port to listen on; 8400 if not given, 0 is any free one.")
-@click.option("--worker/--no-worker", default=None, help="Execute work in the same process.")
-@click.option("--url", help="Where people find it, such as https://redrive.example.com.")
+@click.option("--host", metavar="ADDRESS", help="Listen on this address. Default: this machine only.")
+@click.option("--port", metavar="PORT", help="Listen on this port; 0 picks a free one. Default: 8400.")
+@click.option("--worker/--no-worker", default=None, help="Run a worker in the same process.")
+@click.option("--url", metavar="URL", help="Public URL, such as https://redrive.example.com.")
 @reload_option
 @settings_options
 @click.pass_obj
@@ -35,8 +35,8 @@ def serve(
 ) -> None:
     """Serve the HTTP API and the admin pages.
 
-    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory; it is needed to
-    start runs and to have a worker. Without it, the database of the settings is served.
+    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. Starting runs
+    and running a worker require it. Without it, the server uses the configured database.
     """
     if run_reloading(reload):
         return
@@ -54,5 +54,5 @@ def serve(
     set_up_log()
     watched = sys.stderr.isatty()
     if watched:
-        notice("Ctrl-C ends it.")
+        notice("Press Ctrl-C to stop.")
     run(app, announce=notice, watched=watched)

@@ -1,4 +1,4 @@
-"""`redrive status`: on one screen, what is broken, what heals itself, and what to type next."""
+"""`redrive status`: show on one screen what is broken, what heals itself, and what to run next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.cli.problems import current_problems, unserved_queues
 from redrive.cli.queue import count_runs, depths
 from redrive.cli.table import Row, ago, counted, short_fingerprint, stamp
 from redrive.cli.terminal import Part, out
-from redrive.cli.worker import START, is_at_work, is_heard, worker_state
+from redrive.cli.worker import START, is_at_work, is_responding, worker_state
 from redrive.model.statistics import Span
 from redrive.words.number import plural
 from redrive.words.time import age
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 2.0
 MAX_GROUPS = 5
 MAX_RUNS = 200
-"""Runs in flight that are looked at."""
+"""Maximum number of runs in flight to check for lost workers."""
 UNFINISHED = ("RUNNING", "PAUSED", "STOPPED")
 LABEL_WIDTH, NUMBER_WIDTH, KIND_WIDTH = 13, 8, 8
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -44,16 +44,16 @@ CHART_WIDTH = 24
     show_default=True,
     help="How far to look back.",
 )
-@click.option("--watch", is_flag=True, help="Show it again every 2 seconds, on a terminal.")
+@click.option("--watch", is_flag=True, help="Refresh every 2 seconds. Needs a terminal.")
 @output_option
 @api_options
 def status(client: Client, span: str, watch: bool, output: str | None) -> None:
-    """What needs you, what heals itself, and what runs, on one screen.
+    """Show what needs you, what heals itself, and what is running.
 
-    Exits with 0, whatever there is to see; `-o json` has it for programs.
+    Always exits with 0. Programs can use `-o json`.
     """
     if watch and chosen(output) != "table":
-        raise click.UsageError("--watch is for a terminal.")
+        raise click.UsageError("--watch needs a terminal and the table format.")
     found = _read(client, span)
     draw = partial(_draw, found=found, where=client.where)
     show_one(found, list(_totals(found)), output, draw, flat=_totals)
@@ -80,10 +80,10 @@ def _read(client: Client, span: str) -> dict[str, Any]:
 
 
 def _abandoned(client: Client, workers: Sequence[Row]) -> list[str]:
-    """The ids of runs in flight whose worker is gone: their leases have expired, or are about to."""
-    heard = {worker["id"] for worker in workers if is_heard(worker)}
+    """Return the ids of runs in flight whose worker is gone: their leases have expired or soon will."""
+    responding = {worker["id"] for worker in workers if is_responding(worker)}
     runs = client.get("/api/v1/runs", q="is:executing", size=MAX_RUNS)["items"]
-    return [run["id"] for run in runs if run["worker"] not in heard]
+    return [run["id"] for run in runs if run["worker"] not in responding]
 
 
 def _draw(screen: Screen, found: dict[str, Any], where: str) -> None:
@@ -103,7 +103,7 @@ def _draw(screen: Screen, found: dict[str, Any], where: str) -> None:
 
 
 def _totals(found: dict[str, Any]) -> Row:
-    """The numbers alone."""
+    """Return the numbers, for programs."""
     overview = found["overview"]
     flow = overview["dead_letters"]
     return {
@@ -118,19 +118,19 @@ def _totals(found: dict[str, Any]) -> Row:
         "silent_workers": sum(worker_state(worker) == "silent" for worker in found["workers"]),
         "open_breakers": sum(breaker["state"] != "CLOSED" for breaker in found["breakers"]),
         "paused_queues": sum(queue["paused"] for queue in found["queues"]),
-        "replays_under_way": len(found["replays"]),
+        "replays_in_progress": len(found["replays"]),
         "abandoned": len(found["abandoned"]),
     }
 
 
 def need_attention(group: Row) -> int:
-    """How many of its dead letters wait for an operator."""
+    """Count the dead letters of the group that need an operator."""
     letters = group["dead_letters"]
     return int(letters["open"] + letters["exhausted"])
 
 
 def percent(part: int, whole: int) -> str:
-    """All of them is 100%, and nothing else is."""
+    """Format a share with one decimal; only the whole is "100%"."""
     return "100%" if part == whole else f"{min(99.9, 100.0 * part / whole):.1f}%"
 
 
@@ -144,7 +144,7 @@ def _draw_totals(screen: Screen, found: dict[str, Any]) -> None:
             ("Needs you", needs, _needs(overview)),
             ("Heals itself", healing, ", ".join(_heals(heals)) or "nothing"),
             ("In flight", f"{numbers['in_flight']:,}", _working(found["workers"])),
-            ("Waiting", f"{numbers['ready']:,}", _waiting(found["queues"])),
+            ("Ready", f"{numbers['ready']:,}", _waiting(found["queues"])),
         ],
         right=(1,),
         widths=(LABEL_WIDTH, NUMBER_WIDTH),
@@ -155,18 +155,18 @@ def _draw_totals(screen: Screen, found: dict[str, Any]) -> None:
 def _needs(overview: Row) -> str:
     needs, oldest = overview["needs_you"], overview["oldest"]
     if not needs["total"]:
-        return "nothing: no dead letter waits for somebody"
+        return "no open dead letters"
     parts = [f"{needs[state]:,} {state}" for state in ("open", "exhausted") if needs[state]]
-    since = "" if oldest is None else f"; the oldest for {age(oldest['seconds'])}"
+    since = "" if oldest is None else f"; oldest {age(oldest['seconds'])}"
     return ", ".join(parts) + since
 
 
 def _heals(heals: Row) -> Iterator[str]:
     for count, what in (
-        (heals["held"], "held by breakers"),
-        (heals["retrying"], "between two attempts"),
-        ({"number": heals["replaying"], "capped": False}, "replayed now"),
-        ({"number": heals["scheduled"], "capped": False}, "to be redriven"),
+        (heals["held"], "on hold for a breaker"),
+        (heals["retrying"], "waiting for a retry"),
+        ({"number": heals["replaying"], "capped": False}, "being replayed"),
+        ({"number": heals["scheduled"], "capped": False}, "scheduled for automatic replay"),
     ):
         if count["number"]:
             yield f"{counted(count)} {what}"
@@ -175,19 +175,19 @@ def _heals(heals: Row) -> Iterator[str]:
 def _working(workers: Sequence[Row]) -> str:
     at_work = [worker for worker in workers if is_at_work(worker)]
     if not at_work:
-        return "no worker is at work"
+        return "no worker is running"
     places = sum(worker["concurrency"] for worker in at_work)
-    text = f"{plural(len(at_work), 'worker')} with {plural(places, 'place')}"
-    lost = [worker["seconds_silent"] for worker in at_work if not is_heard(worker)]
-    return f"{text}; {len(lost):,} not heard for {age(max(lost))}" if lost else text
+    text = f"{plural(len(at_work), 'worker')}, capacity {places:,}"
+    late = [worker["seconds_silent"] for worker in at_work if not is_responding(worker)]
+    return f"{text}; {len(late):,} without a heartbeat for {age(max(late))}" if late else text
 
 
 def _waiting(queues: Sequence[Row]) -> str:
     busy = [depths(queue) for queue in queues if depths(queue)["ready"]["number"]]
     ages = [depth["oldest_ready_seconds"] for depth in busy if depth["oldest_ready_seconds"] is not None]
     if not busy:
-        return "nothing is ready and not begun"
-    return f"ready in {plural(len(busy), 'queue')}" + (f"; the oldest for {age(max(ages))}" if ages else "")
+        return "nothing queued"
+    return f"in {plural(len(busy), 'queue')}" + (f"; oldest {age(max(ages))}" if ages else "")
 
 
 def _draw_flow(screen: Screen, overview: Row) -> None:
@@ -212,14 +212,14 @@ def _draw_flow(screen: Screen, overview: Row) -> None:
 
 
 def _chart(numbers: Sequence[int], others: Sequence[int]) -> str:
-    """Bars on the scale of both, so that they can be compared."""
+    """Draw bars, on a scale that fits both series."""
     size = max(1, len(numbers) // CHART_WIDTH)
-    bars, beside = (
+    bars, other_bars = (
         [sum(values[start : start + size]) for start in range(0, len(values), size)]
         for values in (numbers, others)
     )
-    most = max([*bars, *beside, 1])
-    return "".join(BLOCKS[0] if not bar else BLOCKS[max(1, bar * (len(BLOCKS) - 1) // most)] for bar in bars)
+    top = max([*bars, *other_bars, 1])
+    return "".join(BLOCKS[0] if not bar else BLOCKS[max(1, bar * (len(BLOCKS) - 1) // top)] for bar in bars)
 
 
 def _draw_groups(screen: Screen, groups: Sequence[Row]) -> None:
@@ -238,14 +238,14 @@ def _next(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not any(map(is_at_work, found["workers"])):
         yield START, "start a worker"
     elif unserved := unserved_queues(found):
-        yield f"{START} --queue {quote(unserved[0]['name'])}", "start a worker for it"
+        yield f"{START} --queue {quote(unserved[0]['name'])}", "start a worker for this queue"
     if found["groups"]:
         worst = short_fingerprint(found["groups"][0]["fingerprint"])
-        yield f"redrive dlq groups {worst}", "why these fail"
-        yield f"redrive replay plan --group {worst}", "when the cause is gone"
+        yield f"redrive dlq groups {worst}", "see why these fail"
+        yield f"redrive replay plan --group {worst}", "once the cause is fixed"
     for operation in found["replays"]:
         if operation["state"] != "RUNNING":
-            yield f"redrive replay view {operation['id']}", "a replay that waits for you"
+            yield f"redrive replay view {operation['id']}", "a replay that needs you"
             break
     if not found["groups"]:
-        yield "redrive run list", "what has run lately"
+        yield "redrive run list", "recent runs"

@@ -1,4 +1,4 @@
-"""Columns of a table, and how its cells show the API's values: "3 min ago", "2026-11-16 04:00:10Z", "yes"."""
+"""Columns of a table, and the format of API values in cells: "3 min ago", "2026-11-16 04:00:10Z", "yes"."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ Row = dict[str, Any]
 
 
 class TableColumn(NamedTuple):
-    """
+    """A column of a list.
+
     name   of the field
-    title  above it in a table
-    short  how a table shows its value; programs get the raw value
-    whole  never truncated, so that it can be copied
+    title  in the table header; by default the name
+    short  formats the value for a table; other formats have the raw value
+    whole  never truncate it, so that it can be copied
     """
 
     name: str
@@ -36,7 +37,7 @@ class TableColumn(NamedTuple):
 
 
 def plain_text(value: object) -> str:
-    """A value on one line."""
+    """Format a value on one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -49,22 +50,22 @@ def plain_text(value: object) -> str:
 
 
 def ago(timestamp: str | None) -> str:
-    """How long ago it was, or in how long it will be."""
+    """Say how long ago it was, or when it will be: "3 min ago", "in 20 s"."""
     return "-" if timestamp is None else times.ago(_seconds(timestamp), _now())
 
 
 def since(timestamp: str | None) -> str:
-    """Its age: "3 min"."""
+    """Format the age: "3 min"."""
     return "-" if timestamp is None else times.age(_now() - _seconds(timestamp))
 
 
 def stamp(timestamp: str | None) -> str:
-    """To the second: "2026-11-16 04:00:10Z"."""
+    """Format to the second: "2026-11-16 04:00:10Z"."""
     return "-" if timestamp is None else f"{timestamp[:10]} {timestamp[11:19]}Z"
 
 
 def clock(timestamp: str | None, day: str | None = None) -> str:
-    """To the millisecond: "04:00:10.517", with its date unless it lies on the day of `day`."""
+    """Format to the millisecond: "04:00:10.517", with the date unless it is on the same day as `day`."""
     if timestamp is None:
         return "-"
     time = timestamp[11:23].rstrip("Z")
@@ -72,17 +73,17 @@ def clock(timestamp: str | None, day: str | None = None) -> str:
 
 
 def took(start: str | None, end: str | None) -> str:
-    """From one to the other: "12 ms", "1.2 s", "3 min 20 s"."""
+    """Format the time between two moments: "12 ms", "1.2 s", "3 min 20 s"."""
     return "-" if start is None or end is None else times.duration(_seconds(end) - _seconds(start))
 
 
 def counted(found: Row) -> str:
-    """A number of the API, which stops counting at a limit: "12", "more than 10,000"."""
+    """Format a count of the API, which stops counting at a limit: "12", "more than 10,000"."""
     return f"more than {found['number']:,}" if found["capped"] else f"{found['number']:,}"
 
 
 def short_fingerprint(fingerprint: str) -> str:
-    """Enough of it to name the group."""
+    """Shorten a fingerprint to what identifies the group."""
     return fingerprint.partition(":")[2][:12] or fingerprint
 
 

@@ -1,4 +1,4 @@
-"""`redrive verify`: does what the database holds keep every promise?"""
+"""`redrive verify`: check the invariants of Redrive in a database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from redrive.cli.connection import run_on_database
-from redrive.cli.options import DURATION, GlobalOptions, output_option, settings_options
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.options import DURATION, GlobalOptions, NumberParam, output_option, settings_options
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.output import chosen, screen, show_rows
 from redrive.cli.progress import activity
 from redrive.cli.table import Row, TableColumn
@@ -30,33 +30,33 @@ TABLE = (
     TableColumn("found", short="{:,}".format, whole=True),
 )
 FROM_OUTSIDE = ("I1", "I2")
-"""Only a caller can have seen these: they are checked from Python, with a Witness."""
+"""Only a caller can observe these; a test checks them from Python, with a Witness."""
 
 
 def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Refuse nan: nothing differs by more, so every clock would be right."""
+    """Reject nan, with which every clock would pass."""
     if isnan(value):
-        raise click.BadParameter("it is a number of seconds, such as 0.05", context, parameter)
+        raise click.BadParameter("use a number of seconds, such as 0.05", context, parameter)
     return value
 
 
 @click.command()
-@click.option("--settled", is_flag=True, help="Everything must have ended, as after a test.")
+@click.option("--settled", is_flag=True, help="Expect that all work has finished, as after a test.")
 @click.option(
     "--leeway",
     type=DURATION,
     default="60s",
     show_default=True,
-    metavar="LENGTH",
-    help="How long something may be overdue where work goes on.",
+    metavar="DURATION",
+    help="Allow work to be overdue by this much.",
 )
 @click.option(
     "--most",
     metavar="N",
-    type=click.IntRange(1, 100_000),
+    type=NumberParam(1, 100_000),
     default=100,
     show_default=True,
-    help="So many findings of each promise are listed.",
+    help="List at most N findings per promise.",
 )
 @click.option(
     "--tolerance",
@@ -65,7 +65,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: float) ->
     show_default=True,
     callback=_number,
     metavar="SECONDS",
-    help="By how much the clocks of workers may differ.",
+    help="Allow worker clocks to differ by this much.",
 )
 @output_option
 @settings_options
@@ -75,9 +75,9 @@ def verify(
 ) -> None:
     """Check that the database keeps every promise of Redrive.
 
-    Nothing is lost, no budget exceeded, one holder at a time, and more: each promise with the rows it was
-    checked on, and what is wrong. It only reads, and others may work meanwhile. Ends with 7 when something is
-    wrong.
+    Checks that no work is lost, no retry budget is exceeded, only one worker holds a run, and more. Lists
+    each promise with the number of rows checked and the violations. Only reads; workers can run. Exits
+    with 7 if a promise is broken.
     """
 
     async def check(app: Redrive) -> Verdict:
@@ -91,7 +91,7 @@ def verify(
                 leeway=leeway,
                 most=most,
                 tolerance=tolerance,
-                told=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
+                on_check=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
             )
 
     verdict = run_on_database(given, check)
@@ -102,7 +102,7 @@ def verify(
     elif form in ("plain", "csv"):
         _mention(rows)
     if not verdict.sound:
-        raise Ended(Exit.FAILURES)
+        raise CommandExit(Exit.FAILURES)
 
 
 def _rows(verdict: Verdict) -> Iterator[Row]:
@@ -134,7 +134,7 @@ def _draw(rows: list[Row]) -> None:
 
 
 def _mention(rows: list[Row]) -> None:
-    """On stderr, where the table is for a program."""
+    """Report the findings on stderr, because stdout has the table for a program."""
     for row in filter(itemgetter("findings"), rows):
         title, broken = _title(row)
         notice("\n", title, "  ", broken)
@@ -145,7 +145,7 @@ def _mention(rows: list[Row]) -> None:
 
 
 def _title(row: Row) -> tuple[str, Part]:
-    listed = "" if row["complete"] else f", at least {row['found']:,}; --most shows more"
+    listed = "" if row["complete"] else f", at least {row['found']:,}; use --most N for more"
     return f"{row['promise']}: {row['meaning']}", (f"(broken{listed})", "bad")
 
 
@@ -158,5 +158,5 @@ def _summary(rows: list[Row]) -> list[Part]:
     if broken:
         return [(f"Broken promises: {', '.join(broken)}.", "bad")]
     idle = sum(not row["checked"] for row in rows)
-    nothing = f" For {idle} of them there was nothing to check." if idle else ""
-    return [("Every promise is kept.", "good"), nothing]
+    nothing = f" {idle} had nothing to check." if idle else ""
+    return [("All promises are kept.", "good"), nothing]

@@ -1,4 +1,4 @@
-"""`redrive worker` and `redrive workers`: execute the work of an application, and list who does."""
+"""`redrive worker` and `redrive workers`: run a worker, and list the workers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 STYLES = {"✓": "good", "✗": "bad", "↻": "warn", "‖": "warn", "!": "warn", "?": "warn"}
 LATE = ("worker_",)
-"""Prefixes of the settings that are read when a worker starts; the rest is read with the application."""
+"""Prefixes of the settings that are read when a worker starts, not when the application is imported."""
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"
 SILENT_SECONDS = 60.0
-"""A worker without a heartbeat for so long is dead, whatever its state says."""
-HEARD_SECONDS = 25.0
-"""A worker that has missed two heartbeats may be dead."""
+"""A worker without a heartbeat for this long counts as dead, whatever its stored state."""
+RESPONDING_SECONDS = 25.0
+"""A worker without a heartbeat for this long has missed two and may be dead."""
 
 ORDER = ("silent", "running", "stopping", "stopped")
 COLUMNS = (
     TableColumn("place", "worker"),
     TableColumn("state", whole=True),
-    TableColumn("seconds_silent", "last heard", lambda seconds: f"{age(seconds)} ago"),
+    TableColumn("seconds_silent", "heartbeat", lambda seconds: f"{age(seconds)} ago"),
     "busy",
     TableColumn("code_version", "version"),
     "queues",
@@ -60,11 +60,11 @@ FIELDS = (
 
 @click.command()
 @click.argument("target", metavar="MODULE:ATTRIBUTE")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; can be repeated.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only serve this queue; repeatable.")
 @click.option(
-    "--workflow", "workflows", multiple=True, metavar="NAME", help="Only this workflow; can be repeated."
+    "--workflow", "workflows", multiple=True, metavar="NAME", help="Only execute this workflow; repeatable."
 )
-@click.option("--concurrency", metavar="NUMBER", help="How many steps it executes at once; 100 if not given.")
+@click.option("--concurrency", metavar="N", help="Execute up to N steps at once. Default: 100.")
 @reload_option
 @settings_options
 @click.pass_obj
@@ -76,10 +76,10 @@ def worker(
     concurrency: str | None,
     reload: bool,
 ) -> None:
-    """Execute work until SIGTERM or Ctrl-C; what is in flight is finished.
+    """Run a worker until SIGTERM or Ctrl-C; work in flight finishes first.
 
-    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal
-    it tells in short lines what it does; elsewhere it writes a log, of what is out of the ordinary.
+    MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal,
+    the worker prints a short line for each event. Otherwise, it logs only what is out of the ordinary.
     """
     if run_reloading(reload):
         return
@@ -87,33 +87,34 @@ def worker(
     app = application(target, given, LATE)
     _set_up_console(app)
     tasks = [task for task in parts_of(app).registry.tasks.values() if not queues or task.queue in queues]
-    which = f" of {', '.join(queues)}" if queues else ""
-    notice(f"Working on {plural(len(tasks), 'task')}{which}; Ctrl-C ends it.")
+    which = f" in queue {', '.join(queues)}" if queues else ""
+    notice(f"Worker started with {plural(len(tasks), 'task')}{which}. Press Ctrl-C to stop.")
     only: dict[str, Any] = {"queues": queues, "workflows": workflows}
     app.run_worker(**{name: names for name, names in only.items() if names})
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Also those that have stopped.")
+@click.option("--all", "everything", is_flag=True, help="Include stopped workers.")
 @output_option
 @api_options
 def workers(client: Client, everything: bool, output: str | None) -> None:
-    """List the workers; those that have fallen silent come first.
+    """List workers, silent ones first.
 
-    A worker says every few seconds that it is there. One that is silent for a minute is dead or cut off;
-    its work is given to others. Those that have stopped are shown with --all.
+    A worker sends a heartbeat every few seconds. A worker that is silent for a minute is dead or cut off, and
+    other workers take over its work.
     """
     found = [worker for worker in client.get(PATH)["items"] if everything or worker["state"] != "stopped"]
     found.sort(key=lambda worker: (ORDER.index(worker_state(worker)), worker["started_at"]))
     form = chosen(output)
-    none = f"No worker is at work: `{START}` starts one."
+    none = f"No worker is running. Start one with `{START}`."
     show_rows(found, COLUMNS if form == "table" else FIELDS, form, flat=_flat, empty=none)
     if silent := sum(worker_state(worker) == "silent" for worker in found):
-        notice(f"{silent:,} fell silent without stopping: look at their processes and logs.")
+        which = "its process and log" if silent == 1 else "their processes and logs"
+        notice(f"{plural(silent, 'worker')} stopped reporting without shutting down. Check {which}.")
 
 
 def worker_state(worker: Row) -> str:
-    """Its state, or "silent" where it should be at work."""
+    """Return the state, or "silent" for a worker that has stopped reporting."""
     state = str(worker["state"])
     if state != "stopped" and worker["seconds_silent"] > SILENT_SECONDS:
         return "silent"
@@ -124,33 +125,33 @@ def is_at_work(worker: Row) -> bool:
     return worker_state(worker) == "running"
 
 
-def is_heard(worker: Row) -> bool:
-    return is_at_work(worker) and worker["seconds_silent"] <= HEARD_SECONDS
+def is_responding(worker: Row) -> bool:
+    return is_at_work(worker) and worker["seconds_silent"] <= RESPONDING_SECONDS
 
 
 def is_served(workers: Sequence[Row], queue: str | None) -> bool:
-    """Whether a worker serves this queue, or any queue. A worker that names no queues serves all."""
+    """Return whether a worker serves this queue (None: any). Without queue names, it serves all."""
     return any(
-        is_heard(worker) and (queue is None or not worker["queues"] or queue in worker["queues"])
+        is_responding(worker) and (queue is None or not worker["queues"] or queue in worker["queues"])
         for worker in workers
     )
 
 
 def _set_up_console(app: Redrive) -> None:
-    """Short lines on a terminal, unless the application has configured logging."""
+    """Print short lines on a terminal, unless the application has configured logging."""
     if not sys.stderr.isatty() or logging.getLogger().handlers:
         set_up_log()
         return
     from redrive.observe.console import ConsoleListener
     from redrive.observe.log import LOGGER
 
-    LOGGER.disabled = True  # the console tells the same, in short
+    LOGGER.disabled = True  # the console prints the same in short lines
     set_up_log()
     app.listen(ConsoleListener(lambda sign, line: notice((line, STYLES.get(sign, "")))))
 
 
 def _flat(worker: Row) -> Row:
-    """The API tells host and process to the organization that owns the installation."""
+    """Name the worker by host and process, which the API returns only to the owning organization."""
     place = worker["id"] if worker["host"] is None else f"{worker['host']}:{worker['process']}"
     busy = f"{worker['in_flight']:,} of {worker['concurrency']:,}"
     return {**worker, "state": worker_state(worker), "place": place, "busy": busy}

@@ -1,4 +1,4 @@
-"""The stand-alone dead-letter queue: for failed tasks of any system, without the rest of Redrive."""
+"""The stand-alone dead-letter queue: keeps failed tasks of any job system, without the rest of Redrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application behind a stand-alone dead-letter queue: one task, which calls your function."""
+"""The application behind a stand-alone dead-letter queue. It has one task, which calls your function."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Execute = Callable[..., Any]
 
 @dataclass(kw_only=True)
 class QueueDeclarations(Declarations):
-    """What a dead-letter queue declares. `queue` is the queue of its runs."""
+    """The declarations of a dead-letter queue. `queue` is the queue of its runs."""
 
     queue: str
 
     @property
     def max_letters(self) -> int | None:
-        return None  # ExternalTasks.keep enforces the limit of the queue
+        return None  # ExternalTasks.keep enforces the queue's limit
 
     @property
     def max_size(self) -> int:
@@ -53,7 +53,7 @@ class QueueDeclarations(Declarations):
         return ExternalTaskPolicy(
             self.redactor,
             random.random,
-            Strategy.AUTOMATIC,  # the queue decides before whether a task enters
+            Strategy.AUTOMATIC,  # QueueOperations has already applied the queue's strategy
             BY_CATEGORY,
             self.settings.dlq_default_max_retries,
             self.templates,
@@ -63,7 +63,7 @@ class QueueDeclarations(Declarations):
 
 
 class QueueApp(Redrive):
-    """Executes `execute(task)` or `execute(task, context)`, sync or async."""
+    """The application of a queue. `execute(task)` or `execute(task, context)` may be sync or async."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class QueueApp(Redrive):
         self.can_execute = execute is not None
         self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
-        for word, function in policies.items():
-            self._parts.declared.add_redrive_function(word, function)
+        for policy, function in policies.items():
+            self._parts.declared.add_redrive_function(policy, function)
         for template in templates:
             self.template(template)
         self.classifier = task_options.get("classifier")
@@ -99,7 +99,7 @@ class QueueApp(Redrive):
         return Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
 
     def definition(self, choice: RedriveChoice, max_redrives: int | None) -> Definition:
-        """Return the definition of the run of a failed task with this policy."""
+        """Return the definition of a run that executes a failed task with this redrive policy."""
         step = self._execute.step(config=redrive_config(choice, max_redrives))
         return Definition(self.queue, (step,))
 
@@ -113,7 +113,7 @@ class QueueApp(Redrive):
 
 
 class Background:
-    """Executes the tasks of a queue: each when it is due, or one at once."""
+    """Executes the tasks of a queue in the background when they are due, or one task immediately."""
 
     def __init__(self, app: QueueApp, name: str) -> None:
         self._app = app
@@ -130,7 +130,7 @@ class Background:
         _require_loop()
         if self.state == RUNNING:
             raise TransitionError(
-                f"the queue {self._name!r} is already running; stop it before it is started again"
+                f"the queue {self._name!r} is already running; stop it before you start it again"
             )
         self._worker = self._app.own_worker(redrive=True)
         self._running = asyncio.create_task(self._worker.run())
@@ -146,7 +146,7 @@ class Background:
             await running
 
     async def ending(self, run: RunHandle[Any], timeout: float | None) -> RunState:
-        """Wait for the end of a replayed run. The run continues after a TimeoutError."""
+        """Wait until a replayed run finishes. After a TimeoutError, the run continues."""
         helper = self._helper(run)
         state = await run.wait(timeout)
         if helper is not None:
@@ -154,7 +154,7 @@ class Background:
         return state
 
     def _helper(self, run: RunHandle[Any]) -> asyncio.Task[None] | None:
-        """Start a worker for this run, unless the background or a test executes it."""
+        """Start a worker for this run, unless the background worker or a test executes it."""
         if self.state == RUNNING or parts_of(self._app).waiters.help is not None:
             return None
         helper = asyncio.create_task(self._help(run))
@@ -172,18 +172,17 @@ def _require_loop() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         raise InvalidValueError(
-            "no event loop is running here that tasks could be executed on; use dlq.sync.start(), or call "
-            "dlq.start() inside of a coroutine"
+            "dlq.start() needs a running event loop. Call it in a coroutine, or use dlq.sync.start()"
         ) from None
 
 
 def _adapted(execute: Execute | None) -> Execute:
-    """Return a task function that calls `execute` with the task of its payload, and perhaps the context."""
+    """Return a task function that calls `execute` with the task and, if it takes one, the context."""
     if execute is None:
-        return _nothing
+        return _reject_execution
     if not callable(execute):
         raise InvalidValueError(
-            f"execute must be a function of a task, or of a task and its context: {execute!r}"
+            f"execute must be a function that takes a task, or a task and its context; got {execute!r}"
         )
     names = ("task", "context")[: _arity(execute)]
 
@@ -203,8 +202,8 @@ def _adapted(execute: Execute | None) -> Execute:
 def _arity(execute: Execute) -> int:
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     parameters = signature(execute).parameters.values()
-    several = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
-    number = 2 if several else sum(parameter.kind in kinds for parameter in parameters)
+    is_variadic = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    number = 2 if is_variadic else sum(parameter.kind in kinds for parameter in parameters)
     if not 1 <= number <= 2:
         raise InvalidValueError(
             f"execute must take a task, or a task and its context; {execute!r} takes {number} arguments"
@@ -212,5 +211,7 @@ def _arity(execute: Execute) -> int:
     return number
 
 
-def _nothing(payload: object) -> None:
-    raise InvalidValueError("this queue was given no function to execute tasks with; give it execute=...")
+def _reject_execution(payload: object) -> None:
+    raise InvalidValueError(
+        "this queue can't execute tasks; create it with DeadLetterQueue(url, execute=...)"
+    )

@@ -1,4 +1,4 @@
-"""A dead-letter queue for programs without an event loop: the same methods, which wait for their results."""
+"""A dead-letter queue for programs without an event loop: the same methods, but blocking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.model.failed_task import FailedTask
 
 
 class BlockingQueue(Facade):
-    """Almost a dict of failed tasks by id. `with` closes it at the end."""
+    """Failed tasks by id, used much like a dict. A `with` block closes the queue at the end."""
 
     def __init__(self, queue: QueueOperations) -> None:
         super().__init__(queue, queue.app.sync.loop)
@@ -42,7 +42,7 @@ class BlockingQueue(Facade):
         return isinstance(task_id, str) and self._loop.wait_for(self._queue.contains(task_id))
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of live tasks, the oldest first; as many as `len`."""
+        """Yield the ids of live tasks, the oldest first. `len` counts the same tasks."""
 
         async def ids() -> tuple[str, ...]:
             return tuple([task_id async for task_id in self._queue])
@@ -53,7 +53,7 @@ class BlockingQueue(Facade):
         return self._loop.wait_for(self._queue.size())
 
     def __bool__(self) -> bool:
-        """An empty queue is true, unlike an empty dict."""
+        """Return True even if the queue is empty, unlike a dict."""
         return True
 
     @property

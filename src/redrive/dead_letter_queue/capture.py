@@ -1,4 +1,4 @@
-"""Capture failures of a block, or of every call of a function, according to the strategy of the queue."""
+"""Capture the failures of a block, or of each call of a function, if the queue's strategy accepts them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from redrive.model.failed_task import FailedTask
 from redrive.policy.idempotency_key import request_hash
 
 Offer = Callable[..., Coroutine[Any, Any, FailedTask | None]]
-"""QueueOperations.offer: keeps the task, or returns None."""
+"""QueueOperations.offer: stores the task, or returns None."""
 
 Describe = Callable[[], tuple[str, object]]
-"""Returns the id and the task; called only after a failure."""
+"""Returns the id and the task. Called only after a failure."""
 
 
 class Capturing:
-    """`async with`, or `with` in programs without an event loop. The exception propagates, unless `quiet`."""
+    """Captures a failure of an `async with` block, or of a `with` block without an event loop.
+
+    With `quiet`, swallows the exception if the queue stored the task. Otherwise the exception propagates.
+    """
 
     def __init__(
         self, offer: Offer, app: QueueApp, quiet: bool, fields: TaskFields, describe: Describe
@@ -41,9 +44,9 @@ class Capturing:
         if not isinstance(error, Exception):
             return False
         try:
-            return await self._keep(error)
-        except Exception as own:  # noqa: BLE001 — the caller must see the first exception
-            return _add_note(error, own)
+            return await self._capture(error)
+        except Exception as capture_error:  # noqa: BLE001 — the caller must see the original exception
+            return _add_note(error, capture_error)
 
     def __enter__(self) -> None: ...
 
@@ -53,18 +56,18 @@ class Capturing:
         if not isinstance(error, Exception):
             return False
         try:
-            return self._app.sync.wait_for(self._keep(error))
-        except Exception as own:  # noqa: BLE001
-            return _add_note(error, own)
+            return self._app.sync.wait_for(self._capture(error))
+        except Exception as capture_error:  # noqa: BLE001
+            return _add_note(error, capture_error)
 
-    def _keep(self, error: Exception) -> Coroutine[Any, Any, bool]:
-        """Describe the task now, on the calling thread; the queue may take it on another one."""
+    def _capture(self, error: Exception) -> Coroutine[Any, Any, bool]:
+        """Describe the task on the calling thread. The coroutine may run on another thread."""
         return self._offer_task(*self._describe(), error)
 
     async def _offer_task(self, task_id: str, task: object, error: Exception) -> bool:
-        """Return True, which swallows the exception, only if it is quiet and the task was kept."""
-        kept = await self._offer(task_id, task, error=error, **self._fields)
-        return kept is not None and self._quiet
+        """Return True, which swallows the exception, if `quiet` is set and the queue stored the task."""
+        stored = await self._offer(task_id, task, error=error, **self._fields)
+        return stored is not None and self._quiet
 
 
 def captured(
@@ -72,7 +75,7 @@ def captured(
     task_id: Callable[..., str] | None,
     capturing: Callable[[Describe], Capturing],
 ) -> Callable[..., Any]:
-    """Wrap the function, so that the queue keeps its failures."""
+    """Wrap the function so that the queue stores its failed calls."""
 
     def describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Describe:
         return partial(_describe, function, task_id, args, kwargs)
@@ -100,13 +103,13 @@ def _describe(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[str, object]:
-    """Return id and task of a call. Without `task_id`, the same call is the same task."""
+    """Return the id and the task of a call. Without `task_id`, equal calls have the same id."""
     task = to_json({"args": list(args), "kwargs": kwargs})
     if task_id is not None:
         return task_id(*args, **kwargs), task
     return f"{function.__name__}:{request_hash(task)[:16]}", task
 
 
-def _add_note(error: Exception, own: Exception) -> bool:
-    error.add_note(f"it was not kept in the dead-letter queue: {own}")
+def _add_note(error: Exception, capture_error: Exception) -> bool:
+    error.add_note(f"this failure was not stored in the dead-letter queue: {capture_error}")
     return False

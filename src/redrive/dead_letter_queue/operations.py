@@ -1,4 +1,4 @@
-"""Operations on the failed tasks of a stand-alone queue: keep, read, retry, archive, capture, execute."""
+"""Operations on the failed tasks of a stand-alone queue: add, read, retry, archive, capture and execute."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.parts import parts_of
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require_seconds, require_whole
-from redrive.policy.triage import enters
+from redrive.policy.triage import rejection
+from redrive.words.fact import text_of
 
 MAX_LIST_SIZE = 1_000
 
 
 class QueueOperations:
-    """All methods of a queue that its blocking facade has, too."""
+    """The methods of a queue that its blocking facade also provides."""
 
     def __init__(self, app: QueueApp, name: str, org: str, by: str) -> None:
         self.app = app
@@ -40,35 +41,39 @@ class QueueOperations:
         self._by = by
         self._background = Background(app, name)
 
-    # Putting in and looking up
+    # Adding and reading
 
     async def enqueue(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask:
-        """Keep a failed task; see TaskFields. While the task is live, the same id updates it with the newer
-        error. QueueFullError when the queue is full."""
+        """Add a failed task; see TaskFields for the options.
+
+        If a live task has the same id, update it with the new error. QueueFullError if the queue is full.
+        """
         evidence = self._tasks.evidence(error, fields)
-        admission = enters(self.app.strategy, evidence.failure.category, requested=True)
-        if not admission:
-            raise InvalidValueError(f"the task {task_id!r} was not kept: {admission.reason}")
+        if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
+            raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
         return await self._keep(task_id, task, evidence, fields)
 
     async def offer(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask | None:
-        """Keep a failed task if the strategy of the queue takes it; otherwise return None."""
+        """Add a failed task if the queue's strategy accepts it; otherwise return None."""
         evidence = self._tasks.evidence(error, fields)
-        if not enters(self.app.strategy, evidence.failure.category):
+        if rejection(self.app.strategy, evidence.failure.category):
             return None
         return await self._keep(task_id, task, evidence, fields)
 
     async def get(self, task_id: str) -> FailedTask | None:
-        """Return the task with this id; None if the queue has none."""
+        """Return the task with this id, or None."""
         row = await self._find(task_id)
         return None if row is None else self._tasks.view(row)
 
     async def list(self, status: str | None = None, *, limit: int = 100) -> list[FailedTask]:
-        """List the oldest tasks; status: pending, retrying, exhausted, completed, discarded, archived."""
+        """List tasks, the oldest first.
+
+        status  pending, retrying, exhausted, completed, discarded or archived; None for all
+        """
         require_whole("limit", limit, 1, MAX_LIST_SIZE)
         state = None if status is None else dead_letter_state(status)
         await self.app.open()
@@ -88,7 +93,7 @@ class QueueOperations:
         return (await self.statistics()).queue_size
 
     async def statistics(self) -> Statistics:
-        """Count tasks by status, category and policy; lifetime figures survive restarts."""
+        """Count tasks by status, category and policy. The lifetime counts survive restarts."""
         await self.app.open()
         app, interval = self.app, parts_of(self.app).settings.dlq_interval_sec
         figures = await statistics(
@@ -100,9 +105,9 @@ class QueueOperations:
     # Working on tasks
 
     async def retry(self, task_id: str, *, reason: str = "", timeout: Seconds | None = None) -> RetryOutcome:
-        """Execute a task now, regardless of its policy.
+        """Execute a task now, regardless of its redrive policy.
 
-        TimeoutError when it has not ended after `timeout`; it continues in the background.
+        TimeoutError if it has not finished after `timeout`; it continues in the background.
         """
         self._require_execute()
         if timeout is not None:
@@ -121,7 +126,7 @@ class QueueOperations:
         )
 
     async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
-        """Archive a task. It is never redriven, and nothing about it is lost."""
+        """Archive a task. The queue keeps all of its data but never redrives it."""
         row = await self._existing(task_id)
         try:
             await self._failures().archive(row.letter_id, reason)
@@ -130,20 +135,20 @@ class QueueOperations:
         return self._tasks.view(await self._existing(task_id))
 
     async def unlink(self, task_id: str, other: str) -> bool:
-        """Remove a dependency on another task (`after`). False when there was none."""
+        """Remove a dependency on another task (see `after`). Return False if there is no such dependency."""
         row, letters = await self._existing(task_id), self._failures()
         awaited = [letter for letter in await self._tasks.awaited(row) if letter.task_id == other]
         return any([await letters.unlink(row.letter_id, letter.letter_id) for letter in awaited])
 
     async def clear(self, *, confirm: str) -> int:
-        """Remove all tasks but those in progress from this queue forever; return the number removed.
+        """Permanently delete all tasks of this queue that are not in progress. Return the number deleted.
 
-        `confirm` is the name of the queue, against mistakes.
+        `confirm` must be the name of the queue, to prevent mistakes.
         """
         if confirm != self.name:
             raise InvalidValueError(
-                f"clear() removes all tasks of the queue {self.name!r} forever; to do it, "
-                f"call clear(confirm={self.name!r})"
+                f"clear() permanently deletes all tasks of the queue {self.name!r}. To confirm, call "
+                f"clear(confirm={self.name!r})"
             )
         await self.app.open()
         caller = Caller(self.org, self._by)
@@ -153,16 +158,16 @@ class QueueOperations:
 
     @property
     def state(self) -> str:
-        """ "running" or "stopped": whether this queue executes tasks in the background."""
+        """Whether this queue executes tasks in the background: "running" or "stopped"."""
         return self._background.state
 
     def start(self) -> None:
-        """Execute tasks in the background, each when it is due."""
+        """Start to execute tasks in the background when they are due."""
         self._require_execute()
         self._background.start()
 
     async def stop(self) -> None:
-        """Stop executing; running tasks finish. A queue that is not running stays so."""
+        """Stop executing tasks. Running tasks finish. Has no effect if the queue is not running."""
         await self._background.stop()
 
     @asynccontextmanager
@@ -179,9 +184,10 @@ class QueueOperations:
     def capturing(
         self, task_id: str, task: object = None, *, quiet: bool = False, **fields: Unpack[TaskFields]
     ) -> Capturing:
-        """`async with dlq.capturing("order-7", order): ...` keeps a failure of the block, by the strategy.
+        """Capture a failure of a block: `async with dlq.capturing("order-7", order): ...`.
 
-        The exception propagates; with `quiet` only when it was not kept.
+        The queue's strategy decides whether to store the task. The exception propagates; with `quiet`, only
+        if the task was not stored.
         """
         return Capturing(self.offer, self.app, quiet, fields, lambda: (task_id, task))
 
@@ -192,9 +198,10 @@ class QueueOperations:
         quiet: bool = False,
         **fields: Unpack[TaskFields],
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """`@dlq.capture()` keeps failed calls of a function, sync or async, as {"args": …, "kwargs": …}.
+        """Decorate a sync or async function so that the queue stores failed calls: `@dlq.capture()`.
 
-        `task_id` makes an id of the arguments; without it, the same call is the same task.
+        The stored task is {"args": …, "kwargs": …}. `task_id` computes its id from the arguments; without it,
+        equal calls have the same id.
         """
         capturing = partial(Capturing, self.offer, self.app, quiet, fields)
         return lambda function: captured(function, task_id, capturing)
@@ -224,7 +231,7 @@ class QueueOperations:
     async def _existing(self, task_id: str) -> FailedTaskRow:
         row = await self._find(task_id)
         if row is None:
-            raise NotFoundError(f"there is no task {task_id!r} in the queue {self.name!r}")
+            raise NotFoundError(f"the queue {self.name!r} has no task {task_id!r}")
         return row
 
     def _failures(self) -> Failures:
@@ -233,5 +240,5 @@ class QueueOperations:
     def _require_execute(self) -> None:
         if not self.app.can_execute:
             raise InvalidValueError(
-                "this queue was given no function to execute tasks with: DeadLetterQueue(url, execute=...)"
+                "this queue can't execute tasks; create it with DeadLetterQueue(url, execute=...)"
             )

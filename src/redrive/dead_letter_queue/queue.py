@@ -1,16 +1,16 @@
-"""The stand-alone dead-letter queue, for programs that execute tasks in their own way.
+"""The stand-alone dead-letter queue, for programs that use another job system.
 
 dlq = DeadLetterQueue("sqlite:///failed.db", execute=resend)
 
-await dlq.enqueue("order-7", {"to": "ana"}, error=error)      a task has failed
-await dlq.get("order-7")                                      what is known about it
-await dlq.retry("order-7")                                    execute it again, here and now
-async with dlq.processing(): ...                              execute all again, each when it is due
+await dlq.enqueue("order-7", {"to": "ana"}, error=error)      add a failed task
+await dlq.get("order-7")                                      read it
+await dlq.retry("order-7")                                    execute it again now
+async with dlq.processing(): ...                              execute all tasks when they are due
 
-`resend(task)` or `resend(task, context)` executes a task again; an exception is the next failure.
+`resend(task)` or `resend(task, context)` executes a task again. If it raises, the task has failed again.
 
-Inside, a failed task is a run with a dead letter. Its states get the words of the queue (pending, retrying,
-completed, …) where they leave it, in `FailedTask` and `Statistics`.
+Internally, a failed task is a run with a dead letter. `FailedTask` and `Statistics` translate its states to
+the status words of the queue: pending, retrying, completed, …
 """
 
 from __future__ import annotations
@@ -40,20 +40,24 @@ _OPTIONS = frozenset({"timeout", "breaker", "effect", "classifier", "concurrency
 
 
 class DeadLetterQueue(QueueOperations):
-    """Failed tasks, kept until they succeed, or are archived or removed.
+    """A queue of failed tasks. It keeps each task until the task succeeds or an operator removes it.
 
-    Settings come from redrive.settings (dlq_…); what is given here wins.
+    Arguments take precedence over the dlq_… settings (redrive.settings).
 
-    max_retries     automatic redrives of a task that has no maximum of its own
-    interval        seconds, or a timedelta, between two searches for due tasks
-    default_policy  instead of exponential, where the policy is by category
-    archive_days    exhausted tasks are archived after this time; None: never
-    policies        your functions for policy="custom:<name>", by name: redrives so far → seconds or a
-                    timedelta, or None
-    templates       handling of common patterns (redrive.policy.template)
-    thresholds      an alert is raised beyond them (redrive.policy.monitor)
-    redactor        what is a secret; limits: how large a task may be
-    options         of the function: timeout, breaker, effect, classifier, concurrency, as of a task
+    execute         your function, which executes a task again
+    max_size        maximum number of live tasks
+    max_retries     maximum automatic redrives of a task that doesn't set its own maximum
+    interval        pause between two searches for due tasks, in seconds or as a timedelta
+    strategy        which failures the queue accepts
+    default_policy  replaces the exponential policy for tasks whose policy depends on the category
+    archive_days    archive exhausted tasks after this many days; None: never
+    policies        your functions for policy="custom:<name>", by name. Each takes the number of redrives so
+                    far and returns the delay as seconds or a timedelta, or None for no more redrives
+    templates       rules for known error patterns (redrive.policy.template)
+    thresholds      limits that raise an alert when exceeded (redrive.policy.monitor)
+    redactor        finds and removes secrets
+    limits          maximum size of a task
+    options         options of the task: timeout, breaker, effect, classifier, concurrency
     """
 
     def __init__(
@@ -124,14 +128,14 @@ class DeadLetterQueue(QueueOperations):
 
     @property
     def sync(self) -> BlockingQueue:
-        """The same queue for programs without an event loop."""
+        """The same queue, for programs without an event loop."""
         return self._sync
 
 
 def _settings(
     known: Settings | None, given: Mapping[str, Any], archive_days: float | EllipsisType | None
 ) -> Settings:
-    """Return the settings with the given arguments. None is a value only for `archive_days`."""
+    """Return the settings with the arguments applied. None means "not given", except for `archive_days`."""
     changes = {key: value for key, value in given.items() if value is not None}
     if archive_days is not ...:
         changes["dlq_archive_days"] = archive_days

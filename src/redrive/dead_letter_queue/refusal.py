@@ -1,4 +1,4 @@
-"""Messages about what cannot be done to a failed task: why, and what to do."""
+"""Messages for rejected operations on a failed task: the reason, and what to do."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ _AT_REST = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 
 
 class Awaited(NamedTuple):
-    """A dead letter that a task waits for. `task_id` is None when it belongs to another queue."""
+    """A dead letter that a task waits for. `task_id` is None if it belongs to another queue."""
 
     letter_id: str
     task_id: str | None
     state: DeadLetterState
 
 
-def not_retried(row: FailedTaskRow, awaited: Sequence[Awaited], otherwise: str) -> str:
-    """`otherwise` is the reason of the engine, for what the queue cannot see."""
+def not_retried(row: FailedTaskRow, awaited: Sequence[Awaited], engine_reason: str) -> str:
+    """Explain why a task can't be retried. `engine_reason` is used if the queue finds no other reason."""
     state = DeadLetterState(row.state)
     unresolved = [letter for letter in awaited if letter.state is not DeadLetterState.RESOLVED]
     if state is DeadLetterState.REPLAYING:
-        why = "it is being retried already; wait for the outcome"
+        why = "a retry is already in progress; wait for its outcome"
     elif state not in _AT_REST:
-        why = f"it is {STATUS_WORDS[state]}; if it has failed again, put it in again with enqueue"
+        why = f"it is {STATUS_WORDS[state]}; if it has failed again, add it again with enqueue"
     else:
-        why = _waiting(row.task_id, unresolved[0]) if unresolved else otherwise
-    return f"the task {row.task_id!r} cannot be retried: {why}"
+        why = _waiting(row.task_id, unresolved[0]) if unresolved else engine_reason
+    return f"the task {row.task_id!r} can't be retried: {why}"
 
 
 def not_archived(row: FailedTaskRow) -> str:
     state = DeadLetterState(row.state)
     if state is DeadLetterState.REPLAYING:
-        why = "it is being retried; wait for the outcome"
+        why = "a retry is in progress; wait for its outcome"
     elif state in _AT_REST:
-        why = "it has changed in this very moment; nothing was done, try again"
+        why = "it changed at the same time, so nothing was done; try again"
     else:
-        why = f"it is {STATUS_WORDS[state]}; only tasks that are pending or exhausted can be archived"
-    return f"the task {row.task_id!r} cannot be archived: {why}"
+        why = f"it is {STATUS_WORDS[state]}; only pending and exhausted tasks can be archived"
+    return f"the task {row.task_id!r} can't be archived: {why}"
 
 
 def not_ended(task_id: str, timeout: float | None) -> str:
     within = "yet" if timeout is None else f"within {timeout:g} s"
     return (
-        f"the task {task_id!r} has not ended {within}; it is still being retried while the queue is open; "
-        f"dlq.get({task_id!r}) tells what becomes of it"
+        f"the task {task_id!r} has not finished {within}. The retry continues while the queue is open; check "
+        f"it with dlq.get({task_id!r})"
     )
 
 
@@ -56,11 +56,12 @@ def _waiting(task_id: str, other: Awaited) -> str:
     status = STATUS_WORDS[other.state]
     if other.task_id is None:
         return (
-            f"it waits for the dead letter {other.letter_id} of another queue, which is {status}; see "
-            f"to that one first, or unlink them: dlq.app.failures().unlink"
+            f"it waits for the dead letter {other.letter_id} of another queue, which is {status}. Resolve "
+            f"that dead letter first, or remove the dependency with dlq.app.failures().unlink"
         )
-    first = "see to that one first, or " if other.state in (*_AT_REST, DeadLetterState.REPLAYING) else ""
+    can_resolve = other.state in (*_AT_REST, DeadLetterState.REPLAYING)
+    advice = "Resolve that task first, or remove" if can_resolve else "Remove"
     return (
-        f"it waits for the task {other.task_id!r}, which is {status}; {first}let it wait no longer: "
+        f"it waits for the task {other.task_id!r}, which is {status}. {advice} the dependency with "
         f"dlq.unlink({task_id!r}, {other.task_id!r})"
     )

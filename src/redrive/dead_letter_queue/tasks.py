@@ -1,4 +1,4 @@
-"""Failed tasks of a stand-alone queue: checked, stored as failed runs, and read from there."""
+"""Check the failed tasks of a stand-alone queue, store them as failed runs, and read them back."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ from redrive.policy.query import parse
 from redrive.policy.redact.marker import MARKER
 from redrive.policy.triage import triage
 
-PAGE = 500
+PAGE_SIZE = 500
 REPORTER = "reported"
-"""Stored instead of a worker, since the attempt was made elsewhere."""
-BETWEEN = "\x1f"
-"""Separates queue and task id in the key of a run: neither contains it, nor does a key of the user."""
+"""Stored as the worker, since another system made the attempt."""
+SEPARATOR = "\x1f"
+"""Separates the queue from the task id in the key of a run. No queue, task id or user's key contains it."""
 
 
 class TaskFields(TypedDict, total=False):
-    """
-    context      what the function needs besides the task, such as a list of repositories
+    """Options of a failed task.
+
+    context      more data for the function, such as a list of repositories
     policy       never, linear, exponential, immediate, custom:<name> or a RetryPolicy; default: by category
-    max_retries  automatic redrives at most
-    category     transient, network, resource, permission, validation, permanent; default: classified
-    metadata     anything that describes the task: team, objectives
-    priority     from -100 to 100, higher first
-    after        ids of tasks that must succeed before this one is redriven
+    max_retries  maximum number of automatic redrives
+    category     transient, network, resource, permission, validation or permanent; default: by the error
+    metadata     data that describes the task, such as its team
+    priority     from -100 to 100; higher values run first
+    after        ids of tasks that must succeed before this task is redriven
     """
 
     context: object
@@ -62,6 +63,8 @@ class TaskFields(TypedDict, total=False):
 
 
 class FailedTasks:
+    """The failed tasks of a queue in one organization."""
+
     def __init__(self, app: QueueApp, org: str) -> None:
         self._app = app
         self._org = org
@@ -83,7 +86,7 @@ class FailedTasks:
         )
 
     def report(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> TaskReport:
-        """Check everything about a task, and make it ready to be stored."""
+        """Check a task and its options, and return what the store needs."""
         app = self._app
         definition = app.definition(self._policy(fields), _max_redrives(fields))
         payload, text = json_and_text(
@@ -115,20 +118,20 @@ class FailedTasks:
     async def find(self, task_id: str) -> FailedTaskRow | None:
         return await self._external.find(self._org, self._key(task_id))
 
-    async def page(self, state: DeadLetterState | None, most: int) -> list[FailedTaskRow]:
-        return await self._external.page(self._org, self._app.queue, state, most)
+    async def page(self, state: DeadLetterState | None, limit: int) -> list[FailedTaskRow]:
+        return await self._external.page(self._org, self._app.queue, state, limit)
 
     async def live(self) -> AsyncIterator[str]:
-        """The ids of live tasks, the oldest first."""
+        """Yield the ids of live tasks, the oldest first."""
         query, cursor, more = parse(f'is:live queue:"{self._app.queue}"'), None, True
         while more:
-            page = await self._letters.page(query, self._org, PAGE, cursor, Order.OLDEST)
+            page = await self._letters.page(query, self._org, PAGE_SIZE, cursor, Order.OLDEST)
             for line in page.lines:
                 yield await self._task_id(line)
             cursor, more = page.next_cursor, page.next_cursor is not None
 
     async def awaited(self, row: FailedTaskRow) -> list[Awaited]:
-        """The dead letters that must be resolved before this task is redriven."""
+        """List the dead letters that must be resolved before this task is redriven."""
         lines = await self._letters.dependencies(row.letter_id, self._org)
         return [
             Awaited(
@@ -140,7 +143,7 @@ class FailedTasks:
         ]
 
     def _key(self, task_id: str) -> str:
-        return f"{self._app.queue}{BETWEEN}{_checked_id(task_id)}"
+        return f"{self._app.queue}{SEPARATOR}{_checked_id(task_id)}"
 
     def _policy(self, fields: TaskFields) -> RedriveChoice:
         choice, functions = (
@@ -152,13 +155,13 @@ class FailedTasks:
             if name not in functions:
                 known = ", ".join(CUSTOM_PREFIX + function for function in sorted(functions)) or "none"
                 raise InvalidValueError(
-                    f"this queue knows no policy {choice!r}; known are: {known}. Name yours with "
-                    f"DeadLetterQueue(..., policies={{{name!r}: function}})"
+                    f"this queue has no policy {choice!r}. Known custom policies: {known}. To add it, create "
+                    f"the queue with DeadLetterQueue(..., policies={{{name!r}: function}})"
                 )
         return choice
 
     async def _task_id(self, line: DeadLetterLine) -> str:
-        """The id as the caller gave it: a letter shows it redacted, its run does not."""
+        """Return the original task id. The run has it if the dead letter shows it redacted."""
         if not MARKER.search(line.correlation_id):
             return line.correlation_id
         return (await parts_of(self._app).store.runs.get(line.run_id, self._org)).correlation_id
@@ -171,12 +174,12 @@ class FailedTasks:
         return self._encryption.encrypt(json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1])
 
     def view(self, row: FailedTaskRow) -> FailedTask:
-        """The task in the words of the queue, decrypted."""
-        state, given = DeadLetterState(row.state), self._decrypted(row.input)
+        """Return the decrypted task, with the status words of the queue."""
+        state, payload = DeadLetterState(row.state), self._decrypt(row.input)
         return FailedTask(
             task_id=row.task_id,
-            task=given["task"],
-            context=given["context"],
+            task=payload["task"],
+            context=payload["context"],
             error=row.first_message or row.message,
             error_category=triage(Category(row.category)).value,
             retry_policy=row.redrive,
@@ -187,28 +190,28 @@ class FailedTasks:
             failed_at=row.created_at,
             total_attempts=row.attempts,
             last_error=row.message,
-            metadata={} if row.metadata is None else self._decrypted(row.metadata),
+            metadata={} if row.metadata is None else self._decrypt(row.metadata),
             priority=row.priority,
             updated_at=row.updated_at,
             id=row.letter_id,
             run_id=row.run_id,
         )
 
-    def _decrypted(self, text: str) -> Any:
+    def _decrypt(self, text: str) -> Any:
         return decode(self._encryption.decrypt(text))
 
 
 def _max_redrives(fields: TaskFields) -> int | None:
-    most = fields.get("max_retries")
-    if most is not None:
-        require_whole("max_retries", most, 0, MAX_REDRIVES)
-    return most
+    max_retries = fields.get("max_retries")
+    if max_retries is not None:
+        require_whole("max_retries", max_retries, 0, MAX_REDRIVES)
+    return max_retries
 
 
 def _after(fields: TaskFields) -> Collection[str]:
     after = fields.get("after", ())
     if isinstance(after, str | bytes) or not isinstance(after, Collection):
-        raise InvalidValueError(f"after must be a list of ids of tasks, such as ['order-7'], got {after!r}")
+        raise InvalidValueError(f"after must be a list of task ids, such as ['order-7'], got {after!r}")
     return after
 
 
@@ -226,6 +229,6 @@ def _checked_id(task_id: object) -> str:
         or not task_id.isprintable()
     ):
         raise InvalidValueError(
-            f"the id of a task must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {task_id!r}"
+            f"a task id must be a string of 1 to {MAX_KEY_LENGTH} printable characters, got {task_id!r}"
         )
     return task_id

@@ -1,5 +1,5 @@
-"""The demo: a small company at work on real parts, and drills that stage failures on it.
+"""The demo: a small company that runs on Redrive, and drills that cause failures and check the outcome.
 
-The company's own code is in `acme`. The demo copies it into its folder and runs it from there, like the code
-of any user. `world` plays the services that Acme depends on, which can be broken and repaired.
+The company's code is in `acme`. The demo copies it into its folder and runs it from there, like any user's
+code. `world` simulates the services that Acme depends on; you can break and repair them.
 """

@@ -1,4 +1,4 @@
-"""A process of a running demo, such as `python -m redrive.demo worker`: it stops when the demo does."""
+"""Run one process of a demo, such as `python -m redrive.demo worker`. It stops when the demo stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRACE_SECONDS = 12.0
 
 
 def stop_with_parent() -> None:
-    """Stop this process when its standard input closes, which happens when the demo ends."""
+    """Stop this process when its standard input closes, that is, when the demo ends for any reason."""
 
     def wait() -> None:
         while os.read(0, 1):  # not sys.stdin: Python can't exit while a thread reads from it
@@ -35,7 +35,7 @@ def stop_with_parent() -> None:
 
 
 def load_acme() -> Redrive:
-    """Import Acme's code from the demo's folder, which is the working directory."""
+    """Import Acme's code from the working directory, which is the demo's folder."""
     folder = Path.cwd()
     sys.path.insert(0, str(folder))
     services = import_module("acme.services").Services.from_environment()
@@ -65,7 +65,7 @@ def run_database(home: str) -> None:
 
 
 def report(line: str) -> None:
-    """Send a line to the demo, which reads the standard output of this process."""
+    """Send a line to the demo, which reads this process's standard output."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

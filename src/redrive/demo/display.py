@@ -1,4 +1,4 @@
-"""The display on the terminal: addresses, the guide, a status line, and the summary at the end."""
+"""The demo's terminal output: addresses, the guide, a status line, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -27,15 +27,22 @@ from redrive.demo.screen import BOLD, DIM, GREEN, RED, YELLOW, DemoScreen
 from redrive.demo.traffic import MAX_RUNS
 from redrive.demo.world import World
 from redrive.model.audit import Action
+from redrive.words.number import noun, plural
 
 STATUS_SECONDS = 30.0
-"""Between two status lines where the output is no terminal and nothing has changed."""
+"""Pause between two status lines when the output is not a terminal and nothing has changed."""
 
 LINK_SECONDS = 3000.0
 
 
 class DemoAddresses(NamedTuple):
-    """`path` is the folder of `redrive`, if other shells need it; `fix` is a command that repairs Acme."""
+    """The addresses and commands that the display shows.
+
+    link     signs in to the admin pages, once
+    outside  the page that breaks and repairs Acme's services
+    path     the folder of `redrive`, or "" if other shells find it
+    fix      a command that repairs Acme
+    """
 
     pages: str
     link: str
@@ -46,7 +53,7 @@ class DemoAddresses(NamedTuple):
 
     @property
     def preparation(self) -> str:
-        """The command that prepares another shell for all the others."""
+        """The command to run first in another shell."""
         path = f'PATH={shlex.quote(self.path)}:"$PATH" ' if self.path else ""
         return f"export {path}REDRIVE_DATABASE_URL='{self.database_url}'"
 
@@ -68,10 +75,10 @@ class Display:
         self._status_at = 0.0
         self._down: tuple[str, ...] = ()
         self._newest_sign_in = 0
-        self._link_at = self._started_at
+        self._link_created_at = self._started_at
 
     def listen(self, line: str) -> None:
-        """Take a line of the server: which step of the guide was seen."""
+        """Read a line from the server; it reports which step of the guide was seen."""
         if line.startswith(SEEN):
             self._seen |= {int(line.removeprefix(SEEN))}
 
@@ -99,10 +106,10 @@ class Display:
         self._screen.draw(body)
 
     def _print(self, totals: DemoTotals, progress: GuideProgress) -> None:
-        """Print everything once, then only what has changed, and the status from time to time."""
+        """Print everything once, then only changes, and the status from time to time."""
         head = list(self._text.head(self._addresses))
         if head != self._head:
-            for line in ("Sign in once more with", self._addresses.link) if self._head else head:
+            for line in ("New sign-in link (works once):", self._addresses.link) if self._head else head:
                 self._screen.say(line)
             self._head = head
         done = progress.done(self._seen)
@@ -118,12 +125,12 @@ class Display:
             self._status_at, self._down = self._seconds, totals.down
 
     async def _renew_link(self) -> None:
-        """Show another link once the old one has expired or was used: a link signs in once."""
+        """Create a new sign-in link after the old one was used or is about to expire."""
         failures = self._app.failures(by="demo")
         entries = (await failures.audit.list(action=Action.SESSION_STARTED, size=1)).entries
         newest = entries[0].sequence if entries else 0
-        if newest != self._newest_sign_in or time.monotonic() - self._link_at > LINK_SECONDS:
-            self._newest_sign_in, self._link_at = newest, time.monotonic()
+        if newest != self._newest_sign_in or time.monotonic() - self._link_created_at > LINK_SECONDS:
+            self._newest_sign_in, self._link_created_at = newest, time.monotonic()
             link = await sign_in_link(self._app, self._addresses.pages)
             self._addresses = self._addresses._replace(link=link)
 
@@ -144,20 +151,23 @@ class DisplayText:
         self._paint = screen.paint
 
     def head(self, addresses: DemoAddresses) -> Iterator[str]:
-        yield self._paint(BOLD, "Acme is open for business") + self._paint(DIM, "  Ctrl-C ends it")
+        yield self._paint(BOLD, "The Acme demo is running") + self._paint(DIM, "  Press Ctrl-C to stop it")
         yield ""
-        yield self._paint(DIM, "Sign in to the pages, once, with")
+        yield self._paint(DIM, "Open the admin pages (this link signs you in once):")
         yield addresses.link
-        yield self._paint(DIM, "Break and repair what Acme depends on at")
+        yield self._paint(DIM, "Break and repair the services that Acme depends on:")
         yield addresses.outside
-        yield self._paint(DIM, "In another terminal, first")
+        yield self._paint(DIM, "To use the commands below, run this first in another terminal:")
         yield addresses.preparation
         yield ""
 
     def guide(
         self, progress: GuideProgress, done: tuple[bool, ...], addresses: DemoAddresses
     ) -> Iterator[str]:
-        """The steps with their commands. The demo can't see what a terminal shows, so FIX has its own."""
+        """Yield the steps and their commands.
+
+        The demo can't see which commands were typed, so it shows the commands up to FIX from the start.
+        """
         current = done.index(False) if False in done else len(done)
         for number, title in enumerate(TITLES):
             if done[number]:
@@ -171,7 +181,7 @@ class DisplayText:
                 yield f"      {_command(number, progress, addresses)}"
         if current == len(done):
             yield self._paint(
-                DIM, "      Nothing was lost or done twice. Break something yourself, or stage failures:"
+                DIM, "      Nothing was lost or done twice. Now break something yourself, or run the drills:"
             )
             yield "      redrive drill"
         yield ""
@@ -184,42 +194,46 @@ class DisplayText:
             f"{totals.done:,} done",
             f"{totals.in_progress:,} in progress",
             f"{totals.letters:,} dead letters in {totals.groups} groups",
-            *(("no more work arrives",) if totals.runs >= MAX_RUNS else ()),
+            *(("no new work arrives",) if totals.runs >= MAX_RUNS else ()),
         ]
         return "  ".join(parts)
 
     def trouble(self, totals: DemoTotals) -> str:
-        """Services with a fault, or else breakers that recover, and the runs they hold; empty if none."""
-        down, probed = " and ".join(totals.down), [name for name in totals.open if name not in totals.down]
-        held = f"; {totals.held} {'run waits' if totals.held == 1 else 'runs wait'}" if totals.held else ""
-        if down:
-            return self._paint(RED, f"{down} {'is' if len(totals.down) == 1 else 'are'} broken{held}")
-        return self._paint(YELLOW, f"{' and '.join(probed)} recovers{held}") if probed else ""
+        """Name the broken services, or else the recovering breakers, and count the runs on hold."""
+        recovering = [name for name in totals.open if name not in totals.down]
+        held = f"; {plural(totals.held, 'run')} on hold" if totals.held else ""
+        if totals.down:
+            verb = noun(len(totals.down), "is", "are")
+            return self._paint(RED, f"{' and '.join(totals.down)} {verb} broken{held}")
+        if recovering:
+            verb = noun(len(recovering), "is", "are")
+            return self._paint(YELLOW, f"{' and '.join(recovering)} {verb} recovering{held}")
+        return ""
 
-    def summary(self, found: DemoSummary, fate: str) -> Iterator[str]:
-        """`fate` is what happens to the database."""
-        yield self._paint(BOLD, "Acme is closed")
+    def summary(self, summary: DemoSummary, database: str) -> Iterator[str]:
+        """`database` tells what happens to the database and its dead letters."""
+        yield self._paint(BOLD, "The Acme demo has stopped")
         for name, number, remark in (
-            ("runs started", found.started, ""),
-            ("done", found.done, ""),
-            ("dead letters", found.letters, fate),
-            ("not finished yet", found.unfinished, "another worker would continue with them"),
-            ("lost", found.lost, "every run that was started was looked for"),
-            ("broken promises", found.wrong, "as redrive verify finds them"),
-            ("cards charged", found.charged, f"{found.charged_twice} of them twice"),
+            ("runs started", summary.started, ""),
+            ("done", summary.done, ""),
+            ("dead letters", summary.letters, database),
+            ("not finished yet", summary.unfinished, "any worker could continue them"),
+            ("lost", summary.lost, "the demo looked for every run that it had started"),
+            ("broken promises", summary.wrong, "found by redrive verify"),
+            ("cards charged", summary.charged, f"{summary.charged_twice} of them twice"),
         ):
             yield f"  {name:<18}{number:>7,}  {self._paint(DIM, remark)}".rstrip()
 
 
 def _explanation(number: int, progress: GuideProgress) -> str:
-    planned = "The plan is ready; nothing has run yet."
-    plan = f"Make a plan: {CANARY} of them first, the others when these succeed."
+    planned = "The plan is ready. Nothing has run yet."
+    plan = f"Plan a replay: a canary of {CANARY} runs first, then the rest if the canary succeeds."
     return {
-        SEE: "Equal failures are one group. Norway has no shipping zone: that is one of them.",
-        UNDERSTAND: f"{progress.live} orders were charged and have no label: see why they stopped.",
-        FIX: "Give Norway a zone: at the address above, or by hand. (1 and 2 only look.)",
+        SEE: "Redrive groups identical failures. In one group, orders to Norway have no shipping zone.",
+        UNDERSTAND: f"{progress.live} orders were charged but have no label. Find out why they stopped.",
+        FIX: "Add a zone for Norway, on the page above or with this command.",
         REPLAY: planned if progress.operation else plan,
-    }.get(number, f"{progress.live} are left. Each continues where it stopped.")
+    }.get(number, f"{progress.live} left. Each run continues at the step where it stopped.")
 
 
 def _command(number: int, progress: GuideProgress, addresses: DemoAddresses) -> str:

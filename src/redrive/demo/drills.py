@@ -1,6 +1,6 @@
-"""Drills: failures staged on a running demo, which must end as an operator expects.
+"""Drills: cause failures in a running demo, and check that the work ends as an operator expects.
 
-Each drill repairs what it has broken, also if it fails.
+Each drill repairs what it broke, even if the drill fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def perform(
         try:
             await drill.play(stage, running)
         except (RedriveError, OSError, TimeoutError) as error:
-            stage.expect("the drill runs to its end", False, f"{type(error).__name__}: {error}")
+            stage.expect("the drill runs to the end", False, f"{type(error).__name__}: {error}")
         return Outcome(drill, stage.expectations)
 
 
@@ -53,120 +53,120 @@ async def outage(stage: Stage, _: Running) -> None:
     await stage.calm(CALM_SECONDS)
     await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
     try:
-        stage.say(f"Payments are stopped. {ORDERS} orders arrive, and proceed until they have to be charged.")
+        stage.say(f"The payment service stops. {ORDERS} orders arrive and run until they need to be charged.")
         await stage.break_("payments", STOPPED)
         orders = [stage.traffic.order(name=f"{stage.mark}-{number}") for number in range(ORDERS)]
         runs = [await stage.start(order) for order in orders]
         state = await stage.until(lambda: stage.breaker("payments"), lambda state: state != "CLOSED")
-        stage.expect("the breaker of payments opens", state != "CLOSED", state)
+        stage.expect("the payments breaker opens", state != "CLOSED", state)
         states = [str(await run.state()) for run in runs]
         letters = [await run.dead_letter() for run in runs]
         stage.expect(
-            "the orders wait, and none of them is a dead letter",
+            "the orders wait, and none becomes a dead letter",
             not any(letters) and set(states) <= {"PENDING", "RUNNING"},
             states,
         )
     finally:
-        stage.say("Payments are started again.")
+        stage.say("The payment service starts again.")
         await stage.repair("payments")
     states = await stage.ended(runs)
-    stage.expect("all of them are done, without an operator", all_are(states, DONE), states)
+    stage.expect("all orders finish without an operator", all_are(states, DONE), states)
     state = await stage.until(lambda: stage.breaker("payments"), lambda state: state == "CLOSED")
-    stage.expect("the breaker is closed again", state == "CLOSED", state)
+    stage.expect("the breaker closes again", state == "CLOSED", state)
     charges = [(await stage.seen(order.key)).acted.get("payments/charges", 0) for order in orders]
     stage.expect("each card was charged once", charges == [1] * ORDERS, charges)
     earlier = [await stage.executions(run, "reserve") for run in runs]
-    stage.expect("steps that were done before the outage were not repeated", earlier == [1] * ORDERS, earlier)
+    stage.expect("steps finished before the outage were not repeated", earlier == [1] * ORDERS, earlier)
 
 
 async def duplicates(stage: Stage, running: Running) -> None:
-    stage.say(f"The same order is delivered {DELIVERIES} times at once, to two processes.")
+    stage.say(f"The same order arrives {DELIVERIES} times at once, at two processes.")
     order = stage.traffic.order(name=stage.mark)
     async with open_app(running) as other:
         apps = [stage.app, other] * (DELIVERIES // 2)
         runs = await asyncio.gather(*(stage.start(order, app) for app in apps))
     ids = {run.id for run in runs}
-    stage.expect("it is one run", len(ids) == 1, f"{len(ids)} runs")
+    stage.expect("there is one run", len(ids) == 1, f"{len(ids)} runs")
     existed = sum(run.existed for run in runs)
-    stage.expect("all deliveries but one report that it exists", existed == DELIVERIES - 1, existed)
+    stage.expect("all deliveries but one report an existing run", existed == DELIVERIES - 1, existed)
     states = await stage.ended(runs[:1])
-    stage.expect("it is done", all_are(states, DONE), states)
-    stage.say("It is delivered once more, after it is done.")
+    stage.expect("the run succeeds", all_are(states, DONE), states)
+    stage.say("The order arrives once more, after the run has finished.")
     again = await stage.start(order)
-    stage.expect("that is still the same run", again.existed and again.id in ids, again.id)
+    stage.expect("it is still the same run", again.existed and again.id in ids, again.id)
     acted = (await stage.seen(stage.mark)).acted
-    wanted = {"payments/charges": 1, "carrier/labels": 1, "mail/messages": 1}
-    stage.expect("one charge, one label, one message", acted == wanted, acted)
+    expected = {"payments/charges": 1, "carrier/labels": 1, "mail/messages": 1}
+    stage.expect("there is one charge, one label and one message", acted == expected, acted)
 
 
 async def credential(stage: Stage, _: Running) -> None:
     account = stage.traffic.account(stage.mark)
     failures = stage.app.failures(by=BY)
     try:
-        stage.say("An account is opened. Before it gets its key, our credential is revoked.")
+        stage.say("A new account is opened. Before it gets its key, Acme's credential is revoked.")
         await stage.break_("identity", REFUSING, about=stage.mark, after=1)
         run = await stage.start(account)
         states = await stage.ended([run])
         letter = await run.dead_letter()
         stage.expect(
-            "the run has stopped as a dead letter", all_are(states, DEAD) and letter is not None, states
+            "the run has stopped with a dead letter", all_are(states, DEAD) and letter is not None, states
         )
         if letter is None:
             return
-        stage.expect("at the step that needed the credential", letter.step == "issue_key", letter.step)
+        stage.expect("it stopped at the step that needed it", letter.step == "issue_key", letter.step)
         stage.expect(
-            "its category is permission, and it is open", letter.category == "permission", letter.category
+            "the dead letter has the category permission", letter.category == "permission", letter.category
         )
         attempts = letter.attempts
-        stage.expect("it was not retried in vain", attempts == 1, f"{attempts} attempts")
+        stage.expect("there were no pointless retries", attempts == 1, f"{attempts} attempts")
         group = (await failures.groups.view(letter.fingerprint)).group
-        stage.expect("it belongs to a failure group that is open", group.state == "OPEN", group.state)
+        stage.expect("its failure group is open", group.state == "OPEN", group.state)
     finally:
-        stage.say("There is a valid credential again.")
+        stage.say("Acme's credential is valid again.")
         await stage.repair("identity", about=stage.mark)
     await failures.replay(letter.id, reason="the credential is valid again")
     states = await stage.ended([run])
-    stage.expect("replayed, it continues to its end", all_are(states, DONE), states)
-    resolved = (await failures.view(letter.id)).state
-    stage.expect("the dead letter is resolved", resolved == "RESOLVED", resolved)
+    stage.expect("a replay finishes the run", all_are(states, DONE), states)
+    state = (await failures.view(letter.id)).state
+    stage.expect("the dead letter is resolved", state == "RESOLVED", state)
     seen = await stage.seen(stage.mark)
     stage.expect("the account was not opened again", seen.asked.get("/accounts") == 1, seen.asked)
     keys = {path: seen.acted.get(f"identity/{path}") for path in ("keys", "grants")}
-    stage.expect("it has one key and its rights", set(keys.values()) == {1}, keys)
+    stage.expect("the account has one key and its permissions", set(keys.values()) == {1}, keys)
 
 
 async def replay(stage: Stage, _: Running) -> None:
     order = stage.traffic.order(name=stage.mark)
     failures = stage.app.failures(by=BY)
     try:
-        stage.say("An order is charged; then the carrier refuses it for good.")
+        stage.say("An order is charged. Then the carrier rejects it permanently.")
         await stage.break_("carrier", REFUSING, about=stage.mark)
         run = await stage.start(order)
         states = await stage.ended([run])
         letter = await run.dead_letter()
-        stage.expect("it is a dead letter", all_are(states, DEAD) and letter is not None, states)
+        stage.expect("the order has a dead letter", all_are(states, DEAD) and letter is not None, states)
         if letter is None:
             return
     finally:
-        stage.say("The carrier takes it now.")
+        stage.say("The carrier accepts the order now.")
         await stage.repair("carrier", about=stage.mark)
-    await failures.replay(letter.id, reason="the carrier takes it now")
+    await failures.replay(letter.id, reason="the carrier accepts the order now")
     states = await stage.ended([run])
-    stage.expect("replayed, it is done", all_are(states, DONE), states)
+    stage.expect("a replay finishes the run", all_are(states, DONE), states)
     after = await failures.view(letter.id)
     stage.expect("the dead letter is resolved", after.state == "RESOLVED", after.state)
-    stage.expect("its key is the one that it had", after.idempotency_key == letter.idempotency_key)
+    stage.expect("its idempotency key is unchanged", after.idempotency_key == letter.idempotency_key)
     seen = await stage.seen(stage.mark)
     asked, keys = seen.asked.get("/labels"), seen.keys.get("carrier/labels")
-    stage.expect("the carrier was asked twice, under one key", (asked, keys) == (2, 1), seen)
+    stage.expect("the carrier was called twice with one idempotency key", (asked, keys) == (2, 1), seen)
     stage.expect("one label was printed", seen.acted.get("carrier/labels") == 1, seen.acted)
     stage.expect("the card was not charged again", seen.asked.get("/charges") == 1, seen.asked)
-    stage.expect("a second replay is refused", await _is_refused(stage, letter.id))
+    stage.expect("a second replay is rejected", await _is_rejected(stage, letter.id))
     about = await failures.audit.about(letter.id)
-    stage.expect("the audit names who replayed it", any(entry.actor == BY for entry in about))
+    stage.expect("the audit log names who replayed it", any(entry.actor == BY for entry in about))
 
 
-async def _is_refused(stage: Stage, letter_id: str) -> bool:
+async def _is_rejected(stage: Stage, letter_id: str) -> bool:
     try:
         await stage.app.failures(by=BY).replay(letter_id)
     except RedriveError:
@@ -175,15 +175,15 @@ async def _is_refused(stage: Stage, letter_id: str) -> bool:
 
 
 DRILLS = (
-    Drill("outage", "a service is stopped under a running workflow", outage),
+    Drill("outage", "a service stops while workflows run", outage),
     Drill("duplicates", "the same event is delivered many times", duplicates),
-    Drill("credential", "a credential breaks half-way through a provisioning", credential),
-    Drill("replay", "a dead event is replayed", replay),
+    Drill("credential", "a credential is revoked halfway through provisioning", credential),
+    Drill("replay", "a dead letter is replayed", replay),
 )
 
 
 def select(names: Sequence[str]) -> list[Drill]:
-    """Return the drills of these names; without names, all of them."""
+    """Return the named drills, or all drills if no names are given."""
     known = {drill.name: drill for drill in DRILLS}
     for name in names:
         if name not in known:

@@ -14,7 +14,12 @@ from redrive.verify import Witness, verify
 
 
 class DemoTotals(NamedTuple):
-    """`down` are services with a fault, `open` breakers that are not closed."""
+    """Totals for the status line.
+
+    held  runs on hold
+    down  services with a fault
+    open  breakers that are not closed
+    """
 
     runs: int
     done: int
@@ -27,7 +32,11 @@ class DemoTotals(NamedTuple):
 
 
 class DemoSummary(NamedTuple):
-    """`lost` are acknowledged runs that the database does not have; `wrong`, all broken promises."""
+    """The outcome of a demo.
+
+    lost   acknowledged runs that are missing from the database
+    wrong  all broken promises
+    """
 
     started: int
     done: int
@@ -57,7 +66,7 @@ async def read_totals(app: Redrive, world: World) -> DemoTotals:
 
 
 async def check_summary(app: Redrive, world: World, started: Sequence[str]) -> DemoSummary:
-    """Verify the database against what this process has seen: each acknowledged start, each charged card."""
+    """Verify the database against what this process saw: every acknowledged start and every charged card."""
     counts = await parts_of(app).store.runs.count_by_state(DEFAULT_ORG)
     verdict = await verify(parts_of(app).database, witness=Witness(acknowledged=started), leeway=3600.0)
     charged, twice = world.charges()

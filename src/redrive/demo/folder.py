@@ -1,7 +1,7 @@
-"""The folder of a demo: its database, its settings and Acme's files; and how to find a running demo.
+"""The folder of a demo, with its database, settings and Acme's files; and how to find a running demo.
 
-A demo announces itself in a small file in its folder, and in a list of running demos that only its user can
-read. Neither contains a secret.
+A running demo writes a small file to its folder and another to a directory that only its user can read.
+Neither contains a secret.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Running:
 
 
 class ShippingZones:
-    """Acme's table of shipping zones, which lacks a country until an operator adds it.
+    """Acme's table of shipping zones. One country is missing until the user adds it.
 
-    `pages` is the address of the admin pages, once it is known.
+    `pages` is the address of the admin pages, or "" while the server starts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ class DemoFolder:
 
     @classmethod
     def create(cls, given: str | None) -> DemoFolder:
-        """Use the given directory, which must be empty, or else a temporary one."""
+        """Use the given directory, which must be empty, or create a temporary one."""
         _remove_leftovers()
         if given is None:
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX)).resolve(), temporary=True)
@@ -84,11 +84,11 @@ class DemoFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_empty = not any(folder.iterdir())
         except OSError as error:
-            raise InvalidValueError(f"cannot use the directory {given}: {error.strerror}") from None
+            raise InvalidValueError(f"can't use the directory {given}: {error.strerror}") from None
         if not is_empty:
             raise InvalidValueError(
-                f"the directory {given} is not empty, and a demo starts from scratch; give another "
-                f"one, or none for a temporary one"
+                f"the directory {given} is not empty. Choose an empty directory, or omit --directory to use "
+                f"a temporary one"
             )
         return cls(folder, temporary=False)
 
@@ -108,7 +108,7 @@ class DemoFolder:
         return self.path / f"{name}.log"
 
     def install_acme(self) -> None:
-        """Copy Acme's code into the folder, to run it like the code of any user."""
+        """Copy Acme's code into the folder, to run it like any user's code."""
         with as_file(files("redrive.demo") / "acme") as source:
             shutil.copytree(source, self.path / "acme", ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -119,39 +119,39 @@ class DemoFolder:
     def announce(self, running: Running) -> None:
         text = json.dumps(asdict(running), indent=2)
         self.state.write_text(text, encoding="utf-8")
-        with suppress(OSError):  # without it, --directory finds the demo
-            announced = _announced()
-            announced.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (announced / f"{running.pid}.json").write_text(text, encoding="utf-8")
+        with suppress(OSError):  # optional: --directory finds the demo without it
+            registry = _registry()
+            registry.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (registry / f"{running.pid}.json").write_text(text, encoding="utf-8")
 
     def remove(self) -> None:
-        """Withdraw the announcement, and delete a temporary folder."""
+        """Delete the files that announce the demo, and the folder if it is temporary."""
         with suppress(OSError):
             self.state.unlink(missing_ok=True)
-            (_announced() / f"{os.getpid()}.json").unlink(missing_ok=True)
+            (_registry() / f"{os.getpid()}.json").unlink(missing_ok=True)
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
 def find(directory: str | None) -> Running:
-    """Find the demo in a directory, or else the one that was started last."""
+    """Find the demo that runs in a directory, or else the demo that was started last."""
     if directory is not None:
         running = _read(Path(directory) / STATE)
         if running is None or not _is_alive(running.pid):
             raise NotFoundError(
-                f"no demo runs in {directory}; start one there: redrive demo --directory {directory}"
+                f"no demo is running in {directory}. Start one there: redrive demo --directory {directory}"
             )
         return running
     newest = next(_running(), None)
     if newest is None:
-        raise NotFoundError("no demo is running; start one in another terminal: redrive demo")
+        raise NotFoundError("no demo is running. Start one in another terminal: redrive demo")
     return newest
 
 
 def _running() -> Iterator[Running]:
-    """Yield the demos that are running, the newest first."""
+    """Yield the running demos, the newest first."""
     with suppress(OSError):
-        entries = sorted(_announced().glob("*.json"), key=lambda entry: entry.stat().st_mtime, reverse=True)
+        entries = sorted(_registry().glob("*.json"), key=lambda entry: entry.stat().st_mtime, reverse=True)
         for entry in entries:
             running = _read(entry)
             if running is not None and _is_alive(running.pid) and Path(running.directory, STATE).exists():
@@ -159,9 +159,9 @@ def _running() -> Iterator[Running]:
 
 
 def _remove_leftovers() -> None:
-    """Remove announcements of demos that were killed, and their folders if these were temporary."""
+    """Delete the files of demos that were killed, and their temporary folders."""
     with suppress(OSError):
-        for entry in _announced().glob("*.json"):
+        for entry in _registry().glob("*.json"):
             running = _read(entry)
             if running is not None and _is_alive(running.pid):
                 continue
@@ -172,7 +172,7 @@ def _remove_leftovers() -> None:
 
 
 def _read(path: Path) -> Running | None:
-    """Return None if the file is missing, belongs to another user, or cannot be parsed."""
+    """Return None if the file is missing, unreadable, or belongs to another user."""
     try:
         if path.stat().st_uid != os.getuid():
             return None
@@ -189,8 +189,8 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _announced() -> Path:
-    """Return the directory of running demos, where only this user can write."""
+def _registry() -> Path:
+    """Return the directory that lists running demos. Only this user can write to it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "redrive" / "demos"

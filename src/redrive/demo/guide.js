@@ -1,4 +1,4 @@
-// Hides the guide of the demo until the browser is closed.
+// Hides the demo's guide until the browser is closed.
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-guide-hide]")) return;
   document.cookie = "redrive_guide=hidden; Path=/app; SameSite=Lax";

@@ -1,7 +1,7 @@
-"""The guide: five steps from a first failure to its end, on the terminal and as a banner on the admin pages.
+"""The guide: five steps from the first failure to its resolution, in the terminal and on the admin pages.
 
-It reads from the database and from Acme's files which steps are done. Looking at a page leaves no trace
-there, so the server remembers which pages were opened for as long as it runs.
+It reads the database and Acme's files to find out which steps are done. Viewing a page changes neither, so
+the server keeps in memory which pages were opened.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from redrive.server.banner import Banner
 SEE, UNDERSTAND, FIX, REPLAY, WATCH = range(5)
 TITLES = ("See a failure", "Understand it", "Fix it", "Replay the group", "Watch it resolve")
 CANARY, RATE = 3, 2
-"""The first runs to replay, and how many per second follow: slow enough to watch."""
+"""The number of runs in the canary, and the runs per second after it: slow enough to watch."""
 GROUP_LENGTH = 12
 SEEN = "seen "
-"""Starts the line by which the server reports the number of a step whose page was opened."""
+"""Prefix of the line in which the server reports that the page of a step was opened."""
 
 ADMIN = "/app/admin"
 LETTERS = f"{ADMIN}/dlq"
@@ -40,10 +40,11 @@ COOKIE, HIDDEN = "redrive_guide", "hidden"
 
 
 class GuideProgress(NamedTuple):
-    """
-    group      the start of the group's fingerprint, long enough to name it
-    letter     the oldest dead letter of the group
-    operation  the newest bulk replay of the group
+    """How far the user has come with the group of missing shipping zones.
+
+    group      the first characters of its fingerprint, enough to identify it
+    letter     id of its oldest dead letter
+    operation  id of its newest bulk replay
     """
 
     group: str = ""
@@ -56,7 +57,7 @@ class GuideProgress(NamedTuple):
     resolved: bool = False
 
     def done(self, seen: frozenset[int]) -> tuple[bool, ...]:
-        """A step counts as done when a later one is."""
+        """Return which steps are done. A step counts as done when a later one is done."""
         own = (SEE in seen, UNDERSTAND in seen, self.fixed, self.started or self.resolved, self.resolved)
         return tuple(any(own[number:]) for number in range(len(own)))
 
@@ -67,7 +68,7 @@ async def read_progress(app: Redrive, zones: ShippingZones) -> GuideProgress:
     for group, letters in groups:
         if group.error_type.endswith("MissingZoneError"):
             operation = await _operation(failures, group.fingerprint)
-            # The oldest letter: the newest one changes before anybody has typed its id.
+            # The oldest dead letter: the newest changes faster than a user can type its id.
             query = f"fp:{group.fingerprint}"
             oldest = (await failures.list(query, size=1, order=Order.OLDEST)).lines
             return GuideProgress(
@@ -84,7 +85,7 @@ async def read_progress(app: Redrive, zones: ShippingZones) -> GuideProgress:
 
 
 async def _operation(failures: Failures, fingerprint: str) -> ReplayOperation | None:
-    """Return the newest replay of the group that was started, or else the newest plan."""
+    """Return the newest started replay of the group, or else the newest plan."""
     operations = [
         operation
         for operation in (await failures.plans.list(size=20)).operations
@@ -99,11 +100,12 @@ def plan_command(group: str) -> str:
 
 
 class GuideStep(NamedTuple):
-    """
-    text     what the reader can see or do there
-    href     the page of the step; empty as long as there is none
+    """A step as the banner shows it.
+
+    text     what to look at or do
+    href     the page of the step, or "" if it doesn't exist yet
     label    the text of the link
-    command  the same on the command line
+    command  the equivalent CLI command, or ""
     """
 
     title: str
@@ -115,7 +117,7 @@ class GuideStep(NamedTuple):
 
 
 class Guide:
-    """The banner. `report` receives a line for each step whose page was opened."""
+    """The banner on the admin pages. `report` receives a line for each step whose page is opened."""
 
     def __init__(
         self, app: Redrive, zones: ShippingZones, world_url: str, report: Callable[[str], None]
@@ -137,10 +139,10 @@ class Guide:
         return render(self._steps(progress))
 
     def _note_page(self, path: str, progress: GuideProgress) -> None:
-        """A list shows that there is a failure; one of its dead letters explains it."""
+        """Mark SEE as done on a list of dead letters, and UNDERSTAND on the page of one dead letter."""
         is_letter = path.startswith(f"{LETTERS}/") and not path.startswith(f"{LETTERS}/groups/")
-        for number, is_there in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
-            if progress.group and is_there and number not in self._seen:
+        for number, is_page in ((SEE, path.startswith(LETTERS)), (UNDERSTAND, is_letter)):
+            if progress.group and is_page and number not in self._seen:
                 self._seen |= {number}
                 self._report(f"{SEEN}{number}")
 
@@ -151,28 +153,28 @@ class Guide:
         plan = f"{ADMIN}/replays/{operation}" if planned else new_plan
         steps = (
             (
-                "Equal failures are one group. Look for parcels that get no label.",
+                "Redrive groups identical failures. Look for the parcels that get no label.",
                 LETTERS,
                 "Dead letters",
                 "redrive dlq groups",
             ),
             (
-                "One order, its attempts and its verdict: no shipping zone for Norway.",
+                "A dead letter shows the order, its attempts and the cause: no shipping zone for Norway.",
                 f"{LETTERS}/{progress.letter}" if progress.letter else "",
-                "One of them",
+                "Open a dead letter",
                 f"redrive dlq view {progress.letter}" if progress.letter else "",
             ),
-            ("Give Norway a zone, in Acme's own table.", self._world_url, "Acme and the outside world", ""),
+            ("Add a zone for Norway to Acme's table.", self._world_url, "Acme and its services", ""),
             (
-                "Make a plan first. It replays a few of them, and the others when these succeed.",
+                "Plan the replay first: a canary of a few runs, then the rest if the canary succeeds.",
                 plan if progress.group else "",
                 "Start the plan" if planned else "Plan the replay",
                 plan_command(progress.group),
             ),
             (
-                "Each run continues where it stopped. No card is charged again.",
+                "Each run continues at the step where it stopped. No card is charged again.",
                 f"{ADMIN}/replays/{operation}" if started else "",
-                "The replay",
+                "Watch the replay",
                 f"redrive replay watch {operation}" if started else "",
             ),
         )

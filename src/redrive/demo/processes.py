@@ -1,7 +1,7 @@
-"""The processes of a demo: workers, the server, a database. None of them outlives the demo.
+"""The child processes of a demo: workers, the server, a database. None of them outlives the demo.
 
-The standard input of each is a pipe that stays empty. It closes when the demo's process ends in any way, and
-then the child stops.
+Each child reads from a pipe that stays empty. The pipe closes when the demo's process ends for any reason,
+and then the child stops.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ChildProcess:
         self.process = process
         self._log = log
 
-    def last_line_of_log(self) -> str:
-        """Return the last line that it logged, if it failed."""
+    def last_log_line(self) -> str:
+        """Return the last line of its log if it exited with an error, else ""."""
         with suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             return lines[-1] if lines and (self.process.returncode or 0) > 0 else ""
@@ -39,16 +39,18 @@ class ChildProcess:
 
 
 class Processes:
+    """Starts and stops child processes. `outside` holds environment variables for Acme's services."""
+
     def __init__(self, folder: DemoFolder, outside: Mapping[str, str]) -> None:
         self._folder = folder
         self._outside = outside
         self.children: list[ChildProcess] = []
         self.required: list[Processes] = []
-        """Processes that these need, such as the database."""
-        self._listening: list[asyncio.Task[None]] = []
+        """Other processes that these depend on, such as the database."""
+        self._listeners: list[asyncio.Task[None]] = []
 
     async def start(self, name: str, *arguments: str, listen: Listen | None = None) -> ChildProcess:
-        """Start `python -m redrive.demo` with these arguments. `listen` gets the lines that it writes."""
+        """Start `python -m redrive.demo` with these arguments. `listen` receives each line of its output."""
         log = self._folder.log_of(name)
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
@@ -66,11 +68,11 @@ class Processes:
         child = ChildProcess(name, process, log)
         self.children.append(child)
         if listen is not None:
-            self._listening.append(asyncio.create_task(_listen(process, listen)))
+            self._listeners.append(asyncio.create_task(_listen(process, listen)))
         return child
 
     def _environment(self) -> dict[str, str]:
-        """Leave out variables that are meant for the user's own installation."""
+        """Copy the environment without the variables that configure the user's own installation."""
         clean = {
             name: value
             for name, value in os.environ.items()
@@ -79,19 +81,19 @@ class Processes:
         return {**clean, FILE_VARIABLE: str(self._folder.settings), **self._outside}
 
     def require_running(self) -> None:
-        """Raise RedriveError if a child has ended by itself."""
+        """Raise RedriveError if a child has exited unexpectedly."""
         for child in (*self.children, *(child for needed in self.required for child in needed.children)):
             if child.process.returncode is not None:
-                line = child.last_line_of_log()
+                line = child.last_log_line()
                 raise RedriveError(
-                    f"the demo's {child.name} has ended by itself, with code {child.process.returncode}"
+                    f"the demo's {child.name} exited unexpectedly with code {child.process.returncode}"
                     + (f": {line}" if line else "")
                 )
 
     async def stop(self) -> None:
-        """Stop all of them at once; each may finish its work in progress."""
+        """Stop all children concurrently. Each may finish its work in progress."""
         await asyncio.gather(*map(_stop, self.children))
-        for task in self._listening:
+        for task in self._listeners:
             task.cancel()
 
 
@@ -109,6 +111,6 @@ async def _stop(child: ChildProcess) -> None:
 
 
 async def _listen(process: Process, listen: Listen) -> None:
-    assert process.stdout is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101 - the caller requested a pipe
     while line := await process.stdout.readline():
         listen(line.decode(errors="replace").rstrip("\n"))

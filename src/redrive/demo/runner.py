@@ -1,4 +1,4 @@
-"""Run a demo: start its world, database, server and workers, keep orders coming, and stop it all cleanly."""
+"""Run a demo: start the services, database, server and workers, create work, and stop everything cleanly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ ANNOUNCED = "Redrive is at "
 
 
 class DemoOptions(NamedTuple):
-    """`port` is None for any free one; `path` is the folder of `redrive`, if another terminal needs it."""
+    """The options of a demo.
+
+    port  None for the usual port or, if that is taken, any free one
+    path  the folder of `redrive`, or "" if other terminals find it
+    """
 
     store: str = "sqlite"
     port: int | None = None
@@ -59,14 +63,14 @@ class DemoOptions(NamedTuple):
     path: str = ""
 
 
-class _Stopped(Exception):  # noqa: N818 - the user stops the demo; nothing is wrong
+class _Stopped(Exception):  # noqa: N818 - the user stopped the demo; nothing is wrong
     pass
 
 
 def run(options: DemoOptions, stream: TextIO) -> DemoSummary | None:
-    """Run the demo until a signal stops it. Return None if that was before it had started."""
+    """Run the demo until a signal stops it. Return None if it was stopped before it had started."""
     if options.store == "postgresql":
-        postgres.refuse_without_package()
+        postgres.require_package()
     port = _port(options.port)
     folder = DemoFolder.create(options.directory)
     try:
@@ -95,7 +99,7 @@ class _DemoRunner:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._stopped.set)
         if self._screen.live:
-            self._screen.draw(["Acme opens …"])
+            self._screen.draw(["Starting the Acme demo …"])
         self._zones.prepare()
         self._folder.install_acme()
         with serving(self._world, self._zones) as outside, suppress(_Stopped):
@@ -106,7 +110,7 @@ class _DemoRunner:
 
     @asynccontextmanager
     async def _database(self, processes: Processes) -> AsyncIterator[str]:
-        """Provide the URL of the database. The demo's own PostgreSQL stops after everything else."""
+        """Yield the URL of the database. A PostgreSQL server of the demo stops after everything else."""
         if self._options.store != "postgresql":
             yield self._folder.sqlite_url
             return
@@ -133,21 +137,21 @@ class _DemoRunner:
                 display = await self._open_display(processes, app, url, outside)
                 await self._work(processes, app, display)
             if self._screen.live:
-                self._screen.say("Acme closes; workers finish their work in progress …")
+                self._screen.say("Stopping the demo; workers finish their work in progress …")
             await processes.stop()
-            found = await check_summary(app, self._world, self._traffic.started)
-        for line in ("", *DisplayText(self._screen).summary(found, self._fate)):
+            summary = await check_summary(app, self._world, self._traffic.started)
+        for line in ("", *DisplayText(self._screen).summary(summary, self._database_remark)):
             self._screen.say(line)
-        return found
+        return summary
 
     @property
-    def _fate(self) -> str:
-        """What happens to the database, and to all dead letters in it."""
+    def _database_remark(self) -> str:
+        """What happens to the database and its dead letters."""
         if self._options.store != "sqlite":
-            return "gone with the demo's own PostgreSQL"
+            return "deleted with the demo's PostgreSQL database"
         if self._folder.temporary:
-            return "gone with the demo; --directory DIR keeps them"
-        return f"kept, in {self._folder.path}"
+            return "deleted with the demo; use --directory DIR to keep them"
+        return f"kept in {self._folder.path}"
 
     async def _start(self, processes: Processes, app: Redrive) -> None:
         await processes.start("server", "server", listen=self._listen)
@@ -200,7 +204,7 @@ class _DemoRunner:
                 await self._traffic.start(app, self._traffic.next())
 
     async def _unless_stopped(self, work: Awaitable[R], processes: Processes) -> R:
-        """Await `work`, unless a signal stops the demo or one of its processes has ended."""
+        """Await `work`, unless a signal stops the demo or one of its processes exits."""
         task = asyncio.ensure_future(work)
         deadline = asyncio.get_running_loop().time() + START_SECONDS
         try:
@@ -209,7 +213,7 @@ class _DemoRunner:
                     raise _Stopped
                 processes.require_running()
                 if asyncio.get_running_loop().time() > deadline:
-                    raise RedriveError(f"the demo did not start within {START_SECONDS:.0f} s; try again")
+                    raise RedriveError(f"the demo did not start within {START_SECONDS:.0f} s. Try again")
                 await asyncio.wait({task}, timeout=0.05)
             return await task
         finally:
@@ -217,7 +221,7 @@ class _DemoRunner:
 
 
 def _port(wanted: int | None) -> int:
-    """Return the wanted port; without one, the usual port, or any free one if that is taken."""
+    """Return the wanted port. Without one, return `PORT`, or 0 for any free port if `PORT` is taken."""
     port = PORT if wanted is None else wanted
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -228,6 +232,6 @@ def _port(wanted: int | None) -> int:
                 return 0
             problem = os.strerror(error.errno or 0)
             raise InvalidValueError(
-                f"cannot listen on port {port} of {HOST}: {problem}; give another --port (0 is any free one)"
+                f"can't listen on port {port} of {HOST}: {problem}. Use another --port (0 picks a free one)"
             ) from None
     return port

@@ -1,4 +1,4 @@
-"""The stage of a drill: it acts on a running demo, reads its state, and records expectations."""
+"""The stage of a drill: acts on a running demo, reads its state, and records expectations."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from redrive.settings import Settings
 T = TypeVar("T")
 
 MAX_WAIT_SECONDS = 60.0
-"""How long a drill waits for what it expects."""
+"""How long a drill waits for an expected state."""
 
 POLL_SECONDS = 0.1
 MAX_FAULT_SECONDS = 180.0
-"""How long a fault of a drill lasts if the drill is killed before it can repair it."""
+"""How long a fault lasts if the drill is killed before it repairs the fault."""
 
 BY = "drill"
 
 
 class Expectation(NamedTuple):
-    """`found` is what was there instead, if the expectation was not met."""
+    """A checked expectation. `found` describes the actual state if it was not met."""
 
     text: str
     met: bool
@@ -45,7 +45,7 @@ class Expectation(NamedTuple):
 
 @dataclass
 class Stage:
-    """`say` receives a line about each action, `report` each expectation."""
+    """`say` receives a line about each action, and `report` each expectation."""
 
     app: Redrive
     outside: httpx2.AsyncClient
@@ -73,19 +73,19 @@ class Stage:
         await self._control({"service": service, "state": "up", "about": about})
 
     async def calm(self, seconds: float) -> None:
-        """Have no outages but those of the drill."""
+        """Suspend the demo's random outages."""
         await self._control({"calm": seconds})
 
     async def _control(self, command: dict[str, Any]) -> None:
-        answer = await self.outside.post("/control", json=command)
-        if answer.status_code != 200:
-            raise RedriveError(f"the demo's outside world rejects {command}: {answer.text[:200]}")
+        response = await self.outside.post("/control", json=command)
+        if response.status_code != 200:
+            raise RedriveError(f"the demo's services rejected the command {command}: {response.text[:200]}")
 
     # Observations
 
     async def seen(self, reference: str) -> Seen:
-        answer = await self.outside.get("/control", params={"about": reference})
-        about = answer.json()["about"]
+        response = await self.outside.get("/control", params={"about": reference})
+        about = response.json()["about"]
         return Seen(about["acted"], about["asked"], about["keys"])
 
     async def breaker(self, name: str) -> str:
@@ -93,7 +93,7 @@ class Stage:
         return found.get(name, "CLOSED")
 
     async def ended(self, runs: Sequence[RunHandle[Any]]) -> list[str]:
-        """Wait until the runs have ended, and return their states."""
+        """Wait until the runs have finished or the time is up, and return their states."""
 
         async def states() -> list[str]:
             return [str(await run.state()) for run in runs]
@@ -114,7 +114,12 @@ class Stage:
 
 
 class Seen(NamedTuple):
-    """How often each path of the outside world acted on a reference, was asked, and with how many keys."""
+    """The requests about one reference, by path.
+
+    acted  how often the service acted
+    asked  how often it was asked
+    keys   the number of idempotency keys
+    """
 
     acted: dict[str, int]
     asked: dict[str, int]
@@ -123,7 +128,7 @@ class Seen(NamedTuple):
 
 @asynccontextmanager
 async def open_app(running: Running) -> AsyncIterator[Redrive]:
-    """Open the application of a running demo once more, as another process would. It executes nothing."""
+    """Open a second application on the database of a running demo. It executes no runs."""
     folder = Path(running.directory)
     settings = Settings.load(environment={}, file=folder / SETTINGS)
     async with create_app(settings, Services(running.outside, ""), folder) as app:

@@ -1,4 +1,4 @@
-"""The work that Acme receives: orders, accounts, feeds, reports; a few of them are bound to fail."""
+"""The work that Acme receives: orders, accounts, feeds and reports. A few of them always fail."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from redrive.demo.folder import MISSING_COUNTRY
 from redrive.demo.world import EXPIRED_CARD, NO_STREET, World
 
 MAX_RUNS = 10_000
-"""Then no more work arrives, so that the database stays small."""
+"""No new work arrives after this many runs, so that the database stays small."""
 
 SECONDS_BETWEEN = 0.9
-"""At this rate MAX_RUNS are reached after two and a half hours."""
+"""At this rate, the demo reaches MAX_RUNS after two and a half hours."""
 
 PEOPLE = (
     "Mia Keller",
@@ -49,7 +49,7 @@ class TrafficWork(NamedTuple):
 
 
 class Traffic:
-    """Random work, always the same for the same seed."""
+    """Generates random work, the same for the same seed."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = Random(seed)
@@ -62,7 +62,7 @@ class Traffic:
         return handle.id
 
     def history(self, world: World) -> Iterator[TrafficWork]:
-        """Work for the start of the demo: runs that succeed, and several of each way to fail."""
+        """Yield work for the start of the demo: runs that succeed, and several for each kind of failure."""
         for number in range(12):
             yield self.order(country=MISSING_COUNTRY)
             yield self.order()
@@ -80,7 +80,7 @@ class Traffic:
                 yield self.report()
 
     def _refused_account(self, world: World) -> TrafficWork:
-        """An account whose key was to be issued while our credential was revoked; it is valid again."""
+        """Create an account whose key request fails once because Acme's credential is revoked."""
         work = self.account()
         world.break_("identity", by="history", about=work.payload["account"], after=1, times=1)
         return work
@@ -112,11 +112,11 @@ class Traffic:
         self, *, country: str | None = None, card: str = GOOD_CARD, street: str = "", name: str = ""
     ) -> TrafficWork:
         number, draw = next(self._numbers), self._random
-        order, who = name or f"order-{number}", draw.choice(PEOPLE)
-        country = country or draw.choice([known for known in CITIES if known != MISSING_COUNTRY])
+        order, person = name or f"order-{number}", draw.choice(PEOPLE)
+        country = country or draw.choice([code for code in CITIES if code != MISSING_COUNTRY])
         payload = {
             "order": order,
-            "customer": {"name": who, "email": _email(who)},
+            "customer": {"name": person, "email": _email(person)},
             "sku": f"SKU-{draw.randrange(100, 999)}",
             "quantity": draw.randrange(1, 4),
             "cents": draw.randrange(990, 19_900, 10),
@@ -130,10 +130,10 @@ class Traffic:
         return TrafficWork("checkout", payload, order)
 
     def account(self, name: str = "") -> TrafficWork:
-        number, who = next(self._numbers), self._random.choice(PEOPLE)
+        number, person = next(self._numbers), self._random.choice(PEOPLE)
         account = name or f"account-{number}"
         secret = f"{self._random.getrandbits(64):016x}"
-        payload = {"account": account, "email": _email(who), "password": secret, "plan": "team"}
+        payload = {"account": account, "email": _email(person), "password": secret, "plan": "team"}
         return TrafficWork("provisioning", payload, account)
 
     def feed(self, supplier: str = "") -> TrafficWork:
@@ -146,5 +146,5 @@ class Traffic:
         return TrafficWork("report", {"report": name, "to": f"{merchant}@example.com"}, name)
 
 
-def _email(who: str) -> str:
-    return f"{who.lower().replace(' ', '.')}@example.com"
+def _email(person: str) -> str:
+    return f"{person.lower().replace(' ', '.')}@example.com"

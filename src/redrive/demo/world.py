@@ -1,7 +1,7 @@
-"""The outside world: services that Acme depends on, and their present faults.
+"""The outside world: the services that Acme depends on, and their current faults.
 
-Each service acts once for an idempotency key, however often it is asked. A fault concerns a whole service, or
-only requests about one reference, so that a drill does not disturb other work.
+Each service acts once per idempotency key, no matter how often it is asked. A fault affects a whole service,
+or only requests about one reference, so that a drill doesn't disturb other work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USUAL_FAULT = {
     "supplier": FAILING,
     "analytics": SLOW,
 }
-"""How each service breaks when a person breaks it."""
+"""How each service fails when a person breaks it on the page."""
 
 OUTAGE_SERVICE = "payments"
 FIRST_OUTAGE_SECONDS, OUTAGE_SECONDS, CALM_SECONDS = 20.0, 14.0, (60.0, 100.0)
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 
 class WorldAnswer(NamedTuple):
-    """`seconds` is how long the answer takes; a status of 0 breaks the connection without an answer."""
+    """`seconds` is how long the answer takes. Status 0 breaks the connection without an answer."""
 
     status: int
     body: Mapping[str, Any]
@@ -65,12 +65,13 @@ class WorldAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """
-    state  what is wrong
-    by     who caused it: "outage", "person", "drill", "history"
-    after  the number of requests that are still answered
-    times  the number of requests that fail before the fault ends; None: all until it is repaired
-    until  when it ends by itself
+    """A fault of a service.
+
+    state  how the service fails
+    by     the cause: "outage", "person", "drill", "history"
+    after  number of requests that still succeed first
+    times  number of requests that fail before the fault ends; None: all, until it is repaired
+    until  when the fault ends automatically
     """
 
     state: str
@@ -82,7 +83,7 @@ class Fault:
 
 @dataclass(slots=True)
 class WorldRecord:
-    """The requests about one reference: how often each path acted, was asked, and with which keys."""
+    """The requests about one reference, by path: actions, idempotency keys, and requests."""
 
     acted: Counter[str] = field(default_factory=Counter)
     keys: dict[str, set[str]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class World:
         if state == STOPPED:
             return WorldAnswer(0, {}, 0.0)
         if state == REFUSING or request.token != self._token:
-            return WorldAnswer(401, {"error": "the credential is not valid any more"}, 0.0)
+            return WorldAnswer(401, {"error": "the credential is no longer valid"}, 0.0)
         if state == SLOW:
             return self._act(request)._replace(seconds=SLOW_SECONDS)
         return None
@@ -176,11 +177,11 @@ class World:
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Break a service, or only requests `about` one reference, for `seconds` or until it is repaired."""
+        """Break a service, or only requests `about` one reference, for `seconds` or until `repair`."""
         _require_service(service)
         state = USUAL_FAULT[service] if state is None else state
         if state not in STATES[1:]:
-            raise InvalidValueError(f"a service can be {', '.join(STATES[1:])}; not {state!r:.50}")
+            raise InvalidValueError(f"unknown fault {state!r:.50}; use one of: {', '.join(STATES[1:])}")
         until = None if seconds is None else self._now() + min(seconds, MAX_FAULT_SECONDS)
         fault = Fault(state, by, after, times, until)
         with self._lock:
@@ -198,7 +199,7 @@ class World:
                 self._faults.pop(service, None)
 
     def calm(self, seconds: float) -> None:
-        """End an outage in progress, and start no other for this time."""
+        """End a random outage in progress, and start no other for `seconds`."""
         self.calm_until = self._now() + min(seconds, MAX_FAULT_SECONDS)
         for service in SERVICES:
             self.repair(service, only_by="outage")
@@ -214,30 +215,30 @@ class World:
     # Observations
 
     def seen(self, reference: str) -> dict[str, Any]:
-        """Count by path how often it acted on a reference, was asked about it, and with how many keys."""
+        """Count, by path, the actions on a reference, the requests about it, and their idempotency keys."""
         with self._lock:
             record = self._records.get(reference, WorldRecord())
             keys = {path: len(keys) for path, keys in record.keys.items()}
             return {"acted": dict(record.acted), "asked": dict(record.asked), "keys": keys}
 
     def charges(self) -> tuple[int, int]:
-        """Count the orders that were charged, and those charged more than once."""
+        """Count the orders that were charged, and the orders that were charged more than once."""
         with self._lock:
             return len(self._charged), sum(number > 1 for number in self._charged.values())
 
 
 def _require_service(service: str) -> None:
     if service not in SERVICES:
-        raise InvalidValueError(f"there is no service {service!r:.50}; there are {', '.join(SERVICES)}")
+        raise InvalidValueError(f"there is no service {service!r:.50}; use one of: {', '.join(SERVICES)}")
 
 
 def _serve(request: Request) -> WorldAnswer:
-    """Answer as a service without a fault."""
+    """Answer as a healthy service."""
     body = request.body
     if request.service == "payments" and body.get("card", {}).get("number") == EXPIRED_CARD:
         return WorldAnswer(402, {"error": "the card has expired"}, 0.0)
     if request.service == "carrier" and body.get("to", {}).get("street") == NO_STREET:
-        return WorldAnswer(422, {"error": "there is no such street"}, 0.0)
+        return WorldAnswer(422, {"error": "this street does not exist"}, 0.0)
     if request.service == "supplier":
         return WorldAnswer(200, {"products": _products(request.reference)}, 0.0)
     if request.service == "analytics":
@@ -252,7 +253,7 @@ def _products(reference: str) -> list[dict[str, str]]:
 
 
 async def cause_outages(world: World, random: Random) -> None:
-    """Stop payments from time to time, unless a drill asked for calm or a person broke it."""
+    """Stop the payment service from time to time, unless a drill asked for calm or a person broke it."""
     await asyncio.sleep(FIRST_OUTAGE_SECONDS)
     while True:
         if not world.is_calm and world.states()[OUTAGE_SERVICE] == UP:

@@ -1,6 +1,6 @@
 """The outside world as an HTTP server: its services, a page to break and repair them, and an API for drills.
 
-Only this machine can reach it, and pages of other sites cannot control it through the user's browser.
+Only this machine can reach it, and pages of other sites can't control it through the user's browser.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ from redrive.errors import InvalidValueError
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 65_536
+FROM_OTHER_SITE = b"other sites may not use this page\n"
+NOT_FOUND = b"there is nothing at this address\n"
 IDLE_SECONDS = 60
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 PURPOSES = {
     "payments": "charges cards",
-    "carrier": "prints labels for parcels",
-    "mail": "delivers mail",
-    "identity": "keeps accounts and keys",
-    "supplier": "lists its products",
+    "carrier": "prints parcel labels",
+    "mail": "sends email",
+    "identity": "manages accounts and keys",
+    "supplier": "lists products",
     "analytics": "computes figures for reports",
 }
 CONDITIONS = {
     UP: "works",
-    FAILING: "answers 503 to everything",
+    FAILING: "answers every request with 503",
     STOPPED: "is stopped: connections break",
-    SLOW: "takes three seconds for an answer",
-    REFUSING: "refuses our credential",
+    SLOW: "takes three seconds to answer",
+    REFUSING: "rejects Acme's credential",
 }
 BUTTONS = {
-    FAILING: "Let it fail",
+    FAILING: "Make it fail",
     STOPPED: "Stop it",
     SLOW: "Slow it down",
-    REFUSING: "Revoke our credential",
+    REFUSING: "Revoke Acme's credential",
 }
 
 
 @contextmanager
 def serving(world: World, zones: ShippingZones) -> Iterator[str]:
-    """Serve the world inside the block, at the URL that the context manager returns."""
+    """Serve the world during the block, at the yielded URL."""
     server = _Server((HOST, 0), _Handler)
     server.world, server.zones = world, zones
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -74,7 +76,7 @@ class _Server(ThreadingHTTPServer):
     zones: ShippingZones
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a client may disconnect at any time."""
+        """Ignore errors: a client may disconnect at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -85,34 +87,34 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
-        given = dict(parse_qsl(parts.query))
+        query = dict(parse_qsl(parts.query))
         service, _, rest = parts.path.lstrip("/").partition("/")
         if service in SERVICES:
-            self._serve(service, f"/{rest}", given)
+            self._serve(service, f"/{rest}", query)
         elif not self._is_same_site():
-            self._send(403, "text/plain", b"this is not for other sites\n")
+            self._send(403, "text/plain", FROM_OTHER_SITE)
         elif parts.path == "/":
             page = render_page(self.server.world, self.server.zones)
             self._send(200, "text/html; charset=utf-8", page.encode())
         elif parts.path == "/style.css":
             self._send(200, "text/css", (files("redrive.demo") / "world.css").read_bytes())
         elif parts.path == "/control":
-            self._send_json(200, self._status(given))
+            self._send_json(200, self._status(query))
         else:
-            self._send(404, "text/plain", b"there is nothing here\n")
+            self._send(404, "text/plain", NOT_FOUND)
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
         if not length.isascii() or not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            self._send(413, "text/plain", b"this is too long\n")
+            self._send(413, "text/plain", b"send a Content-Length of at most 65,536 bytes\n")
             return
         body = self.rfile.read(int(length))
         service, _, rest = self.path.lstrip("/").partition("/")
         if service in SERVICES:
             self._serve(service, f"/{rest}", _read(body))
         elif not self._is_same_site():
-            self._send(403, "text/plain", b"this is not for other sites\n")
+            self._send(403, "text/plain", FROM_OTHER_SITE)
         elif self.path == "/control":
             self._control(_read(body))
         else:
@@ -133,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
     # The page and the drills
 
     def _press(self, action: str = "", service: str = "", *_: str) -> None:
-        """Do what a button of the page asks for."""
+        """Execute the action of a button on the page."""
         world, zones = self.server.world, self.server.zones
         actions: dict[str, Callable[[], None]] = {
             "break": lambda: world.break_(service, by="person"),
@@ -143,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             actions[action]()
         except (KeyError, InvalidValueError):
-            self._send(404, "text/plain", b"there is nothing here\n")
+            self._send(404, "text/plain", NOT_FOUND)
             return
         self._send(303, "text/plain", b"", {"location": "/"})
 
@@ -169,13 +171,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send_json(200, self._status({}))
 
-    def _status(self, given: dict[str, str]) -> dict[str, Any]:
+    def _status(self, query: dict[str, str]) -> dict[str, Any]:
         world = self.server.world
-        about = {"about": world.seen(given["about"])} if "about" in given else {}
+        about = {"about": world.seen(query["about"])} if "about" in query else {}
         return {"services": world.states(), "calm": world.is_calm, **about}
 
     def _is_same_site(self) -> bool:
-        """Check the site that a form comes from, and the host: DNS may point another name at this machine."""
+        """Check the origin of a form, and the host: another name in DNS may point at this machine."""
         port = self.server.server_port
         own = {f"{name}:{port}" for name in (HOST, "localhost")}
         origin = self.headers.get("origin")
@@ -204,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "acme"
 
     def log_message(self, *_: object) -> None:
-        """Stay silent: the demo owns the terminal."""
+        """Log nothing: the terminal belongs to the demo's display."""
 
 
 def render_page(world: World, zones: ShippingZones) -> str:

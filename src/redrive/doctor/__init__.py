@@ -1,9 +1,10 @@
-"""The doctor: examines a database and the work in it, and advises what to do.
+"""The doctor: checks a database and the work in it, and advises what to do.
 
     report = await examine(app)
     print(report)
 
-It only reads. `examination` observes, and the other modules judge, so that tests can judge any observation.
+It only reads. `examination` collects observations and the other modules judge them, so tests can judge any
+observation without a database.
 """
 
 from __future__ import annotations

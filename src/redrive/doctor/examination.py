@@ -1,4 +1,4 @@
-"""The examination: all checks in order. A check that the database refuses stops no other one."""
+"""Run all checks in order. When the database refuses one check, the remaining checks still run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ async def examine(
     limits: DoctorLimits = DEFAULT_LIMITS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> HealthReport:
-    """Examine the database of an application and the work in it, over separate connections that only read.
+    """Check an application's database and the work in it, over separate read-only connections.
 
-    settings  those of the application; some are compared with what is stored
-    keys      ids of the configured encryption keys; None skips the check
-    limits    when the doctor warns
+    settings  the application's settings; the checks compare some of them with the stored data
+    keys      ids of the configured encryption keys; None skips the encryption check
+    limits    thresholds for warnings
     """
     database = database_of(source) or cast(Database, source)
     reader = reading(database)
@@ -53,12 +53,12 @@ async def _findings(
     limits: DoctorLimits,
     clock: Clock,
 ) -> AsyncIterator[Finding]:
-    redrive = import_module("redrive")  # at run time: the package is above all its parts
+    redrive = import_module("redrive")  # imported late: the doctor must not depend on the top-level package
     yield version.judge_program(str(redrive.__version__), platform.python_version())
-    of_database = _of_sqlite(database, limits)
+    database_findings = _sqlite_findings(database, limits)
     if isinstance(database, PostgresDatabase):
-        of_database = _of_postgres(database, limits, clock)
-    async for finding in of_database:
+        database_findings = _postgres_findings(database, limits, clock)
+    async for finding in database_findings:
         yield finding
     schema = await schema_of(database)
     yield version.judge_schema(schema)
@@ -67,20 +67,20 @@ async def _findings(
             yield finding
 
 
-async def _of_sqlite(database: Database, limits: DoctorLimits) -> AsyncIterator[Finding]:
+async def _sqlite_findings(database: Database, limits: DoctorLimits) -> AsyncIterator[Finding]:
     if not isinstance(database, SqliteReader):
         yield ok("database", "SQLite, in memory")
         return
     condition = await database.condition()
     yield sqlite.judge_file(database.path, condition)
     yield sqlite.judge_durability(condition)
-    yield sqlite.judge_rights(database.path, condition)
+    yield sqlite.judge_permissions(database.path, condition)
     yield sqlite.judge_log(condition, limits)
     for finding in sqlite.judge_disk(sqlite.disk_of(database.path), limits):
         yield finding
 
 
-async def _of_postgres(
+async def _postgres_findings(
     database: PostgresDatabase, limits: DoctorLimits, clock: Clock
 ) -> AsyncIterator[Finding]:
     condition = PostgresCondition(database)
@@ -107,11 +107,11 @@ async def _of_postgres(
 
 
 async def _compare_clocks(condition: PostgresCondition, clock: Clock, limits: DoctorLimits) -> Finding:
-    """The server read its clock at some time between our two readings."""
+    """Compare the server's clock with the middle of two local readings, taken before and after."""
     before = clock.now()
-    theirs = await condition.clock()
+    server_time = await condition.clock()
     after = clock.now()
-    return postgres.judge_clock(theirs - (before + after) / 2, (after - before) / 2, limits)
+    return postgres.judge_clock(server_time - (before + after) / 2, (after - before) / 2, limits)
 
 
 class _WorkChecks:

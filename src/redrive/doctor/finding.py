@@ -1,4 +1,4 @@
-"""Findings, the report of all of them, and the limits beyond which the doctor warns."""
+"""Findings, the report that lists them, and the thresholds for warnings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class State(StrEnum):
 class Finding(NamedTuple):
     """The result of one check.
 
-    check    what was examined
+    check    the subject of the check, such as "queues"
     seen     the observation, in one sentence
     meaning  why it matters; empty if all is well
     advice   what to do
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 class HealthReport(NamedTuple):
-    """All findings about `database`."""
+    """All findings. `database` names the examined database without secrets."""
 
     database: str
     findings: tuple[Finding, ...]
@@ -49,7 +49,7 @@ class HealthReport(NamedTuple):
         return [finding for finding in self.findings if finding.state is state]
 
     def is_well(self, *, strict: bool = False) -> bool:
-        """Tell whether nothing is bad; strict: and no warning is given."""
+        """Return True if nothing is bad and, with `strict`, there are no warnings."""
         return not self.of(State.BAD) and not (strict and self.of(State.WARN))
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class HealthReport(NamedTuple):
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Return the number with its noun, and with a "+" if it reaches `MAX_COUNTED`."""
+    """Format the number with its noun, and append "+" once it reaches `MAX_COUNTED`."""
     more = "+" if number >= MAX_COUNTED else ""
     return f"{min(number, MAX_COUNTED):,}{more} {noun(number, one, many)}"
 
@@ -79,21 +79,21 @@ def _lines(finding: Finding) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class DoctorLimits:
-    """The values beyond which the doctor warns.
+    """Thresholds beyond which the doctor warns.
 
-    clock_seconds            difference between two clocks; ten times as much is bad
-    transaction_seconds      age of a transaction
-    old_transaction_seconds  age at which a transaction is bad
-    dead_rows, dead_share    rows that were not vacuumed, and their share of the table
+    clock_seconds            difference between the clocks; ten times as much is bad
+    transaction_seconds      age of an open transaction
+    old_transaction_seconds  age at which an open transaction is bad
+    dead_rows, dead_share    dead row versions, and their ratio to live rows; five times the ratio is bad
     connections              share of connections in use
-    leeway_seconds           how long an expired lease, or work that is due, may wait for a worker
-    silent_seconds           silence after which a worker is gone; a worker reports every 10 s
-    backlog_seconds          how long work may be ready although workers are there
+    leeway_seconds           how long an expired lease or a due run may wait for a worker
+    silent_seconds           time without a report after which a worker is gone; workers report every 10 s
+    backlog_seconds          how long runs may be ready while workers serve their queue
     letter_seconds           age of a dead letter that needs attention
-    free_bytes               space left on the disk; a tenth of it is bad
-    log_bytes                size of the write-ahead log of SQLite
+    free_bytes               free disk space; less than a tenth of it is bad
+    log_bytes                size of SQLite's write-ahead log
 
-    Durations can be given as timedeltas, too.
+    Durations also accept a timedelta.
     """
 
     clock_seconds: float = 2.0

@@ -1,4 +1,4 @@
-"""PostgreSQL: durability and clock of the server, its transactions, tables and connections."""
+"""Judge a PostgreSQL server: durability, clock, transactions, tables and connections."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from redrive.store.postgres_condition import Leftover, Server, TableCondition, T
 from redrive.words.number import size
 from redrive.words.time import age, duration
 
-KEEPS_ROWS = "As long as it is open, old versions of rows stay: tables grow, and claiming becomes slower."
-KEEPS_LOCKS = "It keeps a connection and its locks; a migration, for example, has to wait for it."
-GRANT = "GRANT pg_read_all_stats TO the user of Redrive."
+KEEPS_ROWS = "While it is open, vacuum can't remove old row versions: tables grow and claiming slows down."
+KEEPS_LOCKS = "It holds a connection and its locks. A migration, for example, has to wait for it."
+GRANT = "Ask an administrator to run GRANT pg_read_all_stats TO the database user of Redrive."
 
 _OFF = {
     "fsync": (
         State.BAD,
-        "A crash of the machine can damage the whole database beyond repair.",
-        "Set fsync = on in postgresql.conf, and reload.",
+        "A machine crash can damage the whole database beyond repair.",
+        "Set fsync = on in postgresql.conf and reload the server.",
     ),
     "synchronous_commit": (
         State.BAD,
-        "A crash of the server loses the writes that it acknowledged last.",
-        "Set synchronous_commit = on, for the server, the database, the user or in the address.",
+        "A server crash loses the last acknowledged writes.",
+        "Set synchronous_commit = on for the server, the database or the user, or in database_url.",
     ),
     "full_page_writes": (
         State.WARN,
-        "A crash can leave pages half written, unless the file system prevents it.",
-        "Set full_page_writes = on in postgresql.conf, and reload.",
+        "A crash can leave partially written pages, unless the file system prevents that.",
+        "Set full_page_writes = on in postgresql.conf and reload the server.",
     ),
 }
 
@@ -41,7 +41,7 @@ def judge_server(place: str, server: Server) -> Finding:
             State.BAD,
             f"{seen}; it is a standby",
             "It is read-only: no run can start, and no worker can use it.",
-            "Name the primary, or several hosts, in database_url.",
+            "Point database_url at the primary, or list several hosts in it.",
             "redrive config",
         )
     return ok("database", seen)
@@ -52,10 +52,10 @@ def judge_durability(settings: Mapping[str, str]) -> Iterator[Finding]:
         if settings.get(name) == "off":
             yield Finding("durability", state, f"{name} is off", meaning, advice)
     if all(settings.get(name) != "off" for name in _OFF):
-        seen = ", ".join(f"{name} is {settings.get(name, 'not known')}" for name in _OFF)
+        seen = ", ".join(f"{name} is {settings.get(name, 'unknown')}" for name in _OFF)
         yield ok("durability", seen)
     archive = settings.get("archive_mode", "off")
-    hint = "only what was dumped can be restored" if archive == "off" else "the log is archived"
+    hint = "you can only restore from dumps" if archive == "off" else "the server archives its log"
     yield ok("backups", f"wal_level is {settings.get('wal_level')}, archive_mode is {archive}: {hint}")
 
 
@@ -63,19 +63,20 @@ def judge_clock(difference: float, accuracy: float, limits: DoctorLimits) -> Fin
     """`difference` is how many seconds the server is ahead, plus or minus `accuracy`."""
     certain = max(0.0, abs(difference) - accuracy)
     if certain <= limits.clock_seconds:
-        return ok("clock", f"the server's and this machine's agree within {_fine(abs(difference), accuracy)}")
+        within = _milliseconds(abs(difference), accuracy)
+        return ok("clock", f"the server and this machine agree within {within}")
     which = "ahead of" if difference > 0 else "behind"
     return Finding(
         "clock",
         State.BAD if certain > 10 * limits.clock_seconds else State.WARN,
-        f"the server's is {duration(certain)} {which} this machine's",
+        f"the server is {duration(certain)} {which} this machine",
         "Leases use the server's clock, but logs and due times are compared with this machine's.",
-        "Synchronise both clocks with NTP.",
+        "Synchronize both clocks with NTP.",
         "timedatectl status",
     )
 
 
-def _fine(difference: float, accuracy: float) -> str:
+def _milliseconds(difference: float, accuracy: float) -> str:
     return f"{max(0.001, difference + accuracy) * 1000:.0f} ms"
 
 
@@ -83,25 +84,24 @@ def judge_transactions(
     transactions: Sequence[Transaction], server: Server, limits: DoctorLimits
 ) -> Iterator[Finding]:
     for transaction in transactions:
-        yield _long(transaction, limits)
+        yield _long_transaction(transaction, limits)
     if server.hidden:
-        yield unknown(
-            "transactions", f"{count(server.hidden, 'session')} of other users cannot be read", GRANT
-        )
+        hidden = count(server.hidden, "session")
+        yield unknown("transactions", f"Redrive's database user can't see {hidden} of other users", GRANT)
     elif not transactions:
-        yield ok("transactions", f"none is older than {age(limits.transaction_seconds)}")
+        yield ok("transactions", f"none older than {age(limits.transaction_seconds)}")
 
 
-def _long(transaction: Transaction, limits: DoctorLimits) -> Finding:
-    who = " ".join(filter(None, (transaction.program, f"of user {transaction.user}")))
-    old = transaction.seconds >= limits.old_transaction_seconds
+def _long_transaction(transaction: Transaction, limits: DoctorLimits) -> Finding:
+    owner = " ".join(filter(None, (transaction.program, f"of user {transaction.user}")))
+    is_old = transaction.seconds >= limits.old_transaction_seconds
     return Finding(
         "transactions",
-        State.BAD if old else State.WARN,
-        f"one is open for {age(transaction.seconds)}: {who}, process {transaction.process}, "
+        State.BAD if is_old else State.WARN,
+        f"one has been open for {age(transaction.seconds)}: {owner}, process {transaction.process}, "
         f"{transaction.state or 'state unknown'}",
         KEEPS_ROWS if transaction.keeps_rows else KEEPS_LOCKS,
-        "Find out what it waits for, and end it. Make the program commit or roll back sooner.",
+        "Find out what it is waiting for, and end it. Make the program commit or roll back sooner.",
         _psql(f"SELECT pg_terminate_backend({transaction.process})"),
     )
 
@@ -113,7 +113,7 @@ def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
                 "replication",
                 State.WARN,
                 f"the slot {leftover.name} is inactive",
-                "The server keeps its log for it until the disk is full.",
+                "The server keeps its log for this slot until the disk is full.",
                 "Start its standby, or drop the slot.",
                 _psql(f"SELECT pg_drop_replication_slot({_literal(leftover.name)})"),
             )
@@ -122,8 +122,8 @@ def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
                 "transactions",
                 State.BAD,
                 f"one was prepared {age(leftover.seconds or 0.0)} ago and never finished: {leftover.name}",
-                "It keeps its locks and blocks vacuum, even after a restart.",
-                "Commit it, or roll it back.",
+                "It holds its locks and blocks vacuum, even after a restart.",
+                "Commit it or roll it back.",
                 _psql(f"ROLLBACK PREPARED {_literal(leftover.name)}"),
             )
 
@@ -136,48 +136,49 @@ def judge_tables(
             "tables",
             State.BAD,
             "autovacuum is off on this server",
-            "Old versions of rows stay forever: tables grow, and every query becomes slower.",
-            "Set autovacuum = on in postgresql.conf, and reload.",
+            "Old row versions are never removed: tables grow and every query slows down.",
+            "Set autovacuum = on in postgresql.conf and reload the server.",
         )
     troubled = [finding for table in tables if (finding := _table(table, limits))]
     yield from troubled
     if tables and not troubled:
         dead = sum(table.dead for table in tables)
-        whole = size(sum(table.bytes for table in tables))
-        yield ok("tables", f"{whole}; {count(dead, 'row version')} to be cleaned up")
+        total = size(sum(table.bytes for table in tables))
+        yield ok("tables", f"{total}, {count(dead, 'dead row version')}")
 
 
 def _table(table: TableCondition, limits: DoctorLimits) -> Finding | None:
     share = table.dead / max(1, table.live)
-    crowded = table.dead >= limits.dead_rows and share >= limits.dead_share
-    if not crowded and not table.never_vacuumed:
+    is_bloated = table.dead >= limits.dead_rows and share >= limits.dead_share
+    if not is_bloated and not table.never_vacuumed:
         return None
-    last = "never" if table.vacuumed_seconds is None else f"{age(table.vacuumed_seconds)} ago"
-    reason = "; autovacuum is off for it" if table.never_vacuumed else ""
+    never = table.vacuumed_seconds is None
+    last = "never vacuumed" if never else f"last vacuumed {age(table.vacuumed_seconds or 0.0)} ago"
+    reason = "; autovacuum is off for this table" if table.never_vacuumed else ""
     return Finding(
         "tables",
-        State.BAD if crowded and share >= 5 * limits.dead_share else State.WARN,
-        f"{table.name}: {table.live:,} live rows and {table.dead:,} dead versions, cleaned up {last}{reason}",
-        "Dead versions make it larger and slower.",
-        "End long transactions first. Then vacuum the table, and find out why autovacuum does not keep up.",
+        State.BAD if is_bloated and share >= 5 * limits.dead_share else State.WARN,
+        f"{table.name}: {table.live:,} live rows, {table.dead:,} dead row versions, {last}{reason}",
+        "Dead row versions make the table larger and slower.",
+        "End long transactions first. Then vacuum the table, and find out why autovacuum doesn't keep up.",
         _psql(f"VACUUM (ANALYZE) {table.name}"),
     )
 
 
 def judge_connections(server: Server, settings: Mapping[str, str], limits: DoctorLimits) -> Finding:
     reserved = int(settings.get("superuser_reserved_connections", 0))
-    most = int(settings.get("max_connections", 0)) - reserved
-    if most <= 0:
-        return unknown("connections", "the server does not report how many it allows")
-    seen = f"{server.connections} of {most} are taken"
-    if server.connections < limits.connections * most:
+    available = int(settings.get("max_connections", 0)) - reserved
+    if available <= 0:
+        return unknown("connections", "the server doesn't report max_connections")
+    seen = f"{server.connections} of {available} in use"
+    if server.connections < limits.connections * available:
         return ok("connections", seen)
     return Finding(
         "connections",
-        State.BAD if server.connections >= most else State.WARN,
+        State.BAD if server.connections >= available else State.WARN,
         seen,
         "Without a free connection, workers and servers can't start or reconnect.",
-        "Use fewer processes, put a pooler in between, or raise max_connections.",
+        "Run fewer processes, use a connection pooler, or raise max_connections.",
     )
 
 

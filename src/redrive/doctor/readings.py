@@ -1,4 +1,4 @@
-"""Readings for metrics: queues, breakers, workers and dead letters of all organizations at one moment."""
+"""Read the values behind the metrics: queues, breakers, workers and dead letters of all organizations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from redrive.store.store import Store
 
 
 class Readings(NamedTuple):
-    """Numbers are counted up to 10,000. `held` are runs that wait for a breaker, `by_state` dead letters."""
+    """Counts stop at 10,000.
+
+    held      runs on hold, by the name of the breaker
+    by_state  dead letters, by state
+    """
 
     queues: frozenset[str]
     depths: Sequence[Depth]
@@ -33,10 +37,10 @@ async def take_readings(
     workers = await fleet.list()
     depths = await inspection.depths()
     served = {name for worker in workers for name in worker.queues}
-    kept = {queue.name for queue in await inspection.queues()}
+    stored = {queue.name for queue in await inspection.queues()}
     holders = await store.limits.holders(HELD_BY_BREAKER)
     return Readings(
-        queues=frozenset({*known_queues, *served, *kept, *(depth.queue for depth in depths)}),
+        queues=frozenset({*known_queues, *served, *stored, *(depth.queue for depth in depths)}),
         depths=depths,
         breakers={breaker.name: breaker.state for breaker in await breakers.list()},
         held={

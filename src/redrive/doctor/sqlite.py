@@ -1,4 +1,4 @@
-"""SQLite: whether the file is durable, private, and on a suitable disk."""
+"""Judge a SQLite file: durability, permissions, write-ahead log, and the disk that it is on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NETWORKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", 
 
 
 class Disk(NamedTuple):
-    """`system` is the type of the file system; empty if unknown."""
+    """The disk of a file. `system` is the type of its file system, or "" if unknown."""
 
     free_bytes: int
     bytes: int
@@ -26,9 +26,9 @@ class Disk(NamedTuple):
 
 
 def disk_of(path: str) -> Disk:
-    place = Path(path).resolve().parent
-    used = shutil.disk_usage(place)
-    return Disk(used.free, used.total, _system(place))
+    folder = Path(path).resolve().parent
+    usage = shutil.disk_usage(folder)
+    return Disk(usage.free, usage.total, _file_system(folder))
 
 
 def judge_file(path: str, condition: SqliteCondition) -> Finding:
@@ -43,7 +43,7 @@ def judge_durability(condition: SqliteCondition) -> Finding:
             "durability",
             State.BAD,
             seen,
-            "A crash of the machine loses the last acknowledged writes and can damage the file.",
+            "A machine crash loses the last acknowledged writes and can damage the file.",
             "Create the application without durable=False.",
         )
     if condition.journal != "wal":
@@ -52,23 +52,23 @@ def judge_durability(condition: SqliteCondition) -> Finding:
             State.WARN,
             seen,
             "Readers and writers block each other.",
-            "Start a worker: the first one turns the write-ahead log on. If one has run already, check "
-            "whether the file is on a network disk, or another program has changed the mode.",
+            "Start a worker: the first one turns on the write-ahead log. If a worker has already run, check "
+            "whether the file is on a network disk or another program changed the mode.",
         )
     return ok("durability", seen)
 
 
-def judge_rights(path: str, condition: SqliteCondition) -> Finding:
+def judge_permissions(path: str, condition: SqliteCondition) -> Finding:
     if condition.mode & 0o077:
         return Finding(
-            "file rights",
+            "file permissions",
             State.WARN,
-            f"other users of this machine can open the file: its mode is {condition.mode:o}",
-            "It contains payloads.",
-            "Let only the user that runs the workers read and write it.",
+            f"other users of this machine can open the file (mode {condition.mode:o})",
+            "The file contains payloads.",
+            "Restrict the file to the user that runs the workers.",
             f"chmod 600 {quote(path)}",
         )
-    return ok("file rights", "only its owner can read and write the file")
+    return ok("file permissions", "only the owner can read and write the file")
 
 
 def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
@@ -77,14 +77,14 @@ def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
             "write-ahead log",
             State.WARN,
             size(condition.log_bytes),
-            "A long read keeps SQLite from truncating it: it grows, and reads become slower.",
+            "A long read keeps SQLite from truncating the log: the log grows and reads slow down.",
             "End long transactions and backups in other programs that use the file.",
         )
     return ok("write-ahead log", size(condition.log_bytes))
 
 
 def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
-    seen = f"{size(disk.free_bytes)} of {size(disk.bytes)} are free"
+    seen = f"{size(disk.free_bytes)} of {size(disk.bytes)} free"
     if disk.free_bytes >= limits.free_bytes:
         yield ok("disk", seen)
     else:
@@ -93,29 +93,29 @@ def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
             State.BAD if disk.free_bytes < limits.free_bytes / 10 else State.WARN,
             seen,
             "When the disk is full, no run can start and no result can be stored.",
-            "Free some space, or keep finished runs for a shorter time (retention_days).",
+            "Free some space, or lower retention_days to keep finished runs for a shorter time.",
         )
     if disk.system in NETWORKS:
         yield Finding(
             "file system",
             State.BAD,
             f"the file is on a network file system ({disk.system})",
-            "SQLite's locks are not reliable there: two machines can damage the file.",
-            "Move it to a local disk, or use PostgreSQL.",
+            "SQLite's locks are unreliable there: two machines can damage the file.",
+            "Move the file to a local disk, or use PostgreSQL.",
         )
     elif disk.system:
         yield ok("file system", f"{disk.system}, local")
     else:
-        yield unknown("file system", "this system does not report its type")
+        yield unknown("file system", "the operating system doesn't report the type")
 
 
-def _system(place: Path) -> str:
-    """Return the file system of the innermost mount point above the path."""
+def _file_system(folder: Path) -> str:
+    """Return the file system type of the innermost mount point that contains the folder."""
     found: tuple[int, str] = (0, "")
     with suppress(OSError):
         for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
             _, point, kind, *_ = line.split(" ")
             point = point.replace("\\040", " ")
-            if place.is_relative_to(point) and len(point) >= found[0]:
+            if folder.is_relative_to(point) and len(point) >= found[0]:
                 found = len(point), kind
     return found[1]

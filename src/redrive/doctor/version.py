@@ -1,4 +1,4 @@
-"""Versions of the program and of the tables, read without creating or changing anything."""
+"""Read and judge the versions of the program and of the tables, without creating or changing anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ __all__ = ["DatabaseVersion", "judge_program", "judge_schema", "missing_file", "
 
 
 class DatabaseVersion(NamedTuple):
-    """`schema` is None if there is no database yet; `place` names it without secrets."""
+    """The version of a database's tables.
+
+    place   names the database without secrets
+    schema  None if there is no database yet
+    newest  the version that this program needs
+    """
 
     place: str
     schema: Schema | None
@@ -27,23 +32,23 @@ class DatabaseVersion(NamedTuple):
 
     @property
     def missing(self) -> list[tuple[int, str]]:
-        """Version and name of each migration to apply; SchemaError if this program is too old for them."""
+        """Version and name of each pending migration; SchemaError if the program is too old for them."""
         missing = migrations() if self.schema is None else self.schema.missing
         return [(migration.version, migration.name.replace("_", " ")) for migration in missing]
 
     @property
     def needs_drained_workers(self) -> bool:
-        """Whether all workers must stop before it is migrated."""
+        """Whether all workers must stop before the migration."""
         missing = () if self.schema is None else self.schema.missing
         return any(migration.needs_drained_workers for migration in missing)
 
     def require_current(self) -> None:
-        """Raise SchemaError unless the tables are those that this program needs."""
+        """Raise SchemaError unless the tables have the version that this program needs."""
         (self.schema or Schema((), self.newest)).require(self.place)
 
 
 async def read_version(database: Database) -> DatabaseVersion:
-    """Read it over a connection that is closed again."""
+    """Read the version over a temporary read-only connection."""
     place, newest = place_of(database), migrations()[-1].version
     reader = reading(database)
     try:
@@ -56,7 +61,7 @@ async def read_version(database: Database) -> DatabaseVersion:
 
 
 def missing_file(database: Database) -> str | None:
-    """Return the path of a SQLite database that does not exist, often because the directory is wrong."""
+    """Return the path of a SQLite file that doesn't exist, often because the directory is wrong."""
     path: str | None = getattr(database, "path", None)
     return None if path is None or Path(path).exists() else path
 
@@ -70,19 +75,19 @@ def judge_schema(schema: Schema) -> Finding:
         return Finding(
             "schema",
             State.BAD,
-            f"the tables are at version {schema.version}, this Redrive knows up to {schema.newest}",
-            "A newer Redrive has migrated them, so this one refuses to use them.",
-            "Install that newer version here too.",
+            f"the tables are at version {schema.version}; this Redrive supports up to {schema.newest}",
+            "A newer Redrive migrated the tables, so this one refuses to use them.",
+            "Install the newer Redrive here too.",
             "pip install --upgrade redrive",
         )
     if schema.is_current:
-        return ok("schema", f"the tables are at version {schema.version}, as this Redrive needs them")
-    seen = f"the tables are at version {schema.version}, this Redrive needs {schema.newest}"
+        return ok("schema", f"the tables are up to date (version {schema.version})")
+    seen = f"the tables are at version {schema.version}; this Redrive needs {schema.newest}"
     return Finding(
         "schema",
         State.BAD,
-        seen if schema.applied else "this database has no tables of Redrive",
-        "Work was not checked. An application migrates its tables when it starts.",
-        "Migrate them yourself, to choose the moment.",
+        seen if schema.applied else "this database has no Redrive tables",
+        "The work was not checked. An application migrates its tables when it starts.",
+        "To choose the moment yourself, migrate now.",
         "redrive migrate",
     )

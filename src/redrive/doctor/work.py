@@ -1,4 +1,4 @@
-"""Work: whether it makes progress, and whether workers serve all of its queues and have its keys."""
+"""Judge the work: whether it makes progress, and whether workers serve every queue and have every key."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class _Queue(NamedTuple):
 
 def judge_leases(expired: Sequence[Expired]) -> Finding:
     if not expired:
-        return ok("leases", "none has expired without being taken over")
+        return ok("leases", "no expired leases")
     number = sum(lease.number for lease in expired)
-    who = names([lease.worker or "nobody" for lease in expired], MAX_NAMED)
+    workers = names([lease.worker or "an unknown worker" for lease in expired], MAX_NAMED)
     return Finding(
         "leases",
         State.BAD,
-        f"{count(number, 'step')} leased to {who}; the oldest lease expired "
+        f"{count(number, 'step')} leased to {workers}; the oldest lease expired "
         f"{age(expired[0].oldest_seconds)} ago, and no worker has taken it over",
-        "Their workers were killed or are frozen, and no other worker has continued them.",
-        "Start a worker: it takes them over at once.",
+        "The workers that hold these leases were killed or are frozen, and no other worker has continued.",
+        "Start a worker. It takes the steps over at once.",
         WORK,
     )
 
@@ -51,97 +51,97 @@ def judge_overdue(overdue: Overdue) -> Finding:
         "overdue work",
         State.BAD,
         f"{count(overdue.number, 'run')} overdue, the oldest for {age(overdue.oldest_seconds)}",
-        "Retries and scheduled runs do not happen.",
-        "Start a worker; if one is running, read its log.",
+        "Retries and scheduled runs don't start.",
+        "Start a worker. If one is running, check its log.",
         WORK,
     )
 
 
 def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:
-    lost = [worker for worker in workers if worker.state != STOPPED and not _lives(worker, limits)]
+    lost = [worker for worker in workers if worker.state != STOPPED and not _is_alive(worker, limits)]
     for worker in lost:
         yield Finding(
             "workers",
             State.WARN,
-            f"{worker.id} ({worker.host}, process {worker.process}) is silent for "
+            f"{worker.id} ({worker.host}, process {worker.process}) has not reported for "
             f"{age(worker.seconds_silent)}",
-            "It was killed, or is frozen. Other workers take its runs over when its leases expire.",
-            "Nothing, if you stopped it; otherwise start it again. The list forgets it after a day.",
+            "It was killed or is frozen. Other workers take over its runs when its leases expire.",
+            "Start it again, unless you stopped it. Redrive drops it from the list after a day.",
             "redrive workers",
         )
-    alive = [worker for worker in workers if _lives(worker, limits)]
+    alive = [worker for worker in workers if _is_alive(worker, limits)]
     if alive:
         busy, slots = sum(worker.in_flight for worker in alive), sum(worker.concurrency for worker in alive)
         yield ok("workers", f"{count(len(alive), 'worker')} running, {busy:,} of {slots:,} slots in use")
     elif not lost:
-        yield ok("workers", "none is running")
+        yield ok("workers", "no workers are running")
 
 
 def judge_queues(
     depths: Sequence[Depth], queues: Sequence[QueueRow], workers: Sequence[WorkerRow], limits: DoctorLimits
 ) -> Iterator[Finding]:
-    served = {name for each in workers if _lives(each, limits) for name in _served(each)}
-    known = [_queue(name, depths, served) for name in sorted({each.queue for each in depths})]
-    paused = [each for each in queues if each.paused_at is not None]
+    served = {name for worker in workers if _is_alive(worker, limits) for name in _queues_of(worker)}
+    in_use = [_queue(name, depths, served) for name in sorted({depth.queue for depth in depths})]
+    paused = [row for row in queues if row.paused_at is not None]
     for row in paused:
-        yield _paused(row, next((each for each in known if each.name == row.name), None))
+        yield _paused(row, next((queue for queue in in_use if queue.name == row.name), None))
     troubled = [
         finding
-        for each in known
-        if each.name not in {row.name for row in paused}
-        if (finding := _judged(each, limits))
+        for queue in in_use
+        if queue.name not in {row.name for row in paused}
+        if (finding := _judge_queue(queue, limits))
     ]
     yield from troubled
     if not troubled and not paused:
-        waiting = sum(each.ready + each.later for each in known)
+        waiting = sum(queue.ready + queue.later for queue in in_use)
         if not waiting:
-            yield ok("queues", "nothing waits")
+            yield ok("queues", "nothing is waiting")
             return
         yield ok(
             "queues",
-            f"{count(waiting, 'run')} waiting in {count(len(known), 'queue')}, none without a worker",
+            f"{count(waiting, 'run')} waiting in {count(len(in_use), 'queue')}, none without a worker",
         )
 
 
 def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Finding:
-    """`keys` are the ids of the configured keys."""
-    strange = {key: number for key, number in sealed.items() if key not in keys}
-    if strange:
+    """Compare the keys of unfinished runs with `keys`, the ids of the configured keys."""
+    missing = {key: number for key, number in sealed.items() if key not in keys}
+    if missing:
         return Finding(
             "encryption",
             State.BAD,
-            f"{count(sum(strange.values()), 'unfinished run')} cannot be decrypted here: encrypted with "
-            f"the key {names(sorted(strange), MAX_NAMED)}, which is not configured",
+            f"{count(sum(missing.values()), 'unfinished run')} can't be decrypted here: encrypted with "
+            f"the key {names(sorted(missing), MAX_NAMED)}, which is not configured",
             "Workers with these settings postpone these runs until they have the key.",
             "Add the key to encryption_keys, after the newest one.",
             "redrive config",
         )
     if not keys:
-        return ok("encryption", "no key is configured: payloads are stored unencrypted")
-    return ok("encryption", f"{count(len(keys), 'key')} configured, and unfinished runs can be decrypted")
+        return ok("encryption", "no key is configured; payloads are stored unencrypted")
+    return ok("encryption", f"{count(len(keys), 'key')} configured; all unfinished runs can be decrypted")
 
 
 def _paused(row: QueueRow, queue: _Queue | None) -> Finding:
     waiting = 0 if queue is None else queue.ready + queue.later
     by = row.paused_by or "an unknown user"
-    why = f", because {row.reason}" if row.reason else ""
+    reason = f" (reason: {row.reason})" if row.reason else ""
     return Finding(
         "queues",
         State.WARN,
-        f"the queue {row.name} is paused by {by}{why}; {count(waiting, 'run')} waiting in it",
-        "None of its runs start until an operator resumes it.",
-        "Resume it when the reason is gone.",
+        f"{by} paused the queue {row.name}{reason}; {count(waiting, 'run')} waiting in it",
+        "Its runs don't start until an operator resumes it.",
+        "Resume it when the reason no longer applies.",
         f"redrive queue resume {quote(row.name)}",
     )
 
 
-def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
+def _judge_queue(queue: _Queue, limits: DoctorLimits) -> Finding | None:
     if not queue.served and queue.ready:
         return Finding(
             "queues",
             State.BAD,
-            f"{_ready(queue)} ready for {age(queue.oldest_seconds)}, and no worker",
-            "No worker executes them.",
+            f"{_ready(queue)} ready (oldest: {age(queue.oldest_seconds)}) and no worker",
+            "These runs can't start.",
             "Start a worker that serves this queue.",
             f"{WORK} --queue {quote(queue.name)}",
         )
@@ -150,7 +150,7 @@ def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
             "queues",
             State.WARN,
             f"the queue {queue.name} has no worker; {count(queue.later, 'run')} in it will need one later",
-            "They wait for their time, a breaker or a limit, and then for a worker.",
+            "The runs are waiting for their due time, a breaker or a limit. Then they will need a worker.",
             "Start a worker that serves this queue.",
             f"{WORK} --queue {quote(queue.name)}",
         )
@@ -158,8 +158,8 @@ def _judged(queue: _Queue, limits: DoctorLimits) -> Finding | None:
         return Finding(
             "queues",
             State.WARN,
-            f"{_ready(queue)} ready, up to {age(queue.oldest_seconds)} old",
-            "More work arrives than its workers finish, or they are busy with other queues.",
+            f"{_ready(queue)} ready (oldest: {age(queue.oldest_seconds)})",
+            "Work arrives faster than the workers finish it, or they are busy with other queues.",
             "Start more workers, or raise worker_concurrency.",
             "redrive workers",
         )
@@ -171,18 +171,19 @@ def _ready(queue: _Queue) -> str:
 
 
 def _queue(name: str, depths: Sequence[Depth], served: set[str]) -> _Queue:
-    own = [each for each in depths if each.queue == name and each.place != Place.LEASED]
-    ready = [each for each in own if each.place in _READY]
-    ages = [each.now - each.oldest for each in ready if each.oldest is not None]
-    waiting = sum(each.number for each in own) - sum(each.number for each in ready)
-    return _Queue(name, sum(each.number for each in ready), waiting, max(ages, default=0.0), name in served)
+    waiting = [depth for depth in depths if depth.queue == name and depth.place != Place.LEASED]
+    ready = [depth for depth in waiting if depth.place in _READY]
+    ages = [depth.now - depth.oldest for depth in ready if depth.oldest is not None]
+    ready_number = sum(depth.number for depth in ready)
+    later = sum(depth.number for depth in waiting) - ready_number
+    return _Queue(name, ready_number, later, max(ages, default=0.0), name in served)
 
 
-def _lives(worker: WorkerRow, limits: DoctorLimits) -> bool:
+def _is_alive(worker: WorkerRow, limits: DoctorLimits) -> bool:
     return worker.state != STOPPED and worker.seconds_silent <= limits.silent_seconds
 
 
-def _served(worker: WorkerRow) -> list[str]:
+def _queues_of(worker: WorkerRow) -> list[str]:
     try:
         found = json.loads(worker.queues)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Making it happen: claims, executes, decides, records."""
+"""The engine: claims runs, executes their steps, handles failures and records the results."""

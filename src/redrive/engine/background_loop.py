@@ -1,4 +1,4 @@
-"""An event loop in a background thread, for programs without one, and facades whose methods wait for it."""
+"""An event loop in a background thread, and facades whose methods block until it returns a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """An event loop in a thread, started when it is first needed."""
+    """An event loop in a thread, started on first use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -24,18 +24,20 @@ class BackgroundLoop:
         self._thread: Thread | None = None
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine on the loop, and wait for its result."""
+        """Run the coroutine on the loop and wait for its result."""
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             running = None
         if running is not None:
             coroutine.close()
-            raise InvalidValueError("inside of an event loop use the application itself, not app.sync")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started()).result()
+            raise InvalidValueError(
+                "app.sync would block the running event loop; in async code, await the app's own methods"
+            )
+        return asyncio.run_coroutine_threadsafe(coroutine, self._running_loop()).result()
 
     def stop(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Close on the loop what runs there, then stop the loop; nothing when it was never started."""
+        """Run `close` on the loop, then stop the loop. Do nothing if the loop was never started."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -45,7 +47,7 @@ class BackgroundLoop:
             thread.join()
             loop.close()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -55,7 +57,7 @@ class BackgroundLoop:
 
 
 class Facade(NamesRenamed):
-    """An async object whose methods wait: those of its class by `waiting`."""
+    """A blocking version of an async object. Subclasses declare their methods with `waiting`."""
 
     def __init__(self, target: Any, loop: BackgroundLoop) -> None:
         self._target = target
@@ -68,7 +70,7 @@ class Facade(NamesRenamed):
 def waiting(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """A method of a facade that calls this async method of its target, and waits for the result."""
+    """Return a facade method that calls this async method of the target and waits for the result."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,7 +1,7 @@
-"""Breakers: looking at them and at what they hold, opening and closing them by hand.
+"""Operator access to breakers: their states, the work they hold, and manual overrides.
 
-All organizations share them. Only the home organization sees who has forced one and why; each of them sees
-how much of its own work waits.
+All organizations share the breakers. Only the home organization sees who forced a breaker and why; every
+organization sees how much of its own work is on hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from redrive.store.store import Store
 
 
 class ForceView(NamedTuple):
-    """A person's word: it stays so until then, or until they take it back."""
+    """A manual override: the breaker keeps this state until an instant, or until it is released."""
 
     state: BreakerState
     until: Instant | None
@@ -40,8 +40,11 @@ class ForceView(NamedTuple):
 
 
 class BreakerView(NamedTuple):
-    """`calls` and those of them that failed or were slow are what it judges by; from `open_until` on it is
-    probed. `waiting` is how much of the caller's org it holds; with `capped`, more than that may wait."""
+    """A breaker as one caller sees it.
+
+    The breaker evaluates `calls`, `failures` and `slow_calls`. From `open_until` on, it lets probes through.
+    `waiting` counts the runs of the caller's org that it holds; if it is `capped`, there may be more.
+    """
 
     name: str
     state: BreakerState
@@ -58,7 +61,7 @@ class BreakerView(NamedTuple):
 
 
 class Breakers:
-    """The breakers as one caller sees them. `store` is that of the caller's organization."""
+    """The breakers as one caller sees them. `store` is the store of the caller's organization."""
 
     def __init__(
         self,
@@ -77,10 +80,10 @@ class Breakers:
         self._caller = caller
 
     async def list(self) -> Sequence[BreakerView]:
-        """List the breakers that this program names, and those that calls were ever reported to."""
+        """List the breakers that this program names, and all breakers with reported calls."""
         known = {breaker.row.name: breaker for breaker in await self._breakers.all()}
         held = await self._store.run_lists.held(self._caller.org)
-        names = sorted({*known, *self._named()})
+        names = sorted({*known, *self._declared_names()})
         now = self._clock.now()
         return [self._view(name, known.get(name) or self._breakers.unused(name, now), held) for name in names]
 
@@ -88,32 +91,36 @@ class Breakers:
         for breaker in await self.list():
             if breaker.name == name:
                 return breaker
-        raise NotFoundError(f"there is no breaker {name!r:.200}: a step names it, or app.breaker does")
+        raise NotFoundError(
+            f"there is no breaker {name!r:.200}; a breaker exists once a task or app.breaker(...) names it"
+        )
 
     async def force(
         self, name: str, state: BreakerState | str, *, reason: str, seconds: Seconds | None = None
     ) -> None:
-        """Open or close a breaker, for some seconds or a timedelta, or until it is released."""
+        """Force a breaker open or closed, for a duration or until it is released."""
         require_home(self._caller, "breakers")
         if seconds is not None:
             seconds = require_seconds("seconds", seconds, 0.0, MAX_DELAY_SECONDS)
-        wanted, reason = choice("state", state, BreakerState), clean_reason(reason, self._redactor)
+        target, reason = choice("state", state, BreakerState), clean_reason(reason, self._redactor)
         detail = {"reason": reason} if reason else {}
-        entry = self._entry(Action.BREAKER_FORCED, name, detail | {"state": str(wanted), "seconds": seconds})
-        await self._breakers.force(name, wanted, reason, self._caller.name, seconds, entry)
+        entry = self._entry(Action.BREAKER_FORCED, name, detail | {"state": str(target), "seconds": seconds})
+        await self._breakers.force(name, target, reason, self._caller.name, seconds, entry)
 
     async def release(self, name: str) -> None:
-        """Let a forced breaker follow its calls again."""
+        """Remove a manual override, so that the breaker follows its calls again."""
         require_home(self._caller, "breakers")
-        await self._breakers.leave_alone(name, self._entry(Action.BREAKER_RELEASED, name, {}))
+        await self._breakers.release(name, self._entry(Action.BREAKER_RELEASED, name, {}))
 
     def _entry(self, action: Action, name: str, detail: Mapping[str, JsonValue]) -> NewEntry:
         org, actor = self._caller
         return NewEntry(org=org, actor=actor, action=action, subjects=(name,), detail=detail)
 
-    def _named(self) -> set[str]:
+    def _declared_names(self) -> set[str]:
         workflows = self._registry.workflows.values()
-        steps = {step.breaker for each in workflows for step in each.steps if step.breaker is not None}
+        steps = {
+            step.breaker for workflow in workflows for step in workflow.steps if step.breaker is not None
+        }
         return steps | self._breakers.settings.keys()
 
     def _view(self, name: str, shared: SharedBreaker, held: Held) -> BreakerView:

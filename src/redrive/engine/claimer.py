@@ -1,11 +1,11 @@
-"""Claiming: taking as much ready work as there is room for, in batches."""
+"""The claimer: claims ready runs in batches while the worker has free slots."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from redrive.clock import Clock
+from redrive.engine.look_back import LookBack
 from redrive.engine.recording import unreadable_record
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Work
@@ -16,51 +16,22 @@ from redrive.store.leases import FROM_THE_BEGINNING, Holder
 from redrive.store.record import Recorded
 
 MAX_PENDING_RECORDS = 2_000
-UNREADABLE_DELAY = 60.0
-SHORT_WAIT = 0.005
+UNREADABLE_DELAY_SECONDS = 60.0
+BATCHING_SECONDS = 0.005
 MIN_CLAIM_SIZE = 50
-"""A claim takes at most half of the slots, or this many: the worker executes one half while it claims the
-other."""
-MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL = 10.0, 60.0
-"""How long other works may take to finish before an isolated run is given back, and when it is retried."""
+"""A claim takes at most half of the slots, or this many if that is more: the worker executes one half while
+it claims the other."""
+MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL_SECONDS = 10.0, 60.0
+"""How long other work may take to finish before an isolated run is released, and when it is claimed again."""
 
 _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
-LOOK_BACK_SECONDS, LOOK_BACK_SHARE = 0.25, 10
-"""How often a deep queue is claimed from its beginning, and in how many parts of the time at the most."""
-
-
-class ClaimFloors:
-    """Where the next claim of a deep queue begins: at the last run that was claimed from it.
-
-    PostgreSQL keeps claimed work in the index of ready work until a vacuum, and a claim from the beginning
-    steps over all of it. Runs that sort before the floor, such as retries and more urgent ones, wait for the
-    next look back.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._floors: dict[str, float] = {}
-        self._look_back_at: dict[str, float] = {}
-
-    def floor(self, queue: str) -> float:
-        if self._clock.monotonic() >= self._look_back_at.get(queue, 0.0):
-            return FROM_THE_BEGINNING
-        return self._floors.get(queue, FROM_THE_BEGINNING)
-
-    def claimed(self, queue: str, floor: float, claims: Sequence[Claim], room: int, since: float) -> None:
-        """Note what a claim of `room` runs from `floor` on has brought, asked for at `since`."""
-        now = self._clock.monotonic()
-        if floor == FROM_THE_BEGINNING:
-            self._look_back_at[queue] = now + max(LOOK_BACK_SECONDS, LOOK_BACK_SHARE * (now - since))
-        if len(claims) < room:
-            self._floors.pop(queue, None)
-        else:
-            self._floors[queue] = claims[-1].sort_key
+MIN_LOOK_BACK_SECONDS = 0.25
+"""The minimum time between two claims from the start of a deep queue. Retries sort before the floor."""
 
 
 class Claimer:
-    """`polled_at` is when it last asked the database for work, on the monotonic clock."""
+    """`polled_at` is the time of the last claim on the monotonic clock."""
 
     def __init__(self, parts: WorkerParts) -> None:
         self._worker_id = parts.id
@@ -83,11 +54,11 @@ class Claimer:
         self._isolated_queues: list[str] = []
         self._alone_after = 0.0
         self._turn = 0
-        self._floors = ClaimFloors(parts.clock)
+        self._look_backs: dict[str, LookBack] = {}
         self._unsure: tuple[int, float] | None = None
 
     async def run(self) -> None:
-        """Claim while there is room, until the worker stops."""
+        """Claim runs whenever there are free slots, until the worker stops."""
         stopping, ready = self._signals.stopping, self._signals.ready
         while not stopping.is_set():
             room = await self.wait_for_room()
@@ -99,21 +70,21 @@ class Claimer:
             if claimed < room:
                 await wait_for(ready, self._seconds_until_poll(), self._clock)
 
-    # Room
+    # Free slots
 
     def free(self) -> int:
         if self._recorder.pending >= MAX_PENDING_RECORDS:
             return 0
-        return self._options.concurrency - len(self._executor.tasks)
+        return self._options.concurrency - self._executor.executing
 
     async def wait_for_room(self) -> int:
-        """Wait for a free slot, and a moment for a quarter of the slots: large batches are cheap.
+        """Wait for free slots and return how many runs to claim.
 
-        Returns how many runs to claim.
+        If fewer than a quarter of the slots are free, wait a moment for more: large batches are cheaper.
         """
         if 0 < self.free() < self._options.concurrency // 4:
             self._in_flight.room_made.clear()
-            await wait_for(self._in_flight.room_made, SHORT_WAIT, self._clock)
+            await wait_for(self._in_flight.room_made, BATCHING_SECONDS, self._clock)
         while self.free() <= 0 and not self._signals.stopping.is_set():
             self._in_flight.room_made.clear()
             await wait_for(self._in_flight.room_made, self._options.poll_seconds, self._clock)
@@ -122,9 +93,9 @@ class Claimer:
     # Claims
 
     async def claim(self, room: int, *, abstain: bool = True) -> int:
-        """Claim up to `room` runs and set them going; how many there were.
+        """Claim up to `room` runs and start executing them. Return how many were claimed.
 
-        Without `abstain` also those of workflows that were found to have an unknown step.
+        With `abstain`, skip workflows that were recently found to have an unknown step.
         """
         await self.adopt()
         self._turn += 1
@@ -143,13 +114,13 @@ class Claimer:
         return claimed
 
     def isolate(self, queues: Sequence[str]) -> None:
-        """In these queues are runs that must be executed alone, because workers have died of them."""
+        """Note the queues with runs that must be executed alone because they may have crashed workers."""
         self._isolated_queues = list(queues)
         if queues:
             self._signals.ready.set()
 
     async def adopt(self) -> None:
-        """Take the runs of a claim whose answer never arrived, if it was committed."""
+        """Take the runs of a claim whose response never arrived, in case the claim was committed."""
         if self._unsure is None:
             return
         token, since = self._unsure
@@ -158,7 +129,7 @@ class Claimer:
         self._unsure = None
 
     async def _queues(self) -> list[str]:
-        """The queues to claim from; each gets its turn to be the first."""
+        """The queues to claim from, in round-robin order."""
         queues = self._options.queues
         if len(queues) == 1:
             return list(queues)
@@ -167,29 +138,35 @@ class Claimer:
         return [queue for queue in queues[first:] + queues[:first] if queue in ready]
 
     async def _claim_from(self, queue: str, room: int, without: Sequence[str]) -> int:
-        floor = self._floors.floor(queue)
-        claimed = await self._claim_ready(queue, room, without, floor)
+        look_back = self._look_backs.get(queue)
+        if look_back is None:
+            look_back = self._look_backs[queue] = LookBack(self._clock, MIN_LOOK_BACK_SECONDS)
+        floor = look_back.floor()
+        claimed = await self._claim_ready(queue, room, without, look_back, floor)
         if claimed < room and floor > FROM_THE_BEGINNING and not self._signals.stopping.is_set():
-            claimed += await self._claim_ready(queue, room - claimed, without, FROM_THE_BEGINNING)
+            claimed += await self._claim_ready(queue, room - claimed, without, look_back, FROM_THE_BEGINNING)
         return claimed
 
-    async def _claim_ready(self, queue: str, room: int, without: Sequence[str], floor: float) -> int:
+    async def _claim_ready(
+        self, queue: str, room: int, without: Sequence[str], look_back: LookBack, floor: float
+    ) -> int:
         async def claim(holder: Holder) -> list[Claim]:
             leases, since = self._store.leases, self._clock.monotonic()
             claims = await leases.claim(queue, room, holder, self._options.workflows, without, floor)
-            self._floors.claimed(queue, floor, claims, room, since)
+            is_deep = len(claims) == room
+            look_back.looked(floor, since, claims[-1].sort_key if is_deep else FROM_THE_BEGINNING)
             return claims
 
-        return await self._claimed(claim)
+        return await self._claim_and_take(claim)
 
     async def _claim_alone(self, queue: str) -> int:
-        """Claim a run that may have crashed a worker, to execute it with nothing else, or to give it back.
+        """Claim a run that may have crashed a worker, and execute it alone or release it.
 
-        It is claimed before other works have finished, so that no other worker waits for it too.
+        It is claimed before other work has finished, so that no other worker waits to run it too.
         """
         leases, workflows = self._store.leases, self._options.workflows
-        self._alone_after = self._clock.monotonic() + ALONE_INTERVAL
-        return await self._claimed(
+        self._alone_after = self._clock.monotonic() + ALONE_INTERVAL_SECONDS
+        return await self._claim_and_take(
             lambda holder: leases.claim_alone(queue, holder, workflows), self._take_alone
         )
 
@@ -213,7 +190,7 @@ class Claimer:
     def _has_others(self, works: Sequence[Work]) -> bool:
         return len(self._in_flight) > len(works) and not self._signals.stopping.is_set()
 
-    async def _claimed(
+    async def _claim_and_take(
         self,
         claim: Callable[[Holder], Awaitable[Sequence[Claim]]],
         take: Callable[[Sequence[Claim], float], Awaitable[None]] | None = None,
@@ -224,7 +201,9 @@ class Claimer:
             Holder(token=token, worker=self._worker_id, code_version=self._code_version, ttl=lease_seconds)
         )
         await (take or self._take)(claims, since)
-        self._unsure = None  # not before: a worker that is stopped meanwhile adopts what was not taken yet
+        self._unsure = (
+            None  # not earlier: if the worker stops before this, `adopt` takes the rest of the claim
+        )
         return len(claims)
 
     async def _take(self, claims: Sequence[Claim], since: float) -> None:
@@ -241,8 +220,8 @@ class Claimer:
             return
         try:
             await self._pass(works)
-        except Exception as error:  # noqa: BLE001 — whatever it is about, it is not the worker's end
-            await self._pass_one_by_one(works, error)
+        except Exception as error:  # noqa: BLE001 — no error here may end the worker
+            await self._pass_separately(works, error)
 
     async def _pass(self, works: Sequence[Work]) -> None:
         passage = await self._retrier.run("gate", lambda: self._gate.pass_(works))
@@ -250,9 +229,9 @@ class Claimer:
             self._failure_handler.hold(work, held_by, None if refusal is None else refusal.retry_after)
         for work in passage.lost:
             self._reporter.lost(work)
-        self._executor.launch(passage.admitted)  # last: what is launched must not be passed a second time
+        self._executor.launch(passage.admitted)  # last: launched work must not pass the gate a second time
 
-    async def _pass_one_by_one(self, works: Sequence[Work], error: Exception) -> None:
+    async def _pass_separately(self, works: Sequence[Work], error: Exception) -> None:
         if len(works) == 1:
             evidence = self._failure_handler.classify(works[0], error)
             verdict = self._failure_handler.decide(works[0], evidence, error)
@@ -262,13 +241,13 @@ class Claimer:
             await self._take_through([work])
 
     async def readable(self, claim: Claim, since: float | None = None) -> Work | None:
-        """Make the work of a claim. A run whose row cannot be read is postponed, and stops no other."""
+        """Create the work of a claim. If the row cannot be read, postpone this run and return None."""
         try:
             work = self._works.known(claim) or await self._works.of(claim)
         except _UNREADABLE as error:
-            record = unreadable_record(claim, UNREADABLE_DELAY, lost=since is None)
+            record = unreadable_record(claim, UNREADABLE_DELAY_SECONDS, lost=since is None)
             self._recorder.put(record, self._recorded_unreadable)
-            self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY)
+            self._retrier.report_failure("read", f"run {claim.id}: {error}", UNREADABLE_DELAY_SECONDS)
             return None
         self._in_flight.add(work, self._clock.monotonic() if since is None else since)
         return work

@@ -1,4 +1,4 @@
-"""What a task may ask about the attempt it is executed in."""
+"""The context of an attempt, which a task function can receive as an argument."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from redrive.policy.codec import JsonValue, decode_stored
 class Context:
     """One attempt of one step.
 
-    attempt           its number; 1 is the first
-    idempotency_key   the same on every attempt of this step: hand it to whatever recognises repetitions
-    fence             rises with every attempt of the run: whoever has seen a higher one refuses a lower
-    results           what the earlier steps have given, by the names of the steps
-    config            what the workflow has set for this step
-    deadline          when its time is over, in seconds since 1970
+    attempt           its number, starting at 1
+    idempotency_key   the same for every attempt of this step: pass it to systems that detect duplicates
+    fence             increases with every attempt of the run: other systems can reject a lower one as stale
+    results           the results of the earlier steps, by step name
+    config            the config that the workflow sets for this step
+    deadline          when the attempt times out, in seconds since 1970
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Context:
 
     @property
     def failures(self) -> int:
-        """How many attempts of this step have failed so far; waits that cost nothing are not among them."""
+        """How many attempts of this step have failed so far, not counting waits that cost no attempt."""
         return self._claim.failures
 
     @property
@@ -130,7 +130,7 @@ class Context:
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry the run, the step and the attempt in `record.fields`."""
+        """A logger that adds the run, the step and the attempt to its records, in `record.fields`."""
         fields = {
             "org_id": self.org,
             "run_id": self.run_id,
@@ -146,12 +146,12 @@ class Context:
         return self._clock.now() + self.remaining()
 
     def begin(self) -> None:
-        """Its time starts now: until here it has waited for a thread."""
+        """Start the attempt's time now, because until now it was waiting for a thread."""
         self._started = self._clock.monotonic()
         self._expires = self._started + self._step.timeout
 
     def remaining(self) -> float:
-        """Seconds that this attempt may still take. Hand it to your client as its timeout."""
+        """Seconds left for this attempt. Pass them to your client as the timeout."""
         return max(0.0, self._expires - self._clock.monotonic())
 
     def elapsed(self) -> float:
@@ -164,47 +164,48 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Somebody has cancelled the run, or the worker is about to stop."""
+        """Whether the task should stop: cancelled, timed out, lease lost, or the worker is stopping."""
         return self._cancelled
 
     def check(self) -> None:
-        """Raise when the run was cancelled or the time is over. For sync code, between its pieces of work."""
+        """Raise if the run was cancelled or the time is up. Sync code calls this between pieces of work."""
         if self._cancelled:
             raise RunCancelledError(f"the run {self.run_id} was cancelled, or its worker is stopping")
         if self._clock.monotonic() >= self._expires:
             raise self.out_of_time()
 
     def cancel(self) -> None:
-        """Tell the task, where it listens, that it should stop."""
+        """Ask the task to stop: sets `cancelled`, which the task can check."""
         self._cancelled = True
 
     def progress(self, fraction: float | None = None, note: str = "") -> None:
-        """Say how far it is, from 0 to 1, or None. It costs next to nothing and is written now and then."""
+        """Report the progress, as a fraction from 0 to 1 or as a note. Cheap: it is written periodically."""
         if fraction is not None:
             require("fraction", fraction, 0.0, 1.0)
         if self._report is not None:
             self._report(self, fraction, note)
 
     def defer(self, until: Seconds | datetime) -> NoReturn:
-        """Stop here and execute the step again after some seconds or a timedelta, or at a time.
-
-        It costs no attempt.
-        """
+        """Stop here and execute the step again after a duration or at a time, without using up an attempt."""
         if isinstance(until, datetime):
             if until.tzinfo is None:
-                raise InvalidValueError(f"the time must have a time zone, got {until!r}")
+                raise InvalidValueError(
+                    f"until must have a time zone, got {until!r}; for example datetime.now(UTC)"
+                )
             until = max(0.0, until.timestamp() - self._clock.now())
         until = require_seconds("until", until, 0.0, MAX_DELAY_SECONDS)
-        raise DeferredError(f"{self.step!r} asked to be executed again in {until:g} s", retry_after=until)
+        raise DeferredError(f"step {self.step!r} deferred itself for {until:g} s", retry_after=until)
 
     def complete(self, result: object, *, connection: object) -> Any:
         """Record the success of this step in your own PostgreSQL transaction, together with your changes.
 
-        Commit afterwards and return. Await it when the connection is an async one. When the lease was lost it
-        raises LeaseLostError: roll back.
+        Then commit and return. With an async connection, await this call. It raises LeaseLostError if another
+        worker has taken over the step: roll back.
         """
         if self._complete is None:
-            raise InvalidValueError("a step in a process of its own cannot be completed within a transaction")
+            raise InvalidValueError(
+                'complete() is not available with isolation="process"; use isolation="thread"'
+            )
         return self._complete(result, connection)
 
 

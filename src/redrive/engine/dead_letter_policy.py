@@ -1,4 +1,4 @@
-"""Whether a step that failed for good is kept as a dead letter, and how that letter is handled."""
+"""Decides whether a permanently failed step becomes a dead letter, and how that letter is handled."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from redrive.engine.context import step_key
 from redrive.engine.evidence import Evidence
 from redrive.engine.work import Work
 from redrive.errors import NotStorableError
-from redrive.model.decision import Explanation
+from redrive.model.decision import Reason
+from redrive.model.fact import Fact
 from redrive.model.failure import Failure
 from redrive.policy.automatic_redrive import Function, RedriveChoice, Redriving, redriving
 from redrive.policy.codec import JsonLimits, JsonValue, decode, encode, plain_text, storable
 from redrive.policy.redact import MAX_DEPTH, Redactor
 from redrive.policy.template import Circumstances, Template, template_for
-from redrive.policy.triage import Strategy, enters
+from redrive.policy.triage import Strategy, rejection
 from redrive.store.record import NewDeadLetter
 
 _SHALLOW = JsonLimits(depth=MAX_DEPTH - 1)
-"""The redactor cuts values that are nested deeper."""
+"""The redactor truncates values that are nested deeper."""
 
 
 class Handling(NamedTuple):
@@ -35,7 +36,7 @@ class Handling(NamedTuple):
 
 @dataclass(slots=True)
 class DeadLetterPolicy:
-    """`redrive` is for tasks that say nothing themselves; `functions` are the custom policies, by name."""
+    """`redrive` applies if neither task nor template has a choice; `functions` are the custom policies."""
 
     redactor: Redactor
     draw: Callable[[], float]
@@ -45,12 +46,9 @@ class DeadLetterPolicy:
     templates: list[Template] = field(default_factory=list)
     functions: dict[str, Function] = field(default_factory=dict)
 
-    def refusal(self, work: Work, failure: Failure) -> str:
-        """Why no dead letter is written for it; empty when one is. What is replayed for one keeps it."""
-        if work.claim.has_letter:
-            return ""
-        admission = enters(self.strategy, failure.category)
-        return "" if admission else f"no dead letter was written: {admission.reason}"
+    def rejection(self, work: Work, failure: Failure) -> Fact | None:
+        """Return why no dead letter is written, or None. A replayed dead letter is never rejected."""
+        return None if work.claim.has_letter else rejection(self.strategy, failure.category)
 
     def handling(self, work: Work, failure: Failure) -> Handling:
         template = self._template(work, failure)
@@ -59,8 +57,8 @@ class DeadLetterPolicy:
             return Handling(redriven, (), None, None, None)
         return Handling(redriven, tuple(template.tags), template.owner, template.name, template.runbook)
 
-    def letter(self, work: Work, evidence: Evidence, why: Explanation, letter_id: str) -> NewDeadLetter:
-        """The dead letter of a step, without secrets."""
+    def letter(self, work: Work, evidence: Evidence, reason: Reason, letter_id: str) -> NewDeadLetter:
+        """Build the redacted dead letter of a failed step."""
         failure, mark, redactor = evidence.failure, evidence.fingerprint, self.redactor
         handling = self.handling(work, failure)
         redriving = handling.redriving
@@ -80,8 +78,7 @@ class DeadLetterPolicy:
             http_status=failure.http_status,
             public_code=failure.public_code,
             public_message=failure.public_message,
-            reason=why.reason,
-            explanation=str(why),
+            reason=reason,
             fingerprint=mark.value,
             fingerprint_reason=mark.reason,
             title=mark.title,
@@ -120,7 +117,7 @@ class DeadLetterPolicy:
                 choice = declared.redrive_choice
             if declared is not None and declared.max_redrives is not None:
                 most = declared.max_redrives
-        if most is None and isinstance(choice, str):  # a policy of somebody's own has a number of its own
+        if most is None and isinstance(choice, str):  # a RetryPolicy has its own maximum
             most = self.max_redrives
         return redriving(
             choice,
@@ -140,7 +137,7 @@ def _digest_of(config: str, policy: str) -> str:
 
 
 def with_tags(tags: str | None, more: Sequence[str]) -> str | None:
-    """The tags of a run, as JSON, and those of a template."""
+    """Return the tags of a run, as JSON, with the tags of a template added."""
     if not more:
         return tags
     try:
@@ -164,7 +161,7 @@ def _circumstances(work: Work, failure: Failure) -> Circumstances:
 
 
 def _redacted_name(name: str, run_id: str, redactor: Redactor) -> str:
-    """Users choose keys out of anything; what begins with the id of the run was made here."""
+    """Redact a name chosen by the application. Names that start with the run id were generated here."""
     return name if name.startswith(run_id) else redactor.text(name)
 
 
@@ -178,7 +175,7 @@ def _snapshot_of_text(text: str | None, redactor: Redactor) -> str | None:
 
 
 def snapshot(value: JsonValue, redactor: Redactor) -> str:
-    """The value as it may be kept in a dead letter: without its secrets."""
+    """Encode a value for a dead letter, with its secrets redacted."""
     text = plain_text(value, limits=_SHALLOW)
     if text is not None and redactor.is_clean_json(text):
         return text
@@ -192,7 +189,7 @@ def snapshot(value: JsonValue, redactor: Redactor) -> str:
 def _payload_of(work: Work) -> JsonValue:
     try:
         return work.payload
-    except Exception:  # noqa: BLE001 — a payload that cannot be read may be the very reason
+    except Exception:  # noqa: BLE001 — the unreadable payload may be the cause of the failure
         return work.claim.payload
 
 

@@ -1,4 +1,4 @@
-"""Definitions: the steps of runs. A run keeps the one it was started with, whatever is deployed later."""
+"""Definitions: the steps of a workflow. A run keeps the definition with which it was started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_DEFINITIONS = 1_024
 
 @dataclass(frozen=True)
 class StepDefinition:
-    """One position of a workflow, with everything that its task was set to when the run was started."""
+    """One position of a workflow, with the settings that its task had when the run was started."""
 
     name: str
     task: str
@@ -35,12 +35,12 @@ class StepDefinition:
 
     @cached_property
     def policy_text(self) -> str:
-        """The retry policy as it is kept in a dead letter."""
+        """The retry policy as stored in a dead letter."""
         return encode(policy_to_json(self.retry))
 
     @cached_property
     def config_text(self) -> str:
-        """The config as text: every attempt reads a value of its own from it, which a task may change."""
+        """The config as text. Every attempt parses a new value from it, so a task may modify the value."""
         return encode(self.config)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -80,7 +80,7 @@ class Definition:
 
 
 class Definitions:
-    """The definitions of stored runs, read once each."""
+    """A cache of the definitions of stored runs."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -94,14 +94,14 @@ class Definitions:
         if known is None:
             known = Definition.parsed(await self._store.runs.definition(digest))
             if known.digest != digest:
-                raise InvalidValueError(f"the stored definition {digest} is not what was stored")
+                raise InvalidValueError(f"the stored definition {digest} was modified in the database")
             self._known[digest] = known
             if len(self._known) > MAX_DEFINITIONS:
                 self._known.popitem(last=False)
         return known
 
     async def find(self, digest: str) -> Definition | None:
-        """None if it can't be read: a run is shown even then."""
+        """Return the definition, or None if it cannot be read: the run can still be shown without it."""
         try:
             return await self.get(digest)
         except (RedriveError, LookupError, TypeError, ValueError):

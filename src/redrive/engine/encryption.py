@@ -1,9 +1,10 @@
-"""Encryption of payloads and results before they are stored, and its renewal with a new key.
+"""Encryption of payloads and results before they are stored, and rotation of the keys.
 
-An encrypted value is JSON text: {"$sealed":"<id of the key>:<token>"}. Without a key, a payload that happens
-to look like one is wrapped under the id `plain`, so every text that begins so was written here. The first key
-encrypts, all of them decrypt: put a new key before the old ones; remove these after a `KeyRotation`.
-Without keys nothing is changed, and nothing is imported.
+An encrypted value is JSON text: {"$sealed":"<key id>:<token>"}. Without keys, a payload that happens to look
+like one is wrapped with the key id `plain`, so any text with this prefix was written by this module.
+
+The first key encrypts, all keys decrypt: put a new key first, and remove the old ones after a `KeyRotation`.
+Without keys, values are stored unchanged and the cryptography package is not imported.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PLAIN = "plain"
 
 
 class Encryption:
-    """Encrypts and decrypts texts. `keys` are the newest first."""
+    """Encrypts and decrypts text. `keys` are ordered newest first."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         self._locks: dict[str, Any] = {key_id(key): _lock(key) for key in keys}
@@ -39,7 +40,7 @@ class Encryption:
 
     @property
     def newest(self) -> str | None:
-        """The id of the key that encrypts."""
+        """The id of the key used to encrypt."""
         return self._newest
 
     def encrypt(self, text: str) -> str:
@@ -51,7 +52,7 @@ class Encryption:
         return text
 
     def decrypt(self, text: str) -> str:
-        """The text that was encrypted; any other text is returned as it is."""
+        """Decrypt an encrypted text. Return any other text unchanged."""
         if not text.startswith(MARK):
             return text
         identifier, _, token = text[len(MARK) : -len(_END)].partition(":")
@@ -61,15 +62,15 @@ class Encryption:
             return str(self._lock_of(identifier).decrypt(token.encode()).decode())
         except SealedError:
             raise
-        except Exception:  # noqa: BLE001 — InvalidToken, and what else a damaged text leads to
+        except Exception:  # noqa: BLE001 — InvalidToken, and anything else that damaged text can raise
             raise NotStorableError(_damaged(identifier)) from None
 
     def is_sealed(self, text: str) -> bool:
-        """Is it encrypted, so that only a key opens it?"""
+        """Whether the text can only be read with a key."""
         return text.startswith(MARK) and not text.startswith(f"{MARK}{_PLAIN}:")
 
     def opened(self, claim: Claim) -> Claim:
-        """The claim as it is executed: everything in it can be read."""
+        """Return the claim with all its values decrypted, for execution."""
         step_input, metadata = claim.step_input, claim.metadata
         if not (
             claim.input.startswith(MARK)
@@ -88,14 +89,14 @@ class Encryption:
         if lock is None:
             raise SealedError(
                 f"the value is encrypted with the key {identifier[:20]!r}, which is not configured here; "
-                f"add it to encryption_keys (known here: {', '.join(self._locks) or 'none'})",
+                f"add it to encryption_keys (configured keys: {', '.join(self._locks) or 'none'})",
                 key_id=identifier,
             )
         return lock
 
 
 def key_id(key: str) -> str:
-    """What a sealed value and a message call a key; it does not tell the key."""
+    """Return the id of a key for encrypted values and messages. It does not reveal the key."""
     return sha256(key.encode()).hexdigest()[:8]
 
 
@@ -104,7 +105,7 @@ def _lock(key: str) -> Any:
         return _fernet()(key.encode())
     except ValueError:
         raise InvalidValueError(
-            "an encryption key must be 32 bytes in URL-safe base64, 44 characters; make one with "
+            "an encryption key must be 32 bytes in URL-safe base64 (44 characters); generate one with "
             "redrive.settings.new_encryption_key()"
         ) from None
 
@@ -114,27 +115,27 @@ def _fernet() -> Any:
         from cryptography.fernet import Fernet
     except ImportError:
         raise InvalidValueError(
-            "encryption_keys need the package cryptography; install redrive[encryption]"
+            "encryption_keys needs the package cryptography; run: pip install 'redrive[encryption]'"
         ) from None
     return Fernet
 
 
 def _damaged(identifier: str) -> str:
     return (
-        f"the value was encrypted with the key {identifier[:20]!r} but cannot be opened: it was changed "
-        f"afterwards, or cut; restore it from a backup"
+        f"the value encrypted with the key {identifier[:20]!r} cannot be decrypted: it was modified or "
+        f"truncated; restore it from a backup"
     )
 
 
 NO_ENCRYPTION = Encryption()
-"""Without keys: everything is stored as it is."""
+"""No keys: values are stored unencrypted."""
 
 
-BATCH = 200
+BATCH_SIZE = 200
 
 
 class Rotated(NamedTuple):
-    """How many values were encrypted again, and how many could not be decrypted, by the ids of their keys."""
+    """How many values were re-encrypted, and how many could not be decrypted, by the id of their key."""
 
     key_id: str
     rewritten: int
@@ -144,7 +145,7 @@ class Rotated(NamedTuple):
 class KeyRotation:
     def __init__(self, store: Store, encryption: Encryption, caller: Caller) -> None:
         if encryption.newest is None:
-            raise InvalidValueError("there is no key to seal with; set encryption_keys, the newest first")
+            raise InvalidValueError("no encryption key is configured; set encryption_keys, newest key first")
         self._store = store
         self._payloads = Payloads(store.database)
         self._encryption = encryption
@@ -155,10 +156,10 @@ class KeyRotation:
         self._unreadable: Counter[str] = Counter()
 
     async def run(self) -> Rotated:
-        """Encrypt every value that the newest key has not encrypted, plain values too."""
+        """Encrypt every stored value with the newest key, including values stored unencrypted."""
         self._rewritten, self._unreadable = 0, Counter()
         await self._audit("begun")
-        while await self._runs():  # again: a run that moved meanwhile may have kept a value
+        while await self._runs():  # repeat: a run that moved in the meantime may have been skipped
             self._unreadable.clear()
         await self._steps()
         await self._attempts()
@@ -167,56 +168,58 @@ class KeyRotation:
         return Rotated(self._key_id, self._rewritten, dict(self._unreadable))
 
     async def _runs(self) -> bool:
-        """Whether there was anything to rewrite."""
+        """Rewrite the values of runs. Return whether there were any."""
         before, after = self._rewritten, ""
-        while rows := await self._payloads.stale_runs(self._current, BATCH, after):
-            renewed = [self._renewed_run(row) for row in rows]
-            await self._payloads.rewrite_runs([each for each in renewed if each[1:5] != each[5:]])
+        while rows := await self._payloads.stale_runs(self._current, BATCH_SIZE, after):
+            renewed = [self._re_encrypt_run(row) for row in rows]
+            await self._payloads.rewrite_runs([run for run in renewed if run[1:5] != run[5:]])
             after = rows[-1].id
         return self._rewritten > before
 
     async def _steps(self) -> None:
         place = ("", -1)
-        while rows := await self._payloads.stale_steps(self._current, BATCH, *place):
-            renewed = [NewStepPayload(**row._asdict(), new_output=self._renewed(row.output)) for row in rows]
-            await self._payloads.rewrite_steps([each for each in renewed if each.output != each.new_output])
+        while rows := await self._payloads.stale_steps(self._current, BATCH_SIZE, *place):
+            renewed = [
+                NewStepPayload(**row._asdict(), new_output=self._re_encrypt(row.output)) for row in rows
+            ]
+            await self._payloads.rewrite_steps([step for step in renewed if step.output != step.new_output])
             place = rows[-1][:2]
 
     async def _attempts(self) -> None:
         place = ("", -1, -1)
-        while rows := await self._payloads.stale_attempts(self._current, BATCH, *place):
+        while rows := await self._payloads.stale_attempts(self._current, BATCH_SIZE, *place):
             renewed = [
-                NewAttemptPayload(**row._asdict(), new_output=self._renewed(row.output)) for row in rows
+                NewAttemptPayload(**row._asdict(), new_output=self._re_encrypt(row.output)) for row in rows
             ]
             await self._payloads.rewrite_attempts(
-                [each for each in renewed if each.output != each.new_output]
+                [attempt for attempt in renewed if attempt.output != attempt.new_output]
             )
             place = rows[-1][:3]
 
     async def _idempotency_keys(self) -> None:
         keys, after = self._store.idempotency, KeyName(org="", domain="", user_id="", key="")
-        while rows := await keys.stale(self._current, BATCH, after):
+        while rows := await keys.stale(self._current, BATCH_SIZE, after):
             renewed = [
                 row._replace(
-                    response=None if row.response is None else self._renewed(row.response),
-                    error=None if row.error is None else self._renewed(row.error),
+                    response=None if row.response is None else self._re_encrypt(row.response),
+                    error=None if row.error is None else self._re_encrypt(row.error),
                 )
                 for row in rows
             ]
             await keys.rewrite([new for new, old in zip(renewed, rows, strict=True) if new != old])
             after = KeyName(*rows[-1][:4])
 
-    def _renewed_run(self, row: RunPayloads) -> NewRunPayloads:
+    def _re_encrypt_run(self, row: RunPayloads) -> NewRunPayloads:
         return NewRunPayloads(
             **row._asdict(),
-            new_input=self._renewed(row.input),
-            new_step_input=None if row.step_input is None else self._renewed(row.step_input),
-            new_result=None if row.result is None else self._renewed(row.result),
-            new_metadata=None if row.metadata is None else self._renewed(row.metadata),
+            new_input=self._re_encrypt(row.input),
+            new_step_input=None if row.step_input is None else self._re_encrypt(row.step_input),
+            new_result=None if row.result is None else self._re_encrypt(row.result),
+            new_metadata=None if row.metadata is None else self._re_encrypt(row.metadata),
         )
 
-    def _renewed(self, text: str) -> str:
-        """Encrypt with the newest key. A value that cannot be decrypted stays as it is, and is counted."""
+    def _re_encrypt(self, text: str) -> str:
+        """Re-encrypt a value with the newest key. A value that cannot be decrypted stays unchanged."""
         if text.startswith(self._current):
             return text
         try:

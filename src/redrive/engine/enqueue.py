@@ -1,4 +1,4 @@
-"""Starting runs: each is stored durably before a worker executes it."""
+"""Starting runs: every run is stored durably before a worker executes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, TypedDict
 
 from redrive.clock import Clock
@@ -35,24 +35,24 @@ MAX_START_DELAY_SECONDS = 10 * MAX_DELAY_SECONDS
 MAX_PRIORITY = 100
 MAX_TRIES = 4
 MAX_TAGS = 50
-RESERVED = "dlq:"
-"""So begin the keys of runs that failed tasks of other systems are kept as."""
-PIECE = 250
-"""So many runs are written at a time, while the next ones are prepared."""
+RESERVED_PREFIX = "dlq:"
+"""The key prefix reserved for failed tasks imported from other systems."""
+PIECE_SIZE = 250
+"""Runs per INSERT; the next ones are prepared while the database executes it."""
 
 
 class StartOptions(TypedDict, total=False):
-    """How a run is started.
+    """Options for starting a run.
 
-    org             whom it belongs to; "default" unless given
-    key             idempotency key: the same key is the same run; with another payload it is a conflict
-    priority        from -100 to 100, higher first; 0 unless given
-    delay           seconds, or a timedelta, until it is due
-    at              when it is due: a datetime with a time zone, or seconds since 1970
-    queue           another queue than that of its first task
-    correlation_id  what it has to do with; made up unless given
-    tags            words to find it by
-    metadata        anything that describes it, as JSON
+    org             the organization that owns the run; default: "default"
+    key             idempotency key: the same key returns the same run; with another payload, ConflictError
+    priority        from -100 to 100, higher first; default: 0
+    delay           seconds or a timedelta until the run is due
+    at              when the run is due: a datetime with a time zone, or seconds since 1970
+    queue           the queue; default: the queue of the first task
+    correlation_id  an id that relates the run to other work; default: the id of the run
+    tags            words to find the run by
+    metadata        a mapping with further information, stored as JSON
     """
 
     org: str
@@ -67,11 +67,11 @@ class StartOptions(TypedDict, total=False):
 
 
 Prepared = tuple[NewRun, DefinitionRow]
-"""A run to be stored, and what it consists of."""
+"""A run to store, and its definition."""
 
 
 class _Common(NamedTuple):
-    """What runs that are started together share, checked. `signature` is that of the first task, if known."""
+    """The checked options of runs started together. `signature` is the first task's, if it is known."""
 
     definition: DefinitionRow
     signature: Signature | None
@@ -86,28 +86,30 @@ class _Common(NamedTuple):
 
 
 class Pieces:
-    """Runs, a piece at a time: each is prepared when it is asked for. Asked again, the same ones."""
+    """Runs of one definition in pieces, prepared as needed. Iterating again yields the same runs."""
 
     def __init__(self, prepared: Iterable[Prepared]) -> None:
         self._source = iter(prepared)
-        self.made: list[list[Prepared]] = []
+        self.prepared: list[list[NewRun]] = []
+        self.definitions: list[DefinitionRow] = []
 
-    def __iter__(self) -> Iterator[list[Prepared]]:
-        yield from self.made
-        while piece := list(islice(self._source, PIECE)):
-            self.made.append(piece)
-            yield piece
+    def __iter__(self) -> Iterator[list[NewRun]]:
+        yield from self.prepared
+        while piece := list(islice(self._source, PIECE_SIZE)):
+            self.definitions = self.definitions or _definitions(piece)
+            self.prepared.append(_new(piece))
+            yield self.prepared[-1]
 
 
 class _Waiting(NamedTuple):
-    """A caller that waits for its run to be stored, and then for the id."""
+    """A caller that waits for its run to be stored. The future receives the id of the run."""
 
     prepared: Prepared
     run_id: asyncio.Future[str]
 
 
 class Enqueuer:
-    """Stores new runs. Callers that come while a write is in progress share the next one."""
+    """Stores new runs. Callers that arrive during a write share the next write."""
 
     def __init__(
         self,
@@ -133,22 +135,27 @@ class Enqueuer:
         self._writer: asyncio.Task[None] | None = None
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
-        """A run to be stored. Everything that could be wrong with it is rejected here."""
+        """Validate the payload and options and return the run to store."""
         return self._new_run(self._common(workflow, options), payload, options.get("key"))
 
     def prepare_many(
         self, workflow: str, payloads: Iterable[object], keys: Iterable[str] | None, options: StartOptions
     ) -> Iterator[Prepared]:
-        """Runs to be stored, each made when it is asked for."""
+        """Validate the options and return the runs to store, each prepared when it is needed."""
         if options.get("key") is not None:
-            raise InvalidValueError("one idempotency key cannot stand for many runs; give keys, one for each")
+            raise InvalidValueError(
+                "many runs cannot share one key; pass keys=[...] with one key for each run"
+            )
         common = self._common(workflow, options)
         if keys is None:
             return (self._new_run(common, payload, None) for payload in payloads)
-        several, names = list(payloads), list(keys)
-        if len(several) != len(names):
-            raise InvalidValueError(f"there are {len(several)} payloads, but {len(names)} keys")
-        return (self._new_run(common, payload, key) for payload, key in zip(several, names, strict=True))
+        payload_list, key_list = list(payloads), list(keys)
+        if len(payload_list) != len(key_list):
+            raise InvalidValueError(
+                f"there are {len(payload_list)} payloads but {len(key_list)} keys; pass one key per payload"
+            )
+        pairs = zip(payload_list, key_list, strict=True)
+        return (self._new_run(common, payload, key) for payload, key in pairs)
 
     def _common(self, workflow: str, options: StartOptions) -> _Common:
         reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
@@ -197,7 +204,7 @@ class Enqueuer:
         return run, common.definition
 
     async def start(self, prepared: Prepared) -> str:
-        """Store a run; its id, or that of the run that has its idempotency key."""
+        """Store a run. Return its id, or the id of the existing run with the same idempotency key."""
         if self._is_writing or (self._writer is not None and not self._writer.done()):
             return await self._share(prepared)
         self._is_writing = True
@@ -210,33 +217,31 @@ class Enqueuer:
                 self._writer = asyncio.create_task(self._write_shared())
 
     async def _share(self, prepared: Prepared) -> str:
-        """Wait for the write after the one in progress, which stores all runs that came meanwhile."""
+        """Wait for the next write, which stores all runs that arrive during the current one."""
         run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(prepared, run_id))
-        return await run_id  # cancelled with its caller; the run is stored all the same
+        return await run_id  # cancelling the caller cancels this future, but the run is stored anyway
 
     async def start_many(self, prepared: Iterable[Prepared]) -> list[str]:
-        """Store runs of one workflow, all or none of them."""
+        """Store runs of one workflow: all of them, or none."""
         pieces = Pieces(prepared)
         write = partial(self._write_pieces, pieces)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint([run for piece in pieces.made for run in _new(piece)], ids)
+        await self._hint([run for piece in pieces.prepared for run in piece], ids)
         return ids
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
-        making = iter(pieces)
-        first = next(making, [])
-        if len(first) < PIECE:
-            return await self._store.runs.enqueue(_new(first), _definitions(first)) if first else []
-        every = map(_new, chain([first], making))
-        return await self._store.runs.enqueue_pieces(every, _definitions(first))
+        first = next(iter(pieces), [])
+        if len(first) < PIECE_SIZE:
+            return await self._store.runs.enqueue(first, pieces.definitions) if first else []
+        return await self._store.runs.enqueue_pieces(pieces, pieces.definitions)
 
     async def define(self, runs: Sequence[Prepared]) -> None:
-        """Store what the runs consist of, before a transaction is joined."""
+        """Store the definitions of the runs, before the runs are stored in the user's transaction."""
         await self._store.runs.define(_definitions(runs))
 
     async def start_within(self, session: JoinedSession, runs: Sequence[Prepared]) -> list[str]:
-        """Store runs as part of the user's own transaction: they exist exactly if it is committed."""
+        """Store runs in the user's own transaction: they exist if and only if it commits."""
         new = _new(runs)
         ids = await self._store.runs.enqueue_within(session, new)
         await session.hint(sorted({run.queue for run in new}))
@@ -244,15 +249,17 @@ class Enqueuer:
 
     async def _write_shared(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)  # callers that were just answered may start again, and share it
+            await asyncio.sleep(
+                0
+            )  # callers that just got their ids may start another run and share the write
             batch, self._waiting = self._waiting, []
             await self._write_batch(batch)
 
     async def _write_batch(self, batch: Sequence[_Waiting]) -> None:
-        """Store the runs of several callers at once; after an error one by one, as it may be due to one."""
+        """Store the runs of several callers in one write; after an error, store each run separately."""
         try:
             ids = await self._store_runs([waiting.prepared for waiting in batch])
-        except Exception as error:  # noqa: BLE001 — it is the callers' to see
+        except Exception as error:  # noqa: BLE001 — raised to the caller
             if len(batch) > 1:
                 for waiting in batch:
                     await self._write_batch([waiting])
@@ -265,14 +272,14 @@ class Enqueuer:
 
     async def _store_runs(self, prepared: Sequence[Prepared]) -> list[str]:
         runs, definitions = _new(prepared), _definitions(prepared)
-        # The ids are ours, so trying again cannot store anything twice.
+        # The ids are generated here, so a retry cannot store a run twice.
         write = partial(self._store.runs.enqueue, runs, definitions)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
         await self._hint(runs, ids)
         return ids
 
     async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
-        """Wake workers for the runs that are due, and emit those that are new: `ids` are what was stored."""
+        """Wake workers for due runs and emit RunQueued for new runs. `ids` are those of the stored runs."""
         stored, now = set(ids), self._clock.now()
         new = [run for run in runs if run.id in stored]
         due = sorted({run.queue for run in new if run.delay <= 0.0 and (run.at or 0.0) <= now})
@@ -301,7 +308,7 @@ class Enqueuer:
         if at is None:
             return None
         if options.get("delay", 0.0):
-            raise InvalidValueError("give delay or at, not both")
+            raise InvalidValueError("pass either delay or at, not both")
         if isinstance(at, datetime):
             if at.tzinfo is None:
                 raise InvalidValueError(
@@ -325,16 +332,17 @@ def _checked_text(name: str, text: object) -> str | None:
         return None
     if not isinstance(text, str) or not text or len(text) > MAX_KEY_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"{name} must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {text!r}"
+            f"{name} must be a string of 1 to {MAX_KEY_LENGTH} printable characters, got {text!r}"
         )
     return text
 
 
 def _checked_key(key: object) -> str | None:
     text = _checked_text("key", key)
-    if text is not None and text.startswith(RESERVED):
+    if text is not None and text.startswith(RESERVED_PREFIX):
         raise InvalidValueError(
-            f"key must not begin with {RESERVED!r}: tasks of dead-letter queues have such"
+            f"key must not start with {RESERVED_PREFIX!r}, which is reserved for dead-letter queues; "
+            f"got {text!r}"
         )
     return text
 
@@ -342,5 +350,5 @@ def _checked_key(key: object) -> str | None:
 def _checked_tags(tags: Sequence[str]) -> str | None:
     words: list[Any] = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [None]
     if len(words) > MAX_TAGS or not all(isinstance(word, str) and word for word in words):
-        raise InvalidValueError(f"tags must be a list of at most {MAX_TAGS} words, got {tags!r}")
+        raise InvalidValueError(f"tags must be a list of at most {MAX_TAGS} non-empty strings, got {tags!r}")
     return encode(words) if words else None

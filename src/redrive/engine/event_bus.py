@@ -1,4 +1,4 @@
-"""The event bus: calls listeners with what happened. A listener that fails harms nothing."""
+"""The event bus: calls listeners with events. An exception in a listener is swallowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Listener = Callable[[Event], object]
 
 
 class EventBus:
-    """A listener may have a method `wants(kind)`: events it does not want are not even made for it."""
+    """Calls listeners. A listener may have a method `wants(kind)` to receive only some kinds of events."""
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()
@@ -25,8 +25,8 @@ class EventBus:
         self._listeners = tuple(rest)
 
     def is_subscribed(self, kind: type[Event]) -> bool:
-        """Whether a listener wants events of this kind: those of every run are made only if one does."""
-        for listener in self._listeners:  # noqa: SIM110 — asked for every run
+        """Whether a listener wants events of this kind. If not, frequent events need not be created."""
+        for listener in self._listeners:  # noqa: SIM110 — called for every run
             if _wants(listener, kind):
                 return True
         return False
@@ -36,7 +36,7 @@ class EventBus:
             try:
                 if _wants(listener, type(event)):
                     listener(event)
-            except (Exception, CancelledError):  # noqa: BLE001, S112 — a listener is anybody's code
+            except (Exception, CancelledError):  # noqa: BLE001, S112 — listeners are user code
                 continue
 
 

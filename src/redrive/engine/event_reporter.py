@@ -1,4 +1,4 @@
-"""Events of what was written, emitted once it is durable."""
+"""The event reporter: emits events of recorded changes once they are durable."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import Place, RunState
-from redrive.store.dead_letter_writer import TOO_MANY
+from redrive.store.dead_letter_writer import QUEUE_FULL
 from redrive.store.record import Advanced, Completed, Recorded
 from redrive.store.replays import Resolved
 from redrive.store.tallies import Tallies
+from redrive.words.fact import text_of
 
 Success = tuple[Work, Completed | Advanced, float, Future[Recorded | None] | None]
-"""The success of a work that has nothing beside: the change of its run, the seconds that the attempt took,
-and the future of an executor that waits until it is durable."""
+"""A success that changes only its run: the work, the change, the duration of the attempt in seconds, and the
+future of an executor that waits until the change is durable."""
 
 
 class EndedRunCounts:
-    """How many runs have ended in which state since the last heartbeat, for charts.
+    """Counts the runs that finished since the last heartbeat, by state, for charts.
 
-    It is counted in memory, so that recording needs no further statement. A worker that is killed loses the
-    counts of the last seconds; the runs themselves are right. A run that is cancelled before it starts is
-    counted where it is cancelled.
+    The counts are in memory, so recording needs no additional statement. A killed worker loses the counts of
+    the last seconds; the runs themselves are not affected. A run that is cancelled before it starts is not
+    counted here, but where it is cancelled.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class EndedRunCounts:
         self._ended[org, state] += 1
 
     async def write(self, tallies: Tallies) -> None:
-        """Write the counts; those that cannot be written are kept for the next time."""
+        """Write the counts. If that fails, keep them for the next time."""
         ended, self._ended = self._ended, Counter()
         try:
             await tallies.count_ended(ended)
@@ -55,10 +56,10 @@ class EndedRunCounts:
 
 @dataclass(frozen=True, slots=True)
 class EventReporter:
-    """Emits the events of a record and takes its work out of flight.
+    """Emits the events of a record and removes its work from those in flight.
 
-    recorded  what the record has changed; None: the lease was lost, and nothing has changed
-    heard     whether a listener wants the event, asked once for a whole batch
+    recorded  the changes made by the record; None: the lease was lost and nothing changed
+    heard     whether a listener wants the event, determined once per batch
     """
 
     event_bus: EventBus
@@ -85,7 +86,7 @@ class EventReporter:
             self._run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL)
 
     def succeeded(self, successes: Iterable[Success], recorded: Mapping[str, Recorded]) -> None:
-        """Report successes that have nothing beside; those that are not `recorded` have lost their lease."""
+        """Report successes that change only their run. A success missing in `recorded` has lost its lease."""
         heard = self.event_bus.is_subscribed(event.StepSucceeded)
         run_heard = self.event_bus.is_subscribed(event.RunFinished)
         for work, _, seconds, waiting in successes:
@@ -165,7 +166,7 @@ class EventReporter:
             )
         )
         if recorded.rejected:
-            self.event_bus.emit(event.DeadLetterRefused(work.ref, TOO_MANY))
+            self.event_bus.emit(event.DeadLetterRefused(work.ref, text_of(QUEUE_FULL)))
         self._run_ended(work, state)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:
@@ -190,7 +191,7 @@ class EventReporter:
         self.event_bus.emit(event.StepReleased(work.ref, decision.explanation.reason, delay))
 
     def changed_besides(self, recorded: Recorded) -> None:
-        """Emit what the record has changed besides its run: a replay, a dead letter, a failure group."""
+        """Emit events of the changes besides the run: to a replay, a dead letter or a failure group."""
         if recorded.replays:
             self.signals.replay_ended.set()
         for replay in recorded.replays:

@@ -1,4 +1,4 @@
-"""Evidence: what is kept of an exception, redacted and bounded. Gathering it cannot fail."""
+"""Evidence: the stored part of an exception, redacted and limited in size. Collecting it never fails."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from redrive.policy.codec import storable
 from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, frames_of, traceback_of
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
+from redrive.policy.redact.marker import without_hashes
 
 MAX_MESSAGE_LENGTH = 4_000
 MAX_STACK_LENGTH, MAX_EXCEPTION_LENGTH = 32_000, 8_000
@@ -28,7 +29,7 @@ _CodePath = tuple[tuple[str, str, CodeType, int], ...]
 
 
 class Evidence(NamedTuple):
-    """`where` is the innermost line of the application that the error passed."""
+    """`where` is the innermost application line in the traceback."""
 
     failure: Failure
     stack: str
@@ -39,22 +40,25 @@ class Evidence(NamedTuple):
 def evidence_of(
     error: BaseException, *, classifier: Classifier | None, redactor: Redactor, step: str, now: float
 ) -> Evidence:
-    gathered = error.__dict__.get("evidence")
-    if isinstance(gathered, Evidence):  # where the error was raised: in a process of its own
-        stack = clean(gathered.stack, MAX_STACK_LENGTH, redactor)
-        return _marked(gathered.failure, stack, gathered.fingerprint, gathered.where, redactor)
+    remote = error.__dict__.get("evidence")
+    if isinstance(remote, Evidence):  # collected in the child process that raised the error
+        stack = clean(remote.stack, MAX_STACK_LENGTH, redactor)
+        return _redacted(remote.failure, stack, remote.fingerprint, remote.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    if len(failure.message) > exception.MAX_TEXT_LENGTH:  # cut, and half a secret is not recognised any more
+    if len(failure.message) > exception.MAX_TEXT_LENGTH:  # truncated: half a secret is no longer recognised
         failure = failure._replace(message=exception.text(error, MAX_TO_REDACT_LENGTH))
+    # Redacted before anything is derived from it: a part of a secret is no longer recognised as one.
+    message = redactor.text(_cut(failure.message, MAX_TO_REDACT_LENGTH))
     summary = _summary_of(error)
     mark = fingerprint(
         error_type=failure.error_type,
         frames=summary.frames,
         step=step,
         status=failure.http_status,
-        message=failure.message,
+        message=without_hashes(message),
     )
-    return _marked(failure, _stack(error, summary, redactor), mark, summary.where, redactor)
+    failure = failure._replace(message=_storable_text(_cut(message, MAX_MESSAGE_LENGTH)))
+    return Evidence(failure, _stack(error, summary, redactor), _redacted_mark(mark, redactor), summary.where)
 
 
 def evidence_without_error(
@@ -67,7 +71,7 @@ def evidence_without_error(
     unavailable: bool = False,
     retry_after: float | None = None,
 ) -> Evidence:
-    """For failures without an exception: a lost lease, an open breaker, an unknown task."""
+    """Create evidence of a failure without an exception: a lost lease, an open breaker, an unknown task."""
     code = rule.upper()
     failure = Failure(
         category=category,
@@ -80,7 +84,7 @@ def evidence_without_error(
         retry_after=retry_after,
         unavailable=unavailable,
     )
-    return Evidence(failure, "", fingerprint(error_type=rule, step=step, message=message))
+    return Evidence(failure, "", fingerprint(error_type=rule, step=step, message=without_hashes(message)))
 
 
 def evidence_of_loss(worker: str, *, step: str) -> Evidence:
@@ -88,43 +92,47 @@ def evidence_of_loss(worker: str, *, step: str) -> Evidence:
         Category.CANCELLED,
         ErrorClass.RETRYABLE,
         "lease_lost",
-        f"the worker {worker} has stopped renewing its lease: it died, or was cut off",
+        f"the worker {worker} stopped renewing its lease: it crashed, or lost its connection to the database",
         step=step,
     )
 
 
-def _marked(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
+def _redacted(failure: Failure, stack: str, mark: Fingerprint, where: str, redactor: Redactor) -> Evidence:
     message = clean(failure.message, MAX_MESSAGE_LENGTH, redactor)
-    marked = Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
-    return Evidence(failure._replace(message=message), stack, marked, where)
+    return Evidence(failure._replace(message=message), stack, _redacted_mark(mark, redactor), where)
+
+
+def _redacted_mark(mark: Fingerprint, redactor: Redactor) -> Fingerprint:
+    """Redact what comes from names: of exceptions, functions and steps."""
+    return Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
 
 
 def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
     try:
         if not _is_single(error):
             return _chain(error, summary, redactor)
-        # Redacted apart: the traceback is the same again and again, the message need not be.
+        # Redacted separately: the same traceback occurs again and again, with different messages.
         printed = clean(summary.printed, MAX_STACK_LENGTH - MAX_EXCEPTION_LENGTH, redactor)
         return printed + clean(_exception_lines(error), MAX_STACK_LENGTH - len(printed), redactor)
-    except BaseException:  # noqa: BLE001 — an exception is anybody's code
-        return "<the exception could not be printed>"
+    except BaseException:  # noqa: BLE001 — exceptions are user code
+        return "<the traceback could not be printed>"
 
 
 def _chain(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
-    """Print the error with its causes. Most parts are the same again and again, as in `_stack`."""
+    """Print the error with its causes, in parts: most of them occur again and again, as in `_stack`."""
     links = _links(error)
     if not links:
         return clean(_full_traceback(error), MAX_STACK_LENGTH, redactor)
-    parts = _printed_links(links, summary)
+    parts = _print_links(links, summary)
     text = "".join(parts)
     if len(text) <= MAX_TO_REDACT_LENGTH and all(redactor.text(part) == part for part in parts):
         return _storable_text(_cut(text, MAX_STACK_LENGTH))
     return clean(text, MAX_STACK_LENGTH, redactor)
 
 
-def clean(text: str, longest: int, redactor: Redactor) -> str:
-    """Redact before the last cut: half a secret is not recognised any more."""
-    return _storable_text(_cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), longest))
+def clean(text: str, max_length: int, redactor: Redactor) -> str:
+    """Redact before the last truncation: half a secret is no longer recognised."""
+    return _storable_text(_cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), max_length))
 
 
 def _storable_text(redacted: str) -> str:
@@ -133,21 +141,21 @@ def _storable_text(redacted: str) -> str:
     return str(storable(redacted)).replace("\x00", "␀").encode(errors="replace").decode()
 
 
-def _cut(text: str, longest: int) -> str:
-    """The head and the tail of a text that is too long, cut where a line ends."""
-    if len(text) <= longest:
+def _cut(text: str, max_length: int) -> str:
+    """Shorten a long text to its head and tail, cut at line ends."""
+    if len(text) <= max_length:
         return text
-    head, tail = text[: longest // 2], text[-longest // 2 :]
+    head, tail = text[: max_length // 2], text[-max_length // 2 :]
     head = head.rpartition("\n")[0] or head
     tail = tail.partition("\n")[2] or tail
     return f"{head}\n… {len(text) - len(head) - len(tail):,} characters left out …\n{tail}"
 
 
-# Tracebacks. Work fails in the same places again and again: each path through the code is printed once.
+# Tracebacks. Work often fails in the same places, so each path through the code is printed only once.
 
 
 class TracebackSummary(NamedTuple):
-    """`printed` are the lines of the traceback; `where` is the innermost line of the application in it."""
+    """`printed` holds the lines of the traceback; `where` is the innermost application line in it."""
 
     printed: str
     frames: tuple[TraceFrame, ...]
@@ -158,11 +166,11 @@ _remembered: dict[tuple[_CodePath, bool, bool], TracebackSummary] = {}
 
 
 def _summary_of(error: BaseException, *, is_cause: bool = False) -> TracebackSummary:
-    """Summarize the traceback of an error; that of a cause is printed with the frames of Redrive."""
+    """Summarize the traceback of an error. The traceback of a cause includes the frames of Redrive."""
     path = _code_path(traceback_of(error))
     if path is None:
         return _summarize(error, is_cause)
-    key = (path, is_cause, issubclass(type(error), RecursionError))  # of which fewer frames count
+    key = (path, is_cause, issubclass(type(error), RecursionError))  # fewer of its frames count
     summary = _remembered.get(key)
     if summary is None:
         summary = _summarize(error, is_cause)
@@ -175,17 +183,17 @@ def _summary_of(error: BaseException, *, is_cause: bool = False) -> TracebackSum
 
 def _exception_lines(error: BaseException) -> str:
     """The lines below the traceback: the type, the message and the notes."""
-    return "".join(_formatted(error, limit=0).format_exception_only())
+    return "".join(_format(error, limit=0).format_exception_only())
 
 
 def _is_single(error: BaseException) -> bool:
-    """Whether no cause, context or member has to be printed with it."""
+    """Whether the error has no cause, context or group members to print."""
     hidden = error.__context__ is None or error.__suppress_context__
     return error.__cause__ is None and hidden and not exception.members(error)
 
 
 def _links(error: BaseException) -> list[BaseException]:
-    """Return the error and its causes, or nothing if they are many, repeat, or include a group."""
+    """Return the error and its causes; nothing if they are too many, form a cycle, or include a group."""
     links: list[BaseException] = []
     link: BaseException | None = error
     while link is not None:
@@ -196,10 +204,10 @@ def _links(error: BaseException) -> list[BaseException]:
     return links
 
 
-def _printed_links(links: list[BaseException], summary: TracebackSummary) -> list[str]:
-    """Return the text of `_full_traceback` in parts; `summary` is that of the first link."""
+def _print_links(links: list[BaseException], summary: TracebackSummary) -> list[str]:
+    """Return the text of `_full_traceback` in parts. `summary` belongs to the first link."""
     parts: list[str] = []
-    formatted = _formatted(links[0], limit=0)
+    formatted = _format(links[0], limit=0)
     for link in links:
         printed = summary.printed if link is links[0] else _summary_of(link, is_cause=True).printed
         parts += ["".join(formatted.format_exception_only()), printed]
@@ -212,24 +220,24 @@ def _printed_links(links: list[BaseException], summary: TracebackSummary) -> lis
 
 
 def _full_traceback(error: BaseException) -> str:
-    return "".join(_formatted(error, limit=-MAX_FRAMES).format())
+    return "".join(_format(error, limit=-MAX_FRAMES).format())
 
 
-def _formatted(error: BaseException, *, limit: int) -> traceback.TracebackException:
+def _format(error: BaseException, *, limit: int) -> traceback.TracebackException:
     trace = _from_the_task_on(traceback_of(error))
     return traceback.TracebackException(type(error), error, trace, limit=limit, compact=True)
 
 
 def _summarize(error: BaseException, is_cause: bool) -> TracebackSummary:
     frames, trace = frames_of(error), traceback_of(error)
-    printed = _printed(trace if is_cause else _from_the_task_on(trace))
+    printed = _print_frames(trace if is_cause else _from_the_task_on(trace))
     return TracebackSummary(printed, frames, _where(frames))
 
 
-def _printed(trace: TracebackType | None) -> str:
+def _print_frames(trace: TracebackType | None) -> str:
     try:
         lines = traceback.extract_tb(trace, limit=-MAX_FRAMES).format()
-    except Exception:  # noqa: BLE001 — it reads the source, by loaders that are anybody's code
+    except Exception:  # noqa: BLE001 — it reads the source with loaders, which are user code
         return ""
     return "".join(["Traceback (most recent call last):\n", *lines]) if lines else ""
 
@@ -242,9 +250,9 @@ def _where(frames: tuple[TraceFrame, ...]) -> str:
 
 
 def _code_path(trace: TracebackType | None) -> _CodePath | None:
-    """Which instructions it came past; None when they are too many to be remembered.
+    """Return the instructions in the traceback; None if there are too many to cache.
 
-    Equal code in another file is equal, so that the file counts too.
+    Code objects of identical code in two files are equal, so the file name is included.
     """
     steps: list[tuple[str, str, CodeType, int]] = []
     while trace is not None:
@@ -257,7 +265,7 @@ def _code_path(trace: TracebackType | None) -> _CodePath | None:
 
 
 def _from_the_task_on(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames in which Redrive calls the task."""
+    """Skip the frames in which Redrive calls the task."""
     own = trace
     while own is not None and _module(own).startswith("redrive."):
         own = own.tb_next

@@ -1,8 +1,9 @@
-"""The executor: runs a step, classifies its failure, decides what follows, records and reports it."""
+"""The executor: runs a step, classifies a failure, decides what happens next, and records the outcome."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +37,7 @@ from redrive.store.record import Record
 from redrive.store.store import Store
 
 ABANDON_SECONDS = 0.5
+LAUNCHES_PER_TURN = 8
 
 
 class _Attempt(Struct, frozen=True):
@@ -47,8 +49,8 @@ class _Attempt(Struct, frozen=True):
 @dataclass(slots=True)
 class Executor:
     """
-    tasks     the asyncio tasks that execute works now
-    attempts  counts the calls of users' functions
+    tasks     the asyncio tasks that are executing work
+    attempts  the number of calls of user functions so far
     """
 
     database: Database
@@ -68,27 +70,53 @@ class Executor:
     encryption: Encryption
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     attempts: int = 0
+    _to_launch: deque[Work] = field(default_factory=deque)
+    _is_launching: bool = False
 
     def launch(self, works: Sequence[Work]) -> None:
-        """Execute each work in an asyncio task of its own."""
-        loop = asyncio.get_running_loop()
-        for work in works:
+        """Execute each claimed run in a separate asyncio task, starting a few per turn of the event loop.
+
+        Starting all at once would keep the loop from handling responses of the database in the meantime.
+        """
+        self._to_launch.extend(works)
+        if not self._is_launching:
+            self._is_launching = True
+            self._launch_some(asyncio.get_running_loop())
+
+    def _launch_some(self, loop: asyncio.AbstractEventLoop) -> None:
+        for _ in range(min(LAUNCHES_PER_TURN, len(self._to_launch))):
+            work = self._to_launch.popleft()
             carrier = work.carrier = loop.create_task(self._execute(work))
-            if not carrier.done():  # an eager task may be
+            if not carrier.done():  # an eager task may already be done
                 self.tasks.add(carrier)
+        self._is_launching = bool(self._to_launch)
+        if self._is_launching:
+            loop.call_soon(self._launch_some, loop)
+
+    async def launched(self) -> None:
+        """Wait until all claimed runs have their tasks."""
+        while self._to_launch:  # noqa: ASYNC110 — each turn of the loop launches some
+            await asyncio.sleep(0)
+
+    @property
+    def executing(self) -> int:
+        """The number of runs being executed or about to start."""
+        return len(self.tasks) + len(self._to_launch)
 
     async def abandon(self) -> None:
-        """Interrupt every work, because the worker ends and nothing may go on without a lease. A drain leaves
-        none."""
+        """Interrupt all work, because the worker stops and work must not continue without a lease.
+
+        After a drain, nothing is left to interrupt.
+        """
         for work in self.in_flight.works:
             work.interrupt(Interruption.LOST)
         if self.tasks:
             await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
 
     async def _execute(self, work: Work) -> None:
-        """Run, classify, decide and record the step of a work, and the next ones under the same lease.
+        """Run, classify, decide and record a step, and the following steps under the same lease.
 
-        One coroutine does it all: each one more would cost every job.
+        A single coroutine does it all, because every additional one would slow down every job.
         """
         goes_on = True
         try:
@@ -105,8 +133,8 @@ class Executor:
                     goes_on = await self._advance(work, attempt)
                 else:
                     self._complete(work, attempt)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a mistake of ours, not a failed step
-            # Its lease is not renewed any more: it will expire, and another worker takes over.
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 — a bug in Redrive, not a failed step
+            # Stop renewing the lease: it will expire, and another worker will take over.
             self.in_flight.remove(work)
             self.retrier.report_failure("execute", repr(error), self.lease_seconds)
         finally:
@@ -114,15 +142,15 @@ class Executor:
             self.in_flight.room_made.set()
 
     async def _run(self, task: AnyTask, work: Work) -> _Attempt:
-        """Call the user's function: a result that can be stored, or an error."""
+        """Call the user's function. Return its result as storable text, or the error."""
         try:
             if work.outputs is None:
                 work.outputs = await self._outputs(work)
             context = work.context = self._context(work, work.outputs)
-        except NotStorableError as unreadable:  # the output of an earlier step, or its key is not here
+        except NotStorableError as unreadable:  # a damaged output of an earlier step, or a missing key
             return _Attempt("", unreadable, 0.0)
         self.reporter.started(work)
-        if self.in_flight.has_expired(work):  # another worker may have started it
+        if self.in_flight.has_expired(work):  # another worker may have taken over
             work.interrupt(Interruption.LOST)
         if work.interruption is not None:
             return _Attempt("", asyncio.CancelledError(), context.elapsed())
@@ -131,37 +159,37 @@ class Executor:
         try:
             value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
-        except BaseException as error:  # noqa: BLE001 — whatever a task raises is a failure of the step
+        except BaseException as error:  # noqa: BLE001 — anything a task raises is a failure of the step
             return _Attempt("", error, context.elapsed())
         finally:
-            work.running = work.context = None  # a work and its context would keep each other alive
+            work.running = work.context = None  # break the reference cycle of the work and its context
 
     # Success
 
     def _complete(self, work: Work, attempt: _Attempt) -> None:
-        """The run ends. What is recorded is reported once it is durable."""
+        """Record the success of the last step. It is reported once it is durable."""
         self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
         result = self.encryption.encrypt(attempt.result)
-        if work.has_nothing_beside:
+        if work.changes_only_its_run:
             self.recorder.complete(work, result, attempt.seconds)
             return
         report = partial(self.reporter.run_succeeded, work, attempt.seconds)
         self.recorder.put(completion_record(work, result), report)
 
     async def _advance(self, work: Work, attempt: _Attempt) -> bool:
-        """Record that the run goes on; True if it does so here: the next step starts under the same lease."""
+        """Record the success of a step. Return True if the next step starts here under the same lease."""
         self._report_call(work, CallOutcome.SUCCEEDED, attempt.seconds)
         output, queue = self.encryption.encrypt(attempt.result), self.works.next_queue(work)
         stopped = self.signals.stopping.is_set() or work.interruption is not None
         task = None if stopped else self.works.next_task(work, queue)
         change = advanced(work.claim, output, queue, ttl=self.lease_seconds, in_place=task is not None)
-        if work.has_nothing_beside:
+        if work.changes_only_its_run:
             recorded = await self.recorder.advance(work, change, attempt.seconds)
         else:
             recorded = await self.recorder.record(advance_record(work, change))
             self.reporter.step_succeeded(work, attempt.seconds, recorded)
         if task is not None and recorded is not None and recorded.place == Place.LEASED:
-            work.go_on(task, attempt.result, output, attempt.seconds)
+            work.start_next_step(task, attempt.result, output, attempt.seconds)
             return True
         self.in_flight.remove(work)
         await self.store.hint([queue])
@@ -184,11 +212,11 @@ class Executor:
             self.failure_handler.record(work, verdict, seconds)
 
     def give_back(self, work: Work) -> None:
-        """Leave the work to other workers, uncharged: it cannot be executed, or finished, here and now."""
+        """Release work to other workers without counting a failure, because it cannot be finished here."""
         work.interrupt(Interruption.DRAINED)
         self._record_failure(work, asyncio.CancelledError(), 0.0)
 
-    # Exactly once: the task records its success within a transaction of its own.
+    # Exactly once: the task records its success in its own transaction.
 
     def _complete_within(self, work: Work, result: object, connection: object) -> Any:
         session = joined_session(connection, self.database)
@@ -205,11 +233,13 @@ class Executor:
     async def _write_within(self, session: JoinedSession, work: Work, record: Record) -> None:
         recorded = (await self.store.records.record_within(session, [record])).get(work.claim.id)
         if recorded is None:
-            raise LeaseLostError(f"the lease of run {work.claim.id} is lost; roll back")
+            raise LeaseLostError(
+                f"another worker has taken over run {work.claim.id}; roll back your transaction"
+            )
         work.completion = Completion(record, recorded)
 
     async def _confirm(self, work: Work, attempt: _Attempt, completion: Completion) -> None:
-        """Report the success if the transaction was committed that the task has recorded it in."""
+        """Report the success if the task committed the transaction in which it recorded it."""
         look = partial(self.store.records.applied, [completion.record.change])
         written, _ = await self.retrier.run("record", look)
         if work.claim.id not in written:
@@ -223,15 +253,15 @@ class Executor:
             self.in_flight.remove(work)
             await self.store.hint([self.works.next_queue(work)])
 
-    # The surroundings of an attempt: results, context, breakers
+    # Results, context and breakers of an attempt
 
     async def _outputs(self, work: Work) -> dict[str, str]:
-        """Read what the earlier steps have given, by name."""
+        """Read the results of the earlier steps, by step name."""
         read = partial(self.store.runs.steps, work.claim.id, work.claim.org)
         rows = await self.retrier.run("results", read)
         outputs = {row.name: self.encryption.decrypt(row.output or "null") for row in rows}
         for output in outputs.values():
-            decode_stored(output)  # a damaged one fails the attempt, even if the task does not ask for it
+            decode_stored(output)  # a damaged result fails the attempt, even if the task does not use it
         return outputs
 
     def _context(self, work: Work, outputs: dict[str, str]) -> Context:
@@ -248,10 +278,10 @@ class Executor:
     def _report_call(
         self, work: Work, outcome: CallOutcome, seconds: float = 0.0, retry_after: float | None = None
     ) -> None:
-        """Report to the breaker that has let the call through."""
+        """Report the outcome to the breaker that admitted the call."""
         if work.permit is not None and work.step.breaker is not None:
             report = Report(work.permit, outcome, seconds, retry_after)
             self.breakers.report(work.step.breaker, report)
 
 
-_NOT_COMMITTED = "the step was completed within a transaction that was not committed"
+_NOT_COMMITTED = "the task called complete() but did not commit its transaction; commit before you return"

@@ -1,4 +1,4 @@
-"""The failure handler: decides by policy what becomes of an attempt that did not succeed, and records it."""
+"""The failure handler: decides by policy what happens after an unsuccessful attempt, and records it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from redrive.errors import DeferredError
 from redrive.model.breaker import CallOutcome
 from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Decision, Explanation, Reason, Release
+from redrive.model.fact import fact
 from redrive.model.failure import Category, Delivery, ErrorClass
-from redrive.model.run import RunEvent
+from redrive.model.run import RunEvent, new_event
 from redrive.model.step import AttemptOutcome, Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.retry import decide, end
 
 UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_SECONDS = 0.1, 60.0
-"""Soon at first: while a new release is rolled out, another worker knows the task already."""
+"""The first delay is short: during a rollout, other workers already have the task."""
 PROBE_DELAY = 0.1
 MAX_LOSSES = 2
-"""So many workers may die while executing a step among others; from then on it is executed alone."""
+"""After this many workers have died while executing a step together with others, it is executed alone."""
 MAX_ISOLATED_CRASHES = 3
 
 
@@ -53,10 +54,10 @@ class FailureHandler:
         )
 
     def decide(self, work: Work, evidence: Evidence, error: BaseException) -> AttemptVerdict:
-        if not work.begun:
+        if not work.was_called:
             evidence = evidence._replace(failure=evidence.failure._replace(delivery=Delivery.NEVER_SEEN))
         if evidence.failure.category is Category.CANCELLED and work.interruption is None:
-            evidence = _charged(evidence)
+            evidence = _count_as_failure(evidence)
         decision = (
             self._deferred(work, evidence, error)
             or self._failed_probe(work, evidence)
@@ -82,40 +83,40 @@ class FailureHandler:
         self.recorder.put(record, partial(self.reporter.run_cancelled, work))
 
     def unknown(self, work: Work) -> None:
-        """No task of that name is registered here: given back, for a worker that knows it."""
+        """Release work whose task is not registered here, for a worker that has it."""
         delay = min(MAX_UNKNOWN_DELAY_SECONDS, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
         evidence = evidence_without_error(
             Category.MISSING_CONFIG,
             ErrorClass.RETRYABLE,
             "unknown_task",
-            f"no task {work.step.task!r} is registered here; deploy a worker that knows it",
+            f"the task {work.step.task!r} is not registered in this worker; deploy a worker that has it",
             step=work.step.name,
             unavailable=True,
             retry_after=delay,
         )
-        decision = _because(self._decide(work, evidence), Reason.UNKNOWN_TASK)
+        decision = _with_reason(self._decide(work, evidence), Reason.UNKNOWN_TASK)
         self.reporter.unknown(work, delay)
         self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
-        """An attempt whose worker has let its lease expire; nobody knows how far it came.
+        """Handle an attempt whose lease expired. How far the attempt got is unknown.
 
-        `blame`: it may be the attempt that has killed its worker.
+        `blame`: the attempt may have crashed its worker.
         """
         if work.claim.cancel_requested_at is not None:
             self.cancelled(work)
             return
         evidence = evidence_of_loss(work.claim.worker, step=work.step.name)
-        decision = _because(self._decide(work, evidence), Reason.LEASE_LOST)
+        decision = _with_reason(self._decide(work, evidence), Reason.LEASE_LOST)
         work.claim = (
             _with_loss(work.claim) if blame else work.claim.replace(isolation=work.claim.isolation.requested)
         )
         if work.claim.isolated_crashes >= MAX_ISOLATED_CRASHES:
-            evidence, decision = _crashed(work)
+            evidence, decision = _crash_failure(work)
         self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.LOST), 0.0)
 
     def hold(self, work: Work, held_by: str, retry_after: float | None) -> None:
-        """Park what may not be executed now. `retry_after` is a breaker's; held by one too often, it ends."""
+        """Put work on hold. A breaker sets `retry_after`; a step that breakers held too often fails."""
         if retry_after is None:
             self._park(work, held_by, None)
             return
@@ -131,13 +132,8 @@ class FailureHandler:
         decision = self._decide(work, evidence)
         if isinstance(decision, Release):
             claim = work.claim
-            event = RunEvent(
-                id=self.ids.new(),
-                run_id=claim.id,
-                kind="held",
-                step_index=claim.step_index,
-                detail=f"by {held_by}",
-            )
+            held = fact("held", holder=held_by)
+            event = new_event(self.ids.new(), claim.id, held.code, claim.step_index, held)
             self._park(work, held_by, event)
         else:
             self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
@@ -157,45 +153,45 @@ class FailureHandler:
             return None
         if work.claim.holds >= work.policy.max_holds:
             return end(Reason.HOLDS_SPENT, work.claim.tally, evidence.failure, work.policy)
-        at = self.clock.now() + _bounded(error.retry_after)
+        at = self.clock.now() + _limit_delay(error.retry_after)
         return Release(at, Explanation(Reason.DEFERRED, at=at))
 
     def _failed_probe(self, work: Work, evidence: Evidence) -> Decision | None:
-        """What was let through to see whether the dependency is back does not pay for the outage."""
+        """Release a failed probe without counting a failure: the outage must not use up its retry budget."""
         failure = evidence.failure
         if work.permit is None or not work.permit.probe or outcome_of(failure) is not CallOutcome.FAILED:
             return None
         if work.step.effect is Effect.UNSAFE and failure.may_have_executed:
             return None
         held = evidence._replace(failure=failure._replace(unavailable=True, retry_after=PROBE_DELAY))
-        return _because(self._decide(work, held), Reason.PROBE)
+        return _with_reason(self._decide(work, held), Reason.PROBE)
 
     def _park(self, work: Work, held_by: str, event: RunEvent | None) -> None:
         record = hold_record(work, held_by, event)
         self.recorder.put(record, partial(self.reporter.held, work, held_by))
 
 
-def _because(decision: Decision, reason: Reason) -> Decision:
-    """Given back for this reason; an ending keeps its own."""
+def _with_reason(decision: Decision, reason: Reason) -> Decision:
+    """Set the reason of a release. Other decisions keep theirs."""
     if not isinstance(decision, Release):
         return decision
     return Release(decision.at, decision.explanation._replace(reason=reason))
 
 
-def _charged(evidence: Evidence) -> Evidence:
-    """Interrupted by its own doing, as by sys.exit(): an ordinary failure, or it would turn in circles."""
+def _count_as_failure(evidence: Evidence) -> Evidence:
+    """Count a self-inflicted cancellation (sys.exit()) as a failure; otherwise it would loop forever."""
     failure = evidence.failure._replace(category=Category.UNKNOWN, error_class=ErrorClass.RETRYABLE)
     return evidence._replace(failure=failure)
 
 
-def _bounded(seconds: float) -> float:
+def _limit_delay(seconds: float) -> float:
     return 0.0 if isnan(seconds) else min(max(0.0, seconds), MAX_DELAY_SECONDS)
 
 
 def _with_loss(claim: Claim) -> Claim:
     if claim.isolation is Isolation.ACTIVE:
         return claim.replace(isolated_crashes=claim.isolated_crashes + 1, isolation=Isolation.REQUIRED)
-    if claim.isolation:  # it was still waiting for the others to end, and cannot have done it
+    if claim.isolation:  # it was still waiting for other work to finish and cannot have crashed the worker
         return claim
     losses = claim.losses + 1
     return claim.replace(
@@ -203,13 +199,13 @@ def _with_loss(claim: Claim) -> Claim:
     )
 
 
-def _crashed(work: Work) -> tuple[Evidence, Decision]:
-    alone = work.claim.isolated_crashes
+def _crash_failure(work: Work) -> tuple[Evidence, Decision]:
+    isolated, total = work.claim.isolated_crashes, work.claim.losses + work.claim.isolated_crashes
     evidence = evidence_without_error(
         Category.RESOURCE,
         ErrorClass.FINAL,
         "worker_crashed",
-        f"{work.claim.losses + alone} workers died while executing it, {alone} of them with nothing else",
+        f"{total} workers crashed while executing this step, {isolated} of them while executing nothing else",
         step=work.step.name,
     )
     return evidence, end(Reason.WORKER_CRASHED, work.claim.tally, evidence.failure, work.policy)

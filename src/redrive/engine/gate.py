@@ -1,4 +1,4 @@
-"""The gate before execution: what an open breaker or a full limit holds back is parked, uncharged."""
+"""The gate before execution: puts work on hold if a breaker is open or a concurrency limit is reached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELD_BY_LIMIT = "limit:"
 
 
 class Passage(NamedTuple):
-    """What may be executed, what has to wait for what, and what somebody else has by now."""
+    """Work that may be executed, work on hold and by what, and work that another worker has taken over."""
 
     admitted: list[Work]
     held: list[tuple[Work, str, Refusal | None]]
@@ -30,7 +30,7 @@ class Gate:
         self._breakers = breakers
 
     async def pass_(self, works: Sequence[Work]) -> Passage:
-        """May be repeated when its answer was lost."""
+        """Admit work or put it on hold. Safe to repeat if the response of the database was lost."""
         bound = [work for work in works if work.is_bound]
         passage = Passage([work for work in works if not work.is_bound], [], [])
         allowed = await self._by_breakers(bound, passage)
@@ -46,9 +46,9 @@ class Gate:
         for work in works:
             if work.step.breaker is not None and work.permit is None:
                 by_name.setdefault(work.step.breaker, []).append(work)
-        for name, several in sorted(by_name.items()):
-            answers = await self._breakers.admit(name, len(several))
-            for work, answer in zip(several, answers, strict=True):
+        for name, group in sorted(by_name.items()):
+            answers = await self._breakers.admit(name, len(group))
+            for work, answer in zip(group, answers, strict=True):
                 if isinstance(answer, Permit):
                     work.permit = answer
                     allowed.append(work)
@@ -77,7 +77,7 @@ class Gate:
 
 
 def _split(works: Sequence[Work], known: Mapping[str, str | None], free: dict[str, int]) -> Passage:
-    """Give away the free slots. `known` are the slots that each run has already, where it is still ours."""
+    """Assign free slots. `known` maps each run that this worker still holds to the slots it already has."""
     passage = Passage([], [], [])
     for work in works:
         work.slots = known.get(work.claim.id)

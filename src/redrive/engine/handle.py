@@ -1,4 +1,4 @@
-"""A handle on a run: look at it, wait for it, cancel it."""
+"""Run handles: view a run, wait for it, cancel it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from redrive.model.run import Cancellation, Run, RunState
 from redrive.policy.codec import decode_stored
 from redrive.renamed import NamesRenamed
 from redrive.store.store import Store
+from redrive.words.decision import why
 from redrive.words.number import plural
 
 R_co = TypeVar("R_co", covariant=True)
@@ -36,12 +37,12 @@ _UNFINISHED = (RunState.PENDING, RunState.RUNNING)
 
 
 class Waiters:
-    """Who waits for runs in this process; told by the worker of this process, if there is one."""
+    """The callers in this process that wait for runs. A worker in the same process notifies them."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
         self.help: Callable[[], Awaitable[bool]] | None = None
-        """In tests: does some of the work instead of waiting; False when nothing was left to do."""
+        """In tests: executes some work instead of waiting; returns False if nothing is left to do."""
 
     def event(self, run_id: str) -> asyncio.Event:
         return self._events.setdefault(run_id, asyncio.Event())
@@ -57,7 +58,7 @@ class Waiters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
-    """What the handles of an organization's runs share. `replay(run_id, by, reason)` replays a failed run."""
+    """The shared parts of an organization's run handles. `replay(run_id, by, reason)` replays a run."""
 
     org: str
     store: Store
@@ -71,10 +72,10 @@ class RunParts:
 
 
 class RunHandle(NamesRenamed, Generic[R_co]):
-    """A run: `await run.result()` returns what the last step returned, or raises RunFailedError.
+    """A handle for a run: `await run.result()` returns the result of the last step, or raises RunFailedError.
 
-    id       of the run
-    existed  whether the run was there before it was started, under the same idempotency key
+    id       the id of the run
+    existed  whether a run with the same idempotency key already existed and no new one was started
     """
 
     __slots__ = ("_parts", "_read", "existed", "id")
@@ -95,11 +96,11 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         return f"<RunHandle {self.id}>"
 
     def __await__(self) -> Generator[Any, None, R_co]:
-        """`await handle` is `await handle.result()`."""
+        """`await handle` is the same as `await handle.result()`."""
         return self.result().__await__()
 
     async def view(self) -> RunView:
-        """The run as it stands now, with its payload, its result and its last error, redacted."""
+        """The current state of the run, with its payload, result and last error, redacted."""
         parts, run = self._parts, await self._row()
         definition = await parts.definitions.find(run.definition)
         attempts = await parts.store.runs.attempts(run.id, run.org)
@@ -110,58 +111,58 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])
 
     async def wait(self, timeout: Seconds | None = None) -> RunState:
-        """Wait until the run has ended, in whatever way. TimeoutError when that takes too long."""
-        state, _ = await self._ended(timeout)
+        """Wait until the run has finished, successfully or not. Raise TimeoutError after `timeout`."""
+        state, _ = await self._wait_until_finished(timeout)
         return state
 
     async def result(self, timeout: Seconds | None = None) -> R_co:
-        """What the last step returned, in the type that its task is annotated with."""
-        state, result = await self._ended(timeout)
+        """Wait for the run and return the result of the last step, in its task's annotated return type."""
+        state, result = await self._wait_until_finished(timeout)
         if state is RunState.SUCCESS:
             text = "null" if result is None else self._parts.encryption.decrypt(result)
             return cast("R_co", self._read(text))
-        error = RunFailedError(await self._story(state), run_id=self.id, state=state)
+        error = RunFailedError(await self._failure_message(state), run_id=self.id, state=state)
         letter = await self.dead_letter()
         if letter is not None and letter.stack:
             error.add_note(letter.stack)
         raise error
 
     async def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
-        """End it before its time. The audit keeps `reason` as it is: no secrets in it."""
+        """Cancel the run. The audit log stores `reason` unredacted, so it must not contain secrets."""
         cancelled = await self._parts.store.runs.cancel(self.id, self.org, by, reason)
         for replay in cancelled.replays:
             ended = ReplayEnded(replay.org, replay.letter_id, self.id, ReplayState.CANCELLED)
             self._parts.event_bus.emit(ended)
         if cancelled.answer is Cancellation.CANCELLED:
             self._parts.waiters.finished(self.id, RunState.CANCELLED)
-            self._parts.event_bus.emit(_finished(await self._row()))
+            self._parts.event_bus.emit(_finished_event(await self._row()))
         return cancelled.answer
 
     async def replay(self, *, by: str = APPLICATION, reason: str = "") -> None:
-        """Queue a failed run again where it stopped, with a new retry budget; its dead letter is replayed.
+        """Replay the dead letter of a failed run: requeue the run where it stopped, with a new retry budget.
 
-        `app.failures().replay(letter_id, ...)` can do more: one step alone, another payload, another policy.
+        `app.failures().replay(letter_id, ...)` has more options: a single step, another payload or policy.
         """
         await self._parts.replay(self.id, by, reason)
 
     async def history(self) -> History:
-        """Every step, every attempt and every event, in the order in which they happened."""
+        """All steps, attempts and events of the run, in chronological order."""
         parts = self._parts
         return await history_of(await self._row(), parts.store, parts.definitions, parts.encryption)
 
     async def dead_letter(self) -> DeadLetter | None:
-        """What was kept of its failure."""
+        """The newest dead letter of the run; None if it has none."""
         letters = await self._parts.store.dead_letters.of_run(self.id, self.org)
         return letters[-1] if letters else None
 
     async def _row(self) -> Run:
         return await self._parts.store.runs.get(self.id, self.org)
 
-    async def _ended(self, timeout: Seconds | None) -> tuple[RunState, str | None]:
+    async def _wait_until_finished(self, timeout: Seconds | None) -> tuple[RunState, str | None]:
         clock, waiters = self._parts.clock, self._parts.waiters
         seconds = math.inf if timeout is None else to_seconds(timeout)
         deadline = clock.monotonic() + seconds
-        told = waiters.event(self.id)
+        finished = waiters.event(self.id)
         pause = FIRST_POLL_SECONDS
         try:
             while True:
@@ -173,12 +174,12 @@ class RunHandle(NamesRenamed, Generic[R_co]):
                         raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
                     if await waiters.help() or await self.state() not in _UNFINISHED:
                         continue
-                    raise TimeoutError(f"run {self.id} is {state}, and nothing is left to be executed")
+                    raise TimeoutError(f"run {self.id} is {state}, and no work is left to execute")
                 left = deadline - clock.monotonic()
                 if left <= 0.0:
                     raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
-                told.clear()
-                await wait_for(told, min(pause, left), clock)
+                finished.clear()
+                await wait_for(finished, min(pause, left), clock)
                 pause = min(pause * 1.5, MAX_POLL_SECONDS)
         finally:
             waiters.forget(self.id)
@@ -187,22 +188,22 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         runs = self._parts.store.runs
         try:
             return await runs.outcome(self.id, self.org)
-        except StoreUnavailableError:  # of a connection that died while it rested; then all are made anew
+        except StoreUnavailableError:  # the connection died while idle; the pool now opens new ones
             return await runs.outcome(self.id, self.org)
 
-    async def _story(self, state: RunState) -> str:
+    async def _failure_message(self, state: RunState) -> str:
         letter = await self.dead_letter()
         if letter is None:
             return f"run {self.id} ended as {state}"
         attempts = plural(letter.attempts, "attempt")
         return (
             f"run {self.id} ended as {state}: step {letter.step!r} failed after {attempts} "
-            f"with {letter.error_type}: {letter.message} ({letter.explanation}); dead letter {letter.id}"
+            f"with {letter.error_type}: {letter.message} ({why(letter.decision)}); dead letter {letter.id}"
         )
 
 
 class SyncRunHandle(Facade, Generic[R_co]):
-    """A run, for programs without an event loop: the methods of `RunHandle`, which wait."""
+    """The blocking version of `RunHandle`, for programs without an event loop."""
 
     def __init__(self, handle: RunHandle[R_co], loop: BackgroundLoop) -> None:
         super().__init__(handle, loop)
@@ -215,7 +216,7 @@ class SyncRunHandle(Facade, Generic[R_co]):
         return f"<SyncRunHandle {self.id}>"
 
     def result(self, timeout: Seconds | None = None) -> R_co:
-        """What the last step returned, in the type that its task is annotated with."""
+        """Wait for the run and return the result of the last step, in its task's annotated return type."""
         return self._loop.wait_for(self._handle.result(timeout))
 
     view = waiting(RunHandle.view)
@@ -227,7 +228,7 @@ class SyncRunHandle(Facade, Generic[R_co]):
     dead_letter = waiting(RunHandle.dead_letter)
 
 
-def _finished(run: Run) -> RunFinished:
+def _finished_event(run: Run) -> RunFinished:
     seconds = max(0.0, (run.ended_at or run.submitted_at) - run.submitted_at)
     return RunFinished(
         org=run.org,

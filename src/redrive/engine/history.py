@@ -1,4 +1,4 @@
-"""The story of a run: its steps, attempts and events, put together from what was written anyway."""
+"""The history of a run: its steps, attempts and events, assembled from the stored records."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
-from redrive.model.decision import Reason
+from redrive.model.decision import DecisionFacts, Reason
+from redrive.model.fact import Fact, fact
 from redrive.model.field import Instant
 from redrive.model.replay import Mode, Replay
 from redrive.model.run import Run, RunEvent, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
-from redrive.store.dead_letter_writer import RejectedLetter
+from redrive.store.dead_letter_writer import LETTER_REJECTED, RejectedLetter
 from redrive.store.record import UNBURIED
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
     from redrive.engine.definition import Definition, Definitions, StepDefinition
 
-MAX_READINGS = 10
+MAX_READS = 10
+_SUCCEEDED = DecisionFacts(Reason.SUCCEEDED.value)
 
 
 class Step(NamedTuple):
-    """One position of a run, with all that is known about it."""
+    """One step of a run: its definition, its state and its results."""
 
     step_index: int
     name: str
@@ -48,14 +50,14 @@ class Step(NamedTuple):
     ended_at: Instant | None
 
 
-class Happening(NamedTuple):
-    """Something that happened to the run. `what` is queued, started, retry, held, succeeded, finished, ..."""
+class TimelineEvent(NamedTuple):
+    """An event in the timeline of a run. `what` is queued, started, retry, held, succeeded, finished, ..."""
 
     at: Instant
     what: str
     step: str | None
     attempt: int | None
-    detail: str
+    detail: Fact | None
     step_index: int = -1
 
 
@@ -63,11 +65,11 @@ class History(NamedTuple):
     run: Run
     steps: list[Step]
     attempts: list[AttemptRecord]
-    events: list[Happening]
+    events: list[TimelineEvent]
 
 
 class _Records(NamedTuple):
-    """What was written about a run."""
+    """The stored records of a run."""
 
     run: Run
     steps: list[FinishedStep]
@@ -79,32 +81,38 @@ class _Records(NamedTuple):
 async def history_of(
     run: Run, store: Store, definitions: Definitions, encryption: Encryption = NO_ENCRYPTION
 ) -> History:
-    """What is encrypted with a key that is not configured here is shown as it is stored."""
-    records = await _of_one_moment(run, store)
+    """Assemble the history of a run. Values that no configured key can decrypt are returned encrypted."""
+    records = await _consistent_records(run, store)
     definition = await definitions.get(records.run.definition)
     finished = {
-        step.step_index: step.replace(output=_opened(step.output, encryption)) for step in records.steps
+        step.step_index: step.replace(output=_decrypted(step.output, encryption)) for step in records.steps
     }
-    failed = [each.replace(output=_opened(each.output, encryption)) for each in records.attempts]
-    run = records.run.replace(result=_opened(records.run.result, encryption))
-    attempts = _one_after_the_other([*failed, *_successes(run, definition, finished)])
+    recorded = [
+        attempt.replace(output=_decrypted(attempt.output, encryption)) for attempt in records.attempts
+    ]
+    run = records.run.replace(result=_decrypted(records.run.result, encryption))
+    attempts = _without_overlaps([*recorded, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
     ]
-    told = [_told(event, definition) for event in records.events]
+    stored = [_stored_event(event, definition) for event in records.events]
     if records.replays:
-        attempts = [each if each.replay else _attributed(each, records.replays) for each in attempts]
-        told += [_replayed(each, definition) for each in records.replays]
-    begun = _begun(run, definition, attempts)
-    events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *begun, *told], key=_order)
+        attempts = [
+            attempt if attempt.replay else _with_replay(attempt, records.replays) for attempt in attempts
+        ]
+        stored += [_replay_event(replay, definition) for replay in records.replays]
+    current = _current_attempt(run, definition, attempts)
+    events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *current, *stored], key=_order)
     return History(run, steps, attempts, events)
 
 
-async def _of_one_moment(run: Run, store: Store) -> _Records:
-    """A worker may go on with it while its records are read: what it does to steps and attempts changes the
-    run as well, which tells that they have to be read again."""
+async def _consistent_records(run: Run, store: Store) -> _Records:
+    """Read the records until the run does not change meanwhile.
+
+    A worker may write steps and attempts during the read. Each of these writes also changes the run.
+    """
     records = await _read(run, store)
-    for _ in range(MAX_READINGS):
+    for _ in range(MAX_READS):
         now = await store.runs.get(run.id, run.org)
         if now == records.run:
             break
@@ -122,80 +130,85 @@ async def _read(run: Run, store: Store) -> _Records:
     )
 
 
-def _opened(text: str | None, encryption: Encryption) -> str | None:
+def _decrypted(text: str | None, encryption: Encryption) -> str | None:
     try:
         return None if text is None else encryption.decrypt(text)
     except SealedError:
         return text
 
 
-def _told(event: RunEvent, definition: Definition) -> Happening:
+def _stored_event(event: RunEvent, definition: Definition) -> TimelineEvent:
     name = definition.steps[event.step_index].name
-    unburied = RejectedLetter.read(event.detail) if event.kind == UNBURIED else None
-    detail = event.detail if unburied is None else unburied.reason
-    return Happening(event.at, event.kind, name, None, detail, event.step_index)
+    rejected = RejectedLetter.read(event.detail) if event.kind == UNBURIED else None
+    detail = event.detail if rejected is None else fact(LETTER_REJECTED, reason=rejected.reason)
+    return TimelineEvent(event.at, event.kind, name, None, detail, event.step_index)
 
 
-def _attributed(attempt: AttemptRecord, replays: Sequence[Replay]) -> AttemptRecord:
-    """A success does not tell its replay: it is the last one that went through its step before it."""
+def _with_replay(attempt: AttemptRecord, replays: Sequence[Replay]) -> AttemptRecord:
+    """Derive the replay of a successful attempt: the last replay that reached its step before it started."""
     if attempt.outcome != AttemptOutcome.SUCCEEDED or attempt.output is not None:
         return attempt
     index, started = attempt.step_index, attempt.started_at or 0.0
     through = [
-        each.number or 0
-        for each in replays
-        if (each.started_at or 0.0) <= started
-        and (each.from_step == index or (each.from_step < index and each.mode == Mode.FROM_STEP))
+        replay.number or 0
+        for replay in replays
+        if (replay.started_at or 0.0) <= started
+        and (replay.from_step == index or (replay.from_step < index and replay.mode == Mode.FROM_STEP))
     ]
     return attempt.replace(replay=max(through, default=0))
 
 
-def _replayed(replay: Replay, definition: Definition) -> Happening:
+def _replay_event(replay: Replay, definition: Definition) -> TimelineEvent:
     name = definition.steps[replay.from_step].name
-    why = f": {replay.reason}" if replay.reason else ""
-    detail = f"by {replay.requested_by}, {replay.mode}{why}"
-    return Happening(
+    detail = fact("replay_started", by=replay.requested_by, mode=str(replay.mode), reason=replay.reason)
+    return TimelineEvent(
         replay.started_at or replay.requested_at, "replayed", name, None, detail, replay.from_step
     )
 
 
-def _order(happening: Happening) -> tuple[float, bool, int, int, bool]:
-    """By time; in one and the same moment by step and attempt, and what ends the run last."""
-    what = happening.what
-    return happening.at, what == "finished", happening.step_index, happening.attempt or 0, what != "started"
+def _order(event: TimelineEvent) -> tuple[float, bool, int, int, bool]:
+    """Sort by time; at the same time by step and attempt, with the end of the run last."""
+    what = event.what
+    return event.at, what == "finished", event.step_index, event.attempt or 0, what != "started"
 
 
-def _one_after_the_other(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
-    """A step that goes on in place starts, by the worker's clock, before the one before it is written."""
-    ordered = sorted(attempts, key=lambda each: (each.step_index, each.number))
+def _without_overlaps(attempts: list[AttemptRecord]) -> list[AttemptRecord]:
+    """Move starts behind the end of the previous step.
+
+    A step that runs under the same lease as the previous one starts, by the worker's clock, before the
+    previous step is recorded.
+    """
+    ordered = sorted(attempts, key=lambda attempt: (attempt.step_index, attempt.number))
     ends = _ends(ordered)
     return [
-        each
-        if each.started_at is None
-        else each.replace(started_at=_after(ends, each.step_index, each.started_at, each.ended_at))
-        for each in ordered
+        attempt
+        if attempt.started_at is None
+        else attempt.replace(
+            started_at=_after(ends, attempt.step_index, attempt.started_at, attempt.ended_at)
+        )
+        for attempt in ordered
     ]
 
 
 def _ends(attempts: list[AttemptRecord]) -> dict[int, list[float]]:
-    """When the attempts of each step ended, one after the other."""
+    """Return the ends of the attempts of each step, in order."""
     ends: dict[int, list[float]] = {}
-    for each in attempts:
-        if each.ended_at is not None:
-            ends.setdefault(each.step_index, []).append(each.ended_at)
-    return {index: sorted(several) for index, several in ends.items()}
+    for attempt in attempts:
+        if attempt.ended_at is not None:
+            ends.setdefault(attempt.step_index, []).append(attempt.ended_at)
+    return {index: sorted(moments) for index, moments in ends.items()}
 
 
 def _after(ends: dict[int, list[float]], index: int, started: float, ended: float | None) -> float:
-    """Not before the end of the step before it; what a replay has executed there later does not count."""
+    """Return the start, but not before the previous step ended. Later replays of that step do not count."""
     before = ends.get(index - 1, [])
     last = len(before) if ended is None else bisect_right(before, ended)
     return max(started, before[last - 1]) if last else started
 
 
 def _successes(run: Run, definition: Definition, finished: dict[int, FinishedStep]) -> list[AttemptRecord]:
-    """The attempts that succeeded are not written a second time: the finished step is their record."""
-    made = [
+    """Return the successful attempts: they have no rows, because finished steps and runs record them."""
+    successes = [
         _success(
             run,
             step_index=step.step_index,
@@ -209,7 +222,7 @@ def _successes(run: Run, definition: Definition, finished: dict[int, FinishedSte
         if step.state == StepState.SUCCESS
     ]
     if run.state == RunState.SUCCESS and run.step_index not in finished:
-        made.append(
+        successes.append(
             _success(
                 run,
                 step_index=run.step_index,
@@ -220,16 +233,15 @@ def _successes(run: Run, definition: Definition, finished: dict[int, FinishedSte
                 ended_at=run.ended_at,
             )
         )
-    return made
+    return successes
 
 
 def _success(run: Run, **fields: Any) -> AttemptRecord:
-    """A successful attempt: it has no row of its own, its step or run tells of it."""
     return AttemptRecord(
         run_id=run.id,
         outcome=AttemptOutcome.SUCCEEDED,
         reason=Reason.SUCCEEDED,
-        explanation="the attempt succeeded",
+        decision=_SUCCEEDED,
         **fields,
     )
 
@@ -237,8 +249,8 @@ def _success(run: Run, **fields: Any) -> AttemptRecord:
 def _step(
     index: int, step: StepDefinition, run: Run, finished: FinishedStep | None, attempts: list[AttemptRecord]
 ) -> Step:
-    own = [each for each in attempts if each.step_index == index]
-    failed = [each for each in own if each.outcome == AttemptOutcome.FAILED]
+    own = [attempt for attempt in attempts if attempt.step_index == index]
+    failed = [attempt for attempt in own if attempt.outcome == AttemptOutcome.FAILED]
     current = index == run.step_index
     return Step(
         step_index=index,
@@ -278,32 +290,36 @@ def _output(index: int, run: Run, finished: FinishedStep | None) -> JsonValue:
     return None
 
 
-def _from_run(run: Run) -> list[Happening]:
-    happened = [Happening(run.submitted_at, "queued", None, None, "")]
+def _from_run(run: Run) -> list[TimelineEvent]:
+    events = [TimelineEvent(run.submitted_at, "queued", None, None, None)]
     if run.cancel_requested_at is not None:
-        happened.append(Happening(run.cancel_requested_at, "cancel requested", None, None, ""))
+        events.append(TimelineEvent(run.cancel_requested_at, "cancel requested", None, None, None))
     if run.ended_at is not None:
-        happened.append(Happening(run.ended_at, "finished", None, None, run.state))
-    return happened
+        state = fact("run_ended", state=str(run.state))
+        events.append(TimelineEvent(run.ended_at, "finished", None, None, state))
+    return events
 
 
-def _begun(run: Run, definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
-    """What is being executed is no record of an attempt yet; it is told as it will be told then."""
+def _current_attempt(run: Run, definition: Definition, attempts: list[AttemptRecord]) -> list[TimelineEvent]:
+    """Return the start of the attempt in progress, which has no record yet."""
     if run.place != "leased" or run.attempt_started_at is None:
         return []
-    index, worker = run.step_index, f"by {run.worker}"
+    index, worker = run.step_index, fact("executed_by", worker=run.worker)
     at = _after(_ends(attempts), index, run.attempt_started_at, None)
-    return [Happening(at, "started", definition.steps[index].name, run.attempt, worker, index)]
+    return [TimelineEvent(at, "started", definition.steps[index].name, run.attempt, worker, index)]
 
 
-def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[Happening]:
-    happened = []
-    for each in attempts:
-        index, name, number = each.step_index, definition.steps[each.step_index].name, each.number
-        if each.started_at is not None:
-            happened.append(Happening(each.started_at, "started", name, number, f"by {each.worker}", index))
-        if each.ended_at is not None:
-            will_retry = each.delay is not None and each.outcome == AttemptOutcome.FAILED
-            what = "retry" if will_retry else str(each.outcome)
-            happened.append(Happening(each.ended_at, what, name, number, each.explanation, index))
-    return happened
+def _from_attempts(definition: Definition, attempts: list[AttemptRecord]) -> list[TimelineEvent]:
+    events = []
+    for attempt in attempts:
+        index, number = attempt.step_index, attempt.number
+        name = definition.steps[index].name
+        if attempt.started_at is not None:
+            worker = fact("executed_by", worker=attempt.worker)
+            events.append(TimelineEvent(attempt.started_at, "started", name, number, worker, index))
+        if attempt.ended_at is not None:
+            will_retry = attempt.delay is not None and attempt.outcome == AttemptOutcome.FAILED
+            what = "retry" if will_retry else str(attempt.outcome)
+            why = fact("decided", decision=attempt.decision)
+            events.append(TimelineEvent(attempt.ended_at, what, name, number, why, index))
+    return events

@@ -1,4 +1,4 @@
-"""What is in flight: the works of one worker, and their leases."""
+"""The work in flight in one worker, and its leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.store.database import Database, Session
 from redrive.store.leases import Leases, Renewal
 
 RunLease = tuple[str, int]
-"""A run, and the token of the claim."""
+"""The id of a run and the token of its claim."""
 
 
 async def renew_runs(session: Session, leases: Sequence[tuple[RunLease, float]]) -> Mapping[RunLease, bool]:
@@ -23,8 +23,8 @@ async def renew_runs(session: Session, leases: Sequence[tuple[RunLease, float]])
 
 class InFlight:
     """
-    removed    set when a work was removed
-    room_made  set when a work was removed, or its execution has ended
+    removed    set when work was removed
+    room_made  set when work was removed or its execution has finished
     """
 
     def __init__(self, database: Database, clock: Clock, lease_seconds: float, signals: Signals) -> None:
@@ -50,9 +50,9 @@ class InFlight:
         return run_id in self._works
 
     def add(self, work: Work, since: float) -> None:
-        """Renew its lease from now on, until it is removed. `since` is when it was claimed, at the latest."""
+        """Add work and renew its lease until it is removed. `since` is the time of its claim."""
         if self._loop is None or self._loop.is_closed():
-            # Not for every work: up to Python 3.11 it is a system call.
+            # Not on every call: up to Python 3.11, this is a system call.
             self._loop = asyncio.get_running_loop()
         before = self._works.get(work.claim.id)
         if before is not None and before.claim.token != work.claim.token:
@@ -61,14 +61,14 @@ class InFlight:
         self.lease_renewer.hold(_lease_of(work), self._lease_seconds, since)
 
     def remove(self, work: Work) -> None:
-        """Stop renewing its lease: nothing more will be written for this claim."""
+        """Remove work and stop renewing its lease: nothing more will be written for this claim."""
         self.lease_renewer.drop(_lease_of(work))
         if self._works.get(work.claim.id) is work:
             del self._works[work.claim.id]
         if work.slots is not None:
             self._signals.due.set()
         self.removed.set()
-        self.room_made.set()  # too many records that are not written yet leave no room either
+        self.room_made.set()  # the claimer also waits for room if too many records are pending
 
     def interrupt(self, run_id: str, token: int, why: Interruption) -> None:
         work = self._works.get(run_id)
@@ -79,7 +79,7 @@ class InFlight:
         return self.lease_renewer.has_expired(_lease_of(work))
 
     async def wait_for_one(self, seconds: float) -> None:
-        """Wait until a work is removed, for that many seconds at most."""
+        """Wait until work is removed, at most that many seconds."""
         await wait_for(self.removed, seconds, self._clock)
         self.removed.clear()
 
@@ -88,7 +88,7 @@ class InFlight:
             self._loop.call_soon_threadsafe(self._lost, leases)
 
     def _lost(self, leases: list[RunLease]) -> None:
-        """Stop the works whose leases are lost, and write nothing more for them."""
+        """Interrupt the work whose leases are lost. Nothing more is written for it."""
         for run_id, token in leases:
             self.interrupt(run_id, token, Interruption.LOST)
 

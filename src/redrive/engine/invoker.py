@@ -1,4 +1,4 @@
-"""The invoker: calls a user's function on the loop, in a thread or in a process, within its time limit."""
+"""The invoker: calls a user function on the event loop, in a thread or in a process, with a timeout."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _Job = tuple[Callable[[], Any], asyncio.Future[_Outcome], asyncio.AbstractEventL
 
 
 class Threads:
-    """A thread whose function does not end in time is abandoned: its result is ignored."""
+    """A pool of threads. A thread whose function times out is abandoned and its result ignored."""
 
-    def __init__(self, most: int) -> None:
-        self._room = asyncio.Semaphore(most)
+    def __init__(self, limit: int) -> None:
+        self._room = asyncio.Semaphore(limit)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._idle = 0
 
-    async def run(self, function: Callable[[], Any], begun: Callable[[], float]) -> Any:
-        """Execute in a thread. `begun` is called when it starts, and gives the seconds it may take.
+    async def run(self, function: Callable[[], Any], on_start: Callable[[], float]) -> Any:
+        """Call a function in a thread. `on_start` is called when it starts, and returns the timeout.
 
-        TimeoutError when it takes longer; the thread is then abandoned.
+        Raises TimeoutError if the function takes longer; the thread is then abandoned.
         """
         async with self._room:
-            seconds = begun()
+            seconds = on_start()
             future = self._begin(_in_context(function))
             try:
                 result, error = await asyncio.wait_for(future, seconds)
@@ -58,7 +58,7 @@ class Threads:
         future: asyncio.Future[_Outcome] = loop.create_future()
         if self._idle > 0:
             self._idle -= 1
-        else:  # before the job is there: when no thread can be started, nobody must find it later
+        else:  # before queueing the job: if no thread can be started, no thread may find the job later
             Thread(target=self._work, name="redrive-task", daemon=True).start()
         self._jobs.put((function, future, loop))
         return future
@@ -77,7 +77,7 @@ class Threads:
 def _outcome_of(function: Callable[[], Any]) -> _Outcome:
     try:
         return function(), None
-    except BaseException as error:  # noqa: BLE001 — it is the waiting task's to judge
+    except BaseException as error:  # noqa: BLE001 — raised in the waiting task
         return None, error
 
 
@@ -92,7 +92,7 @@ def _in_context(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class Invoker:
-    """`threads` is None where sync functions are called directly, as in tests."""
+    """Calls task functions. Without `threads`, sync functions are called directly, as in tests."""
 
     def __init__(self, threads: Threads | None, event_bus: EventBus) -> None:
         self._threads = threads
@@ -103,18 +103,18 @@ class Invoker:
             self._threads.close()
 
     def call(self, task: AnyTask, work: Work, context: Context) -> Awaitable[Any]:
-        """Call the function of a task; await the answer for its result."""
+        """Call the function of a task. Await the returned value for the result."""
         if task.isolation is TaskIsolation.PROCESS:
-            work.begun = True
+            work.was_called = True
             return run_in_process(task, work, context)
         args, kwargs = task.signature.arguments(work.payload_text, context, work.step.config_text)
         if task.signature.is_async:
-            work.begun = True
+            work.was_called = True
             return bounded(task.function(*args, **kwargs), context)
         return self._call_sync(partial(task.function, *args, **kwargs), work, context)
 
     async def _call_sync(self, call: Callable[[], Any], work: Work, context: Context) -> Any:
-        work.begun = self._threads is None
+        work.was_called = self._threads is None
         result = (
             call() if self._threads is None else await self._in_thread(self._threads, call, work, context)
         )
@@ -124,13 +124,13 @@ class Invoker:
         self, threads: Threads, call: Callable[[], Any], work: Work, context: Context
     ) -> Any:
 
-        def begun() -> float:
-            work.begun = True
+        def on_start() -> float:
+            work.was_called = True
             context.begin()
             return context.remaining()
 
         try:
-            return await threads.run(call, begun)
+            return await threads.run(call, on_start)
         except TimeoutError as error:
             if isinstance(error, AttemptTimeoutError) or context.remaining() > 0.0:
                 raise

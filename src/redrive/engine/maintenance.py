@@ -1,4 +1,4 @@
-"""Maintenance: what time brings, and what other workers have left behind."""
+"""Maintenance: makes due runs ready, takes over expired leases, sends heartbeats and deletes old data."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from socket import gethostname
 
 from redrive.engine.claimer import Claimer
 from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.look_back import LookBack
 from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
 from redrive.policy.codec import encode
+from redrive.store.leases import FROM_THE_BEGINNING
 
 MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
-WORKERS_REMEMBERED = 86_400.0
-RETENTION_INTERVAL = 60.0
+FLOOR_MARGIN_SECONDS = 10.0
+"""How far a floor lies in the past: transactions that started before may still commit older entries."""
+WORKER_RETENTION_SECONDS = 86_400.0
+RETENTION_INTERVAL_SECONDS = 60.0
 
 
 class Maintenance:
     """
-    promoted_at    when it last made due runs ready, on the monotonic clock
-    maintained_at  when it last looked for expired leases
+    promoted_at    the time when it last made due runs ready, on the monotonic clock
+    maintained_at  the time when it last checked for expired leases
     """
 
     def __init__(self, parts: WorkerParts, claimer: Claimer) -> None:
@@ -46,11 +50,13 @@ class Maintenance:
         self._clock = parts.clock
         self._seconds_until_poll = parts.seconds_until_poll
         self.promoted_at = self.maintained_at = parts.clock.monotonic()
+        self._due_look_back, self._expiry_look_back = LookBack(parts.clock), LookBack(parts.clock)
+        self._moment = FROM_THE_BEGINNING  # a recent time of the database's clock, on which floors are based
 
-    # What time brings
+    # Due and held runs
 
     async def run_promotion(self) -> None:
-        """Make due runs ready when their time has come, until the worker stops."""
+        """Make runs ready when they are due, until the worker stops."""
         while not self._signals.stopping.is_set():
             more = await self._retrier.run("promote", self.promote)
             self.promoted_at = self._clock.monotonic()
@@ -59,16 +65,20 @@ class Maintenance:
                 await wait_for(self._signals.due, wait, self._clock)
 
     async def promote(self) -> bool:
-        """Make due runs ready, and release runs that need not be held any more; True if there are more."""
+        """Make due runs ready and release runs that need no longer be held. Return whether there are more."""
         self._signals.forget_due()
-        due = await self._store.leases.promote(MAX_PROMOTION_BATCH)
+        leases, since, floor = self._store.leases, self._clock.monotonic(), self._due_look_back.floor()
+        due = await leases.promote(MAX_PROMOTION_BATCH, floor)
         released, more = await self._release_held()
         if due or released:
             self._signals.ready.set()
-        next_due = await self._store.leases.next_due()
-        if next_due is not None:
-            self._signals.expect_due(next_due)
-        return len(due) == MAX_PROMOTION_BATCH or more
+        next_due = await leases.next_due(floor)
+        if next_due.seconds is not None:
+            self._signals.expect_due(next_due.seconds)
+        is_full = len(due) == MAX_PROMOTION_BATCH
+        self._due_look_back.looked(floor, since, floor if is_full else self._moment - FLOOR_MARGIN_SECONDS)
+        self._moment = next_due.now
+        return is_full or more
 
     async def _release_held(self) -> tuple[int, bool]:
         count, more = 0, False
@@ -78,7 +88,7 @@ class Maintenance:
             more = more or (again and bool(queues))
         holds = self._store.limits
         room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
-        # One is enough: when it is claimed, the limit is known again.
+        # Releasing one run is enough: once it is claimed, the limit is known again.
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
             count += self._report_released(holder, len(await holds.release(holder, free)))
@@ -89,10 +99,10 @@ class Maintenance:
             self._event_bus.emit(HeldReleased(holder, released))
         return released
 
-    # Looking after oneself and the others
+    # Leases, heartbeats and retention
 
     async def run(self) -> None:
-        """Maintain, send heartbeats and remove what is old, until the worker stops."""
+        """Maintain leases, send heartbeats and delete old data, until the worker stops."""
         heartbeat = retention = self._clock.monotonic()
         while not self._signals.stopping.is_set():
             await self._retrier.run("maintain", self._maintain)
@@ -102,50 +112,58 @@ class Maintenance:
                 heartbeat = now + self._options.heartbeat_seconds
             if now >= retention:
                 more = await self._retrier.run("retention", self.remove_expired)
-                retention = now + (0.0 if more else RETENTION_INTERVAL)
+                retention = now + (0.0 if more else RETENTION_INTERVAL_SECONDS)
             await wait_for(self._signals.stopping, self._seconds_until_poll(), self._clock)
 
     async def _maintain(self) -> None:
-        """A lease is renewed after a third of its time: two thirds of silence can have ended any of them."""
+        """Maintain. After a long outage, don't blame attempts: any lease may have expired because of it.
+
+        A lease is renewed after a third of its duration, so an outage of two thirds can end any lease.
+        """
         silent = self._clock.monotonic() - self.maintained_at
         await self.maintain(after_outage=silent > self._options.lease_seconds * 2.0 / 3.0)
 
     async def maintain(self, *, after_outage: bool = False) -> None:
-        """Take over expired leases, pass on cancellations, write progress."""
+        """Take over expired leases, pass on cancellations and write progress."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._options.workflows
         self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
-        noted = [
+        progress = [
             work.take_progress(self._redactor) for work in self._in_flight.works if work.progress is not None
         ]
-        if noted:
-            await self._store.records.note_progress(noted)
+        if progress:
+            await self._store.records.note_progress(progress)
 
     async def reclaim(self, *, blame: bool = True) -> int:
-        """Judge attempts whose workers have let their leases expire; how many.
+        """Handle attempts whose leases have expired. Return how many there were.
 
-        After a time in which nobody could renew a lease, an expired one says nothing against its attempt.
+        Pass `blame=False` after a time in which no worker could renew a lease: the attempts are not at fault.
         """
-        token = self._ids.token()
-        claims = await self._store.leases.reclaim(token, self._options.lease_seconds, MAX_RECLAIM_BATCH)
+        token, moment = self._ids.token(), self._moment
+        since, floor = self._clock.monotonic(), self._expiry_look_back.floor()
+        claims = await self._store.leases.reclaim(
+            token, self._options.lease_seconds, MAX_RECLAIM_BATCH, floor
+        )
+        is_full = len(claims) == MAX_RECLAIM_BATCH
+        self._expiry_look_back.looked(floor, since, floor if is_full else moment - FLOOR_MARGIN_SECONDS)
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
-                self._judge_lost(work, blame)
+                self._handle_lost(work, blame)
         return len(claims)
 
-    def _judge_lost(self, work: Work, blame: bool) -> None:
+    def _handle_lost(self, work: Work, blame: bool) -> None:
         try:
             self._failure_handler.lost(work, blame=blame)
-        except Exception as error:  # noqa: BLE001 — one bad row must not stop the recovery of the others
+        except Exception as error:  # noqa: BLE001 — one bad row must not prevent the recovery of others
             self._in_flight.remove(work)
             self._retrier.report_failure("reclaim", repr(error), 0.0)
 
     async def remove_expired(self) -> bool:
-        """Remove what is old: finished runs, idempotency keys, sessions, a few at a time; is there more?"""
-        await self._store.limits.forget_workers(WORKERS_REMEMBERED)
+        """Delete a batch of old runs, idempotency keys, sessions and so on. Return True if more remain."""
+        await self._store.limits.forget_workers(WORKER_RETENTION_SECONDS)
         await self._store.limits.forget_limits()
         await self._store.letter_writer.sum_up()
         await self._store.tallies.sum_up()

@@ -1,12 +1,13 @@
-"""Between Python's types and JSON: what a user hands in, and what a task function is given.
+"""Conversion between Python types and JSON, for payloads and results.
 
-`to_json` writes what `from_json` reads back when it is told the type: dataclasses, TypedDicts, msgspec
-structs, attrs and pydantic classes, in them or alone dates, UUIDs, decimals, enums, sets, bytes as base64.
-A `reader` does the same with stored text, in one pass.
-Plain JSON passes as it is. The codec has the last word on everything: what has no JSON form is left in its
-place, and the codec refuses it, saying where it is and what to do.
+`to_json` writes values that `from_json` reads back into the annotated type: dataclasses, TypedDicts, msgspec
+structs, attrs and pydantic classes; and dates, UUIDs, decimals, enums, sets and bytes (as base64). A `reader`
+does the same with stored text, in one pass.
 
-pydantic is recognised by its methods and never imported.
+Plain JSON stays unchanged. The codec checks everything: a value without a JSON form is left in place, and the
+codec rejects it with its path and advice.
+
+pydantic models are recognised by their methods; pydantic is never imported.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ _MAX_SHOWN = 5
 
 
 def to_json(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> JsonValue:
-    """The value as JSON that the codec accepts, or NotStorableError."""
+    """Convert the value to JSON that the codec accepts, or raise NotStorableError."""
     return json_and_text(value, limits=limits)[0]
 
 
 def json_and_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> tuple[JsonValue, str]:
-    """The value as JSON, and its text."""
+    """Convert the value to JSON and to text."""
     if value is None:
         return None, "null"
     text = plain_text(value, limits=limits)
     if text is not None:
         return value, text  # type: ignore[return-value]
-    plain: JsonValue = _Writing(limits).value(value, (), typed=False)
+    plain: JsonValue = _JsonWriter(limits).value(value, (), typed=False)
     return plain, encode(plain, limits=limits)
 
 
 def from_json(value: JsonValue, annotation: object, *, name: str = "payload") -> Any:
-    """The value in the annotated type, or PayloadError. `name` says in the message what it was."""
+    """Convert the value to the annotated type, or raise PayloadError. `name` describes it in messages."""
     return converter(annotation, name=name)(value)
 
 
 def converter(annotation: object, *, name: str = "payload") -> Convert:
-    """Return a function that converts JSON values to that type; those that fit as they are stay unchanged."""
+    """Return a function that converts JSON values to the type and returns matching values unchanged."""
     if is_untyped(annotation):
         return lambda value: value
     _require_readable(annotation, name)
@@ -73,15 +74,15 @@ def converter(annotation: object, *, name: str = "payload") -> Convert:
         except (ValidationError, _Misfit, UnicodeEncodeError) as error:  # the last one: a lone surrogate
             raise PayloadError(f"{name}: {error}") from None
         except RecursionError:
-            raise PayloadError(f"{name}: nested too deep to be read") from None
+            raise PayloadError(f"{name}: nested too deeply") from None
 
     return converted
 
 
 def _conversion(annotation: Any) -> Convert:
     if isinstance(annotation, type) and _is_model(annotation):
-        return partial(_read_model, annotation)  # without msgspec, four times as fast
-    # msgspec looks at a type anew each time, unless it is that of a field.
+        return partial(_read_model, annotation)  # four times as fast as with msgspec
+    # msgspec analyses a type on every call, unless it is the type of a field.
     holder = defstruct("Holder", [("value", annotation)], array_like=True)
     to_holder = partial(convert, type=holder, dec_hook=_read_model, str_keys=True)
     to_type = partial(convert, type=annotation, dec_hook=_read_model, str_keys=True)
@@ -90,13 +91,13 @@ def _conversion(annotation: Any) -> Convert:
         try:
             return to_holder([value]).value
         except ValidationError:
-            return to_type(value)  # its message has the path within the value
+            return to_type(value)  # its error message has the path within the value
 
     return converted
 
 
 def reader(annotation: object, *, name: str = "payload") -> Read:
-    """Return a function that reads stored text in that type. Every value that it returns is a new one."""
+    """Return a function that parses stored text into the type. It returns a new value on every call."""
     convert_value = converter(annotation, name=name)
     if is_untyped(annotation):
         return decode_stored
@@ -111,9 +112,9 @@ def typed_decoder(annotation: Any) -> Read:
 
 
 def read_at_once(decode_typed: Read, convert_value: Convert) -> Read:
-    """Read text by `decode_typed` where that is possible, otherwise by `decode` and `convert_value`.
+    """Return a function that reads text with `decode_typed` if possible, otherwise with `convert_value`.
 
-    They must agree on every value; `convert_value` alone tells what is wrong with one.
+    Both must agree on every value; only `convert_value` explains what is wrong with an invalid one.
     """
 
     def read(text: str) -> Any:
@@ -128,7 +129,7 @@ def read_at_once(decode_typed: Read, convert_value: Convert) -> Read:
 
 
 def plain_types(annotation: object) -> frozenset[type]:
-    """Return those types of JSON of which every value fits the annotation as it is; none if that depends."""
+    """Return the JSON types whose values always match the annotation unchanged; none if it depends."""
     if is_untyped(annotation):
         return _JSON_TYPES
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -142,8 +143,8 @@ def plain_types(annotation: object) -> frozenset[type]:
 
 
 def is_untyped(annotation: object) -> bool:
-    """Does it say nothing about the value? Neither does a name that could not be resolved."""
-    return any(annotation is each for each in _UNTYPED) or not is_resolved(annotation)
+    """Whether the annotation says nothing about the value, or contains a name that could not be resolved."""
+    return any(annotation is untyped for untyped in _UNTYPED) or not is_resolved(annotation)
 
 
 def is_resolved(annotation: object) -> bool:
@@ -155,38 +156,38 @@ def is_resolved(annotation: object) -> bool:
     return all(map(is_resolved, arguments[:1] if origin is Annotated else arguments))
 
 
-class _Misfit(ValueError):  # noqa: N818 — becomes a PayloadError, or part of the message of msgspec
+class _Misfit(ValueError):  # noqa: N818 — becomes a PayloadError, or part of msgspec's message
     pass
 
 
-class _Unreadable(Exception):  # noqa: N818 — an answer, not an error
+class _Unreadable(Exception):  # noqa: N818 — a signal, not an error
     pass
 
 
 def _require_readable(annotation: object, name: str) -> None:
-    """Refuse a type that no JSON can become, before any value comes along."""
+    """Reject a type that cannot be created from JSON before it is used."""
     try:
         convert(UNSET, annotation, dec_hook=_probe, str_keys=True)
     except ValidationError:
-        return  # it knows what it expects
+        return  # the type is supported; it only rejects UNSET
     except _Unreadable:
-        _refuse_annotation(annotation, name, "there is no way to make it from JSON")
-    except Exception as error:  # noqa: BLE001 — TypeError, and whatever evaluating the annotations of fields raises
-        _refuse_annotation(annotation, name, exception.text(error))
+        _reject_annotation(annotation, name, "it cannot be created from JSON")
+    except Exception as error:  # noqa: BLE001 — TypeError, or anything that evaluating annotations raises
+        _reject_annotation(annotation, name, exception.text(error))
 
 
 def _probe(kind: Any, _value: object) -> NoReturn:
     raise ValueError if _is_model(kind) else _Unreadable
 
 
-def _refuse_annotation(annotation: object, name: str, problem: str) -> NoReturn:
+def _reject_annotation(annotation: object, name: str, problem: str) -> NoReturn:
     raise InvalidValueError(
-        f"{name} cannot be given as {_shown(annotation)}: {problem}; "
-        "annotate with a dataclass, a TypedDict, a pydantic model or JSON's own types, or leave it out"
+        f"{name} cannot have the type {_type_text(annotation)}: {problem}; "
+        "annotate it with a dataclass, a TypedDict, a pydantic model or a JSON type, or omit the annotation"
     )
 
 
-def _shown(annotation: object) -> str:
+def _type_text(annotation: object) -> str:
     return type_name(annotation) if isinstance(annotation, type) else str(annotation)
 
 
@@ -196,7 +197,7 @@ def _is_model(kind: type) -> bool:
 
 def _read_model(kind: Any, value: Any) -> Any:
     if not _is_model(kind):
-        raise TypeError(f"there is no way to make {_shown(kind)} from JSON")
+        raise TypeError(f"{_type_text(kind)} cannot be created from JSON")
     try:
         return kind.model_validate(value)
     except ValueError as error:
@@ -204,30 +205,30 @@ def _read_model(kind: Any, value: Any) -> Any:
 
 
 def _read_strict_model(kind: Any, value: Any, error: ValueError) -> Any:
-    """A strict model takes a text for a date, or a list for a set, only if told that it reads JSON."""
+    """Read a strict model, which accepts a string for a date, or a list for a set, only in JSON mode."""
     try:
         return kind.model_validate_json(dumps(value))
     except (AttributeError, TypeError, ValueError, RecursionError):
-        raise _Misfit(_described(kind, error)) from None
+        raise _Misfit(_validation_message(kind, error)) from None
 
 
-def _described(kind: type, error: Any) -> str:
-    """What pydantic found, without the values: they may be secret."""
+def _validation_message(kind: type, error: Any) -> str:
+    """Return pydantic's error messages without the values, which may be secret."""
     try:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
-        lines = [f"{_place(kind, each['loc'])}: {each['msg']}" for each in problems]
+        lines = [f"{_path_text(kind, problem['loc'])}: {problem['msg']}" for problem in problems]
     except (AttributeError, LookupError, TypeError):
         return f"{type_name(kind)}: {exception.text(error)}"
     more = [f"and {len(lines) - _MAX_SHOWN} more"] if len(lines) > _MAX_SHOWN else []
     return "; ".join(lines[:_MAX_SHOWN] + more)
 
 
-def _place(kind: type, location: Iterable[object]) -> str:
+def _path_text(kind: type, location: Iterable[object]) -> str:
     return ".".join([type_name(kind), *map(str, location)])
 
 
-class _Writing:
-    """One walk through a value. `typed` says that a type around it tells how to read the keys of a dict."""
+class _JsonWriter:
+    """One pass through a value. `typed`: an enclosing type defines how to read the keys of a dict."""
 
     def __init__(self, limits: JsonLimits) -> None:
         self._limits = limits
@@ -243,42 +244,42 @@ class _Writing:
             return self._dict(value, path, typed)
         if issubclass(kind, list | tuple | set | frozenset):
             return self._list(value, path, typed)
-        return self._object(value, path) if _has_fields(kind) else _written_leaf(value)
+        return self._object(value, path) if _has_fields(kind) else _leaf_to_json(value)
 
     def _dict(self, entries: dict[Any, Any], path: Path, typed: bool) -> dict[Any, Any]:
         self._count(dict.__len__(entries), path)
-        written = {}
+        json_value = {}
         for key, item in dict.items(entries):
-            name = _written_key(key, typed)
-            written[name] = self.value(item, (*path, name if type(name) is str else "?"), typed=typed)
-        if len(written) != dict.__len__(entries):
-            refuse(path, "has two keys that are the same as text", "give every key a text of its own")
-        return written
+            name = _key_to_json(key, typed)
+            json_value[name] = self.value(item, (*path, name if type(name) is str else "?"), typed=typed)
+        if len(json_value) != dict.__len__(entries):
+            refuse(path, "has two keys that are equal as text", "use keys whose text differs")
+        return json_value
 
     def _list(self, values: Any, path: Path, typed: bool) -> list[Any]:
         base = next(base for base in _LISTS if issubclass(type(values), base))
         self._count(base.__len__(values), path)
         items = enumerate(base.__iter__(values))
-        written = [self.value(item, (*path, index), typed=typed) for index, item in items]
-        return _in_order(written) if base in _SETS else written
+        json_value = [self.value(item, (*path, index), typed=typed) for index, item in items]
+        return _in_order(json_value) if base in _SETS else json_value
 
     def _object(self, value: Any, path: Path) -> Any:
-        """Of its own code, anything may be raised on the way."""
+        """Convert an object by its fields. Its own code runs, which may raise anything."""
         try:
             if _is_model(type(value)):
                 return value.model_dump(mode="json", by_alias=True, round_trip=True)
-            written = {name: self.value(item, (*path, name), typed=True) for name, item in _fields(value)}
-            return list(written.values()) if _is_array(type(value)) else written
+            json_value = {name: self.value(item, (*path, name), typed=True) for name, item in _fields(value)}
+            return list(json_value.values()) if _is_array(type(value)) else json_value
         except NotStorableError:
             raise
         except Exception as error:  # noqa: BLE001
             problem = f"is of type {type_name(type(value))} and could not be read: {exception.text(error)}"
-            refuse(path, problem, "hand in its fields as a dict")
+            refuse(path, problem, "pass its fields as a dict")
 
     def _count(self, items: int, path: Path) -> None:
         self._items -= items
         if self._items < 0:
-            refuse(path, f"takes the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
+            refuse(path, f"puts the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
 
 
 _SETS: tuple[Any, ...] = (set, frozenset)
@@ -286,7 +287,7 @@ _LISTS: tuple[Any, ...] = (list, tuple, *_SETS)
 
 
 def _in_order(values: list[Any]) -> list[Any]:
-    """The elements of a set: equal sets give equal JSON, where the elements can be ordered."""
+    """Sort the elements of a set, if possible, so that equal sets have equal JSON."""
     try:
         return sorted(values)
     except TypeError:
@@ -304,34 +305,34 @@ def _is_array(kind: Any) -> bool:
 
 
 def _fields(value: Any) -> list[tuple[str, Any]]:
-    """By hand, not by msgspec: it leaves out the fields whose names begin with an underscore."""
+    """List the fields without msgspec, which omits fields whose names start with an underscore."""
     kind = type(value)
     if issubclass(kind, Struct):
         return list(_struct_fields(value))
     described = fields(kind) if is_dataclass(kind) else kind.__attrs_attrs__
-    return [(each.name, getattr(value, each.name)) for each in described if hasattr(value, each.name)]
+    return [(field.name, getattr(value, field.name)) for field in described if hasattr(value, field.name)]
 
 
 def _struct_fields(value: Any) -> Iterator[tuple[str, Any]]:
     config = value.__struct_config__
     if config.tag is not None:
         yield config.tag_field, config.tag
-    for name, written_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+    for name, json_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
         if getattr(value, name) is not UNSET or config.array_like:
-            yield written_name, getattr(value, name)
+            yield json_name, getattr(value, name)
 
 
-def _written_key(key: Any, typed: bool) -> Any:
-    written = key if type(key) in (str, int, float) else _written_leaf(key)
-    return str(written) if typed and type(written) in (int, float) else written
+def _key_to_json(key: Any, typed: bool) -> Any:
+    json_value = key if type(key) in (str, int, float) else _leaf_to_json(key)
+    return str(json_value) if typed and type(json_value) in (int, float) else json_value
 
 
-def _written_leaf(value: Any) -> Any:
-    """As msgspec writes it, if it reads the same back: it rounds the offset of a time zone to minutes."""
+def _leaf_to_json(value: Any) -> Any:
+    """Write a value with msgspec if it reads back the same; it rounds time zone offsets to minutes."""
     try:
-        written = to_builtins(value)
-        read = convert(written, type(value))
-        # An hour that the clocks repeat is never equal in another zone; its text is.
-        return written if read == value or str(read) == str(value) else value
-    except Exception:  # noqa: BLE001 — foreign code; the codec refuses what is left as it is
+        json_value = to_builtins(value)
+        read = convert(json_value, type(value))
+        # A time in the repeated hour when the clocks go back never equals one in another zone; its text does.
+        return json_value if read == value or str(read) == str(value) else value
+    except Exception:  # noqa: BLE001 — user code; the codec rejects a value that is left unchanged
         return value

@@ -1,11 +1,11 @@
-"""A process of its own for one attempt: it can be stopped whatever it does, and it dies alone.
+"""Executes an attempt in a separate process, which can always be killed and cannot crash the worker.
 
-The child is spawned, finds the task under its module and name, and says that it is ready. It is then given
-the claim, and answers with any number of progress notes and one result or failure. Both sides speak JSON
-through a pair of sockets; a message is its length in four bytes, its kind on a line, and the text.
+The child is spawned, finds the task by module and name, and reports that it is ready. It then receives the
+claim and responds with any number of progress notes and one result or failure. Both sides exchange JSON over
+a pair of sockets; a message consists of its length in four bytes, a line with its kind, and the text.
 
-The child leads a group of its own, with everything that it starts. A Ctrl-C in the terminal does not reach
-it, the worker ends all of it at once, and the kernel does so when the worker itself is killed. POSIX only.
+The child leads its own process group, with all processes that it starts. A Ctrl-C in the terminal does not
+reach it; the worker kills the whole group, and so does the kernel if the worker itself is killed. POSIX only.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from redrive.store.rows import columns_of, read_row
 if TYPE_CHECKING:
     from redrive.engine.work import Work  # brings the store along, which the child does without
 
-GRACE: Final = 1.0
-"""Seconds for a child to end by itself, once it has answered or was told to stop."""
+GRACE_SECONDS: Final = 1.0
+"""How long a child may take to exit after it has responded or was asked to stop."""
 
-_PAUSE = 0.002
+_POLL_SECONDS = 0.002
 _SIZE_BYTES = 4
 _MAX_ANSWER_BYTES = 16_777_216
 _ROOMY = JsonLimits(size=268_435_456, depth=100, items=10_000_000)
@@ -51,7 +51,7 @@ _READY, _PROGRESS, _RESULT, _FAILURE = "ready", "progress", "result", "failure"
 
 
 class RemoteError(RedriveError):
-    """The task has raised in its own process; `evidence` is what was kept of it there."""
+    """The task raised an exception in its process; `evidence` was collected there."""
 
     def __init__(self, evidence: Evidence) -> None:
         Exception.__init__(self, evidence.failure.message)
@@ -59,7 +59,7 @@ class RemoteError(RedriveError):
 
 
 class RemoteDeferredError(RemoteError, DeferredError):
-    """The task has asked in its own process to be executed later."""
+    """The task deferred itself in its process."""
 
     def __init__(self, evidence: Evidence, *, retry_after: float) -> None:
         RemoteError.__init__(self, evidence)
@@ -67,8 +67,8 @@ class RemoteDeferredError(RemoteError, DeferredError):
 
 
 async def run_in_process(task: AnyTask, work: Work, context: Context) -> Any:
-    """The result of the function, as JSON gives it back."""
-    child = _Child.started(task, context.step)
+    """Call the function in a child process and return its result, as decoded from JSON."""
+    child = _Child.start(task, context.step)
     try:
         answer = await bounded(_answer(child, work, context), context)
     except BaseException:
@@ -82,17 +82,17 @@ async def run_in_process(task: AnyTask, work: Work, context: Context) -> Any:
 
 
 def importable(task: AnyTask) -> tuple[str, str]:
-    """The module and the name under which another process finds the task, or InvalidValueError."""
+    """Return the module and name by which another process can find the task, or raise InvalidValueError."""
     module = getattr(task.function, "__module__", None)
     known = vars(sys.modules[module]) if module in sys.modules else {}
     name = next((name for name, value in known.items() if value is task), None)
-    return _refuse(task.name) if name is None else (str(module), name)
+    return _reject(task.name) if name is None else (str(module), name)
 
 
-def _refuse(task: str) -> NoReturn:
+def _reject(task: str) -> NoReturn:
     raise InvalidValueError(
-        f"the task {task!r} is executed in a process of its own, which cannot find it; with "
-        'isolation="process" a task must stand at the top level of a module that can be imported'
+        f"the task {task!r} cannot be found in a separate process; a task with "
+        'isolation="process" must be defined at the top level of an importable module'
     )
 
 
@@ -111,19 +111,19 @@ class _Child:
         self.is_ready = False
 
     @classmethod
-    def started(cls, task: AnyTask, step: str) -> _Child:
+    def start(cls, task: AnyTask, step: str) -> _Child:
         place = importable(task)
         ours, theirs = socketpair()
         ours.setblocking(False)
         with theirs:
-            return cls(_started(ours, (theirs, *place, task.name, step)), ours)
+            return cls(_start_process(ours, (theirs, *place, task.name, step)), ours)
 
     async def send(self, kind: str, text: str) -> None:
-        with suppress(ConnectionError):  # what it has said before it ended can still be read
-            await asyncio.get_running_loop().sock_sendall(self._connection, _packed(kind, text))
+        with suppress(ConnectionError):  # messages that the child sent before it exited can still be read
+            await asyncio.get_running_loop().sock_sendall(self._connection, _pack(kind, text))
 
     async def receive(self) -> _Message | None:
-        """None when it has ended."""
+        """Return the next message, or None if the child has closed the connection."""
         try:
             size = int.from_bytes(await self._read(_SIZE_BYTES))
             if size > _MAX_ANSWER_BYTES:
@@ -147,7 +147,7 @@ class _Child:
         self._process.terminate()
 
     async def end(self) -> None:
-        """Wait a moment until it has ended by itself, and kill what is left."""
+        """Wait a moment for the child to exit, then kill what is left of its group."""
         self._connection.close()
         try:
             await self._wait()
@@ -157,11 +157,11 @@ class _Child:
             self._release()
 
     async def _wait(self) -> None:
-        """By looking: a closed socket proves nothing, and one held open by its own children neither."""
+        """Poll the exit code: neither a closed nor an open socket shows whether the child has exited."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                while self._process.exitcode is None:  # noqa: ASYNC110 — nobody sets an event
-                    await asyncio.sleep(_PAUSE)
+            async with asyncio.timeout(GRACE_SECONDS):
+                while self._process.exitcode is None:  # noqa: ASYNC110 — there is no event to wait for
+                    await asyncio.sleep(_POLL_SECONDS)
 
     def _kill(self) -> None:
         self._process.kill()
@@ -175,33 +175,33 @@ class _Child:
             self._process.close()
 
     def ending(self) -> str:
-        hint = "" if self.is_ready else f" before it could begin{_MAIN_HINT}"
-        return f"has ended without a result, {_described(self._exit_code)}{hint}"
+        hint = "" if self.is_ready else f" before it started the task{_MAIN_HINT}"
+        return f"exited without a result, {_exit_text(self._exit_code)}{hint}"
 
 
 _MAIN_HINT = (
-    "; its error output tells more. The main module is imported there anew: "
-    'what starts the program belongs under `if __name__ == "__main__":`'
+    "; see its error output. The child imports the main module again: "
+    'put the code that starts the program under `if __name__ == "__main__":`'
 )
 
 
-def _started(ours: socket, arguments: tuple[Any, ...]) -> SpawnProcess:
+def _start_process(ours: socket, arguments: tuple[Any, ...]) -> SpawnProcess:
     process = get_context("spawn").Process(target=_main, args=arguments, daemon=True)
     try:
         process.start()
     except OSError as error:
         ours.close()
-        raise ProcessDiedError(f"no process could be started: {error}") from error
+        raise ProcessDiedError(f"the operating system could not start a process: {error}") from error
     return process
 
 
-def _described(exit_code: int | None) -> str:
+def _exit_text(exit_code: int | None) -> str:
     if exit_code is None:
-        return "in a way that is not known"
+        return "with an unknown exit code"
     if exit_code >= 0:
         return f"with exit code {exit_code}"
-    known = {each.value: each.name for each in signal.Signals}
-    memory = ", perhaps since memory ran out" if exit_code == -signal.SIGKILL else ""
+    known = {number.value: number.name for number in signal.Signals}
+    memory = ", possibly because memory ran out" if exit_code == -signal.SIGKILL else ""
     return f"killed by {known.get(-exit_code, f'signal {-exit_code}')}{memory}"
 
 
@@ -213,7 +213,7 @@ async def _answer(child: _Child, work: Work, context: Context) -> _Message | Non
             await child.send(_READY, _job(work, context))
         elif kind == _PROGRESS:
             context.progress(*value)
-            await asyncio.sleep(0)  # a child that never stops talking must not keep the loop to itself
+            await asyncio.sleep(0)  # a child that sends messages all the time must not block the loop
         else:
             return message
     return None
@@ -233,7 +233,7 @@ def _result(kind: str, value: Any) -> Any:
     raise RemoteDeferredError(evidence, retry_after=value["retry_after"])
 
 
-def _packed(kind: str, text: str) -> bytes:
+def _pack(kind: str, text: str) -> bytes:
     data = f"{kind}\n{text}".encode()
     return len(data).to_bytes(_SIZE_BYTES) + data
 
@@ -242,7 +242,7 @@ def _packed(kind: str, text: str) -> bytes:
 
 
 class _Line:
-    """To the worker. Once that does not listen any more, nothing is left to be said."""
+    """The connection to the worker. Messages are dropped once the worker no longer listens."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -250,7 +250,7 @@ class _Line:
 
     def send(self, kind: str, text: str) -> None:
         with self._lock, suppress(OSError):
-            self._connection.sendall(_packed(kind, text))
+            self._connection.sendall(_pack(kind, text))
 
     def receive(self) -> Any:
         with self._connection.makefile("rb") as file:
@@ -262,23 +262,23 @@ class _Line:
 
 
 def _main(connection: socket, module: str, name: str, task_name: str, step: str) -> None:
-    _settle_in(connection)
+    _set_up(connection)
     line = _Line(connection)
     task: AnyTask | None = None
     try:
-        task = _found(module, name, task_name)
+        task = _load_task(module, name, task_name)
         line.send(_READY, "null")
-        line.send(_RESULT, encode(to_json(_executed(task, line))))
-    except BaseException as error:  # noqa: BLE001 — it is the worker's to judge
+        line.send(_RESULT, encode(to_json(_execute(task, line))))
+    except BaseException as error:  # noqa: BLE001 — the worker handles it
         line.send(_FAILURE, _failure(error, task, step))
 
 
-def _settle_in(connection: socket) -> None:
+def _set_up(connection: socket) -> None:
     os.setsid()
     connection.set_inheritable(False)
     os.register_at_fork(after_in_child=connection.close)
     signal.signal(signal.SIGTERM, _stop)
-    current_process().daemon = False  # or it could not start processes itself
+    current_process().daemon = False  # a daemon process could not start child processes
     _die_with_parent()
 
 
@@ -287,10 +287,10 @@ def _stop(_number: int, _frame: object) -> NoReturn:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel send SIGIO to the group when the parent's end of a pipe is closed.
+    """Let the kernel send SIGIO to the process group when the parent's end of a pipe is closed.
 
-    A thread that waits for this would not be heard while C code holds the interpreter's lock, and what Linux
-    offers (PR_SET_PDEATHSIG) ends the child alone.
+    A thread that waits for this could not act while C code holds the interpreter lock, and Linux's
+    PR_SET_PDEATHSIG kills only the child itself.
     """
     from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl  # not on Windows, where the rest can be imported
 
@@ -302,22 +302,22 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _found(module: str, name: str, task_name: str) -> AnyTask:
+def _load_task(module: str, name: str, task_name: str) -> AnyTask:
     task = getattr(import_module(module), name, None)
-    return task if isinstance(task, Task) else _refuse(task_name)
+    return task if isinstance(task, Task) else _reject(task_name)
 
 
-def _executed(task: AnyTask, line: _Line) -> Any:
+def _execute(task: AnyTask, line: _Line) -> Any:
     claimed, defined, outputs, seconds = line.receive()
     claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, outputs=outputs, report=line.report)
     args, kwargs = task.signature.arguments(claim.payload, context, step.config_text)
     result = task.function(*args, **kwargs)
-    return asyncio.run(_awaited(result)) if isinstance(result, Awaitable) else result
+    return asyncio.run(_await(result)) if isinstance(result, Awaitable) else result
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
+async def _await(result: Awaitable[Any]) -> Any:
     return await result
 
 

@@ -1,7 +1,7 @@
-"""Queues and workers: looking at them, pausing and resuming queues.
+"""Operator access to queues and workers: list them, pause and resume queues.
 
-All organizations share them. The home organization, which the installation belongs to, sees everything; the
-others see their own work only, and no reason that a person of another one has given.
+All organizations share them. The home organization, which owns the installation, sees everything; other
+organizations see only their own work, and no reasons given by people of another organization.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _READY = (Place.READY, Place.ALONE)
 
 
 class Depths(NamedTuple):
-    """How much lies where, counted up to 10,000 each.
+    """The number of runs in a queue by position, each counted up to 10,000.
 
-    oldest_ready_seconds  how long ago the oldest of what is ready was submitted
+    oldest_ready_seconds  how long ago the oldest ready run was submitted
     """
 
     ready: Count
@@ -44,8 +44,10 @@ class Depths(NamedTuple):
 
 
 class QueueView(NamedTuple):
-    """`own` is what the caller's org has in it; `overall`, what all have. The latter, and who has paused it
-    and why, only the home org is told."""
+    """`own` counts the runs of the caller's org, `overall` those of all orgs.
+
+    Only the home org sees `overall`, and who paused the queue and why.
+    """
 
     name: str
     paused: bool
@@ -57,8 +59,11 @@ class QueueView(NamedTuple):
 
 
 class WorkerView(NamedTuple):
-    """`seconds_silent`: a worker that says nothing for several times 10 s is dead, whatever its state says.
-    Where it runs, only the home org is told."""
+    """A worker as one caller sees it. Only the home org sees `host` and `process`.
+
+    `seconds_silent` is the time since the last heartbeat. Workers send one every 10 s by default; a worker
+    that is silent for several times as long is dead, whatever its state says.
+    """
 
     id: str
     state: str
@@ -74,8 +79,10 @@ class WorkerView(NamedTuple):
 
 
 class Queues:
-    """The queues as one caller sees them. `store` is that of the caller's organization, `everything` that of
-    the installation."""
+    """The queues as one caller sees them.
+
+    `store` is the store of the caller's organization, `everything` the store of the installation.
+    """
 
     def __init__(
         self,
@@ -94,7 +101,7 @@ class Queues:
         self._caller = caller
 
     async def list(self) -> Sequence[QueueView]:
-        """List the queues that this program or a worker names, that were ever paused, or that hold work."""
+        """List all queues that this program or a worker names, that were ever paused, or that hold work."""
         at_home = self._caller.org == DEFAULT_ORG
         own = await self._store.run_lists.depths(self._caller.org)
         overall = await self._everything.run_lists.overall_depths() if at_home else []
@@ -110,7 +117,7 @@ class Queues:
         raise NotFoundError(f"there is no queue {name!r:.200}")
 
     async def pause(self, name: str, *, reason: str = "") -> None:
-        """Claim nothing more from a queue. Running work finishes."""
+        """Pause a queue: workers claim nothing more from it. Running work finishes."""
         await self._check_known(name)
         by, reason = self._caller.name, clean_reason(reason, self._redactor)
         async with self._everything.database.transaction() as session:
@@ -127,7 +134,7 @@ class Queues:
         self._event_bus.emit(QueueResumed(name, self._caller.name))
 
     async def _check_known(self, name: str) -> None:
-        """Reject a mistyped queue: neither this program nor another one on the same tables has it."""
+        """Reject a mistyped queue, which neither this program nor another one on the same tables has."""
         require_home(self._caller, "queues")
         if checked_name("queue", name) in self._registry.queues:
             return
@@ -143,15 +150,15 @@ class Queues:
         self, row: QueueRow | None, name: str, own: Sequence[Depth], overall: Sequence[Depth]
     ) -> QueueView:
         at_home = self._caller.org == DEFAULT_ORG
-        shown = row if at_home else None
+        details = row if at_home else None
         return QueueView(
             name,
             paused=row is not None and row.paused_at is not None,
             paused_at=None if row is None else row.paused_at,
-            paused_by=None if shown is None else shown.paused_by,
-            reason=None if shown is None else shown.reason,
-            own=_summed(own, name),
-            overall=_summed(overall, name) if at_home else None,
+            paused_by=None if details is None else details.paused_by,
+            reason=None if details is None else details.reason,
+            own=_depths(own, name),
+            overall=_depths(overall, name) if at_home else None,
         )
 
 
@@ -183,30 +190,30 @@ class Workers:
 
 
 def require_home(caller: Caller, what: str) -> None:
-    """Queues and breakers belong to the installation."""
+    """Raise AccessDeniedError unless the caller's org is the home org, which owns queues and breakers."""
     if caller.org != DEFAULT_ORG:
         raise AccessDeniedError(
-            f"all organizations share the {what}; only the organization {DEFAULT_ORG!r} controls them"
+            f"all organizations share the {what}; only the organization {DEFAULT_ORG!r} can change them"
         )
 
 
-def _summed(depths: Sequence[Depth], queue: str) -> Depths:
-    ready = [each for each in depths if each.queue == queue and each.place in _READY]
-    ages = [max(0.0, each.now - each.oldest) for each in ready if each.oldest is not None]
+def _depths(depths: Sequence[Depth], queue: str) -> Depths:
+    ready = [depth for depth in depths if depth.queue == queue and depth.place in _READY]
+    ages = [max(0.0, depth.now - depth.oldest) for depth in ready if depth.oldest is not None]
     return Depths(
-        _counted(depths, queue, *_READY),
-        _counted(depths, queue, Place.WAITING),
-        _counted(depths, queue, Place.HELD),
-        _counted(depths, queue, Place.LEASED),
+        _count(depths, queue, *_READY),
+        _count(depths, queue, Place.WAITING),
+        _count(depths, queue, Place.HELD),
+        _count(depths, queue, Place.LEASED),
         max(ages, default=None),
     )
 
 
-def _counted(depths: Sequence[Depth], queue: str, *places: Place) -> Count:
-    counted = [each for each in depths if each.place in places]
-    number = sum(each.number for each in counted if each.queue == queue)
-    # Some are counted over all queues: when the limit was reached, any queue may have more of it.
-    everywhere = sum(each.number for each in counted if each.shared)
+def _count(depths: Sequence[Depth], queue: str, *places: Place) -> Count:
+    counted = [depth for depth in depths if depth.place in places]
+    number = sum(depth.number for depth in counted if depth.queue == queue)
+    # Some places are counted over all queues: once that limit is reached, any queue may have more.
+    everywhere = sum(depth.number for depth in counted if depth.shared)
     return Count(min(number, MAX_COUNTED), number > MAX_COUNTED or everywhere > MAX_COUNTED)
 
 

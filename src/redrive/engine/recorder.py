@@ -1,14 +1,15 @@
-"""The recorder: collects what is to be recorded and writes it in batches, one batch at a time.
+"""The recorder: collects the outcomes of attempts and writes them in batches, one batch at a time.
 
-It does not give up while the database is away. Before it tries again, it looks which changes of the batch
-were written although no answer came.
+It retries for as long as the database is unavailable. Before a retry, it checks which changes of the batch
+were written although no response arrived.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from redrive.engine.event_reporter import EventReporter, Success
 from redrive.engine.recording import completed, finished_step
@@ -23,15 +24,15 @@ MAX_BATCH_SIZE = 500
 
 T = TypeVar("T")
 OnRecorded = Callable[[Recorded | None], None]
-"""Receives what a record has changed, or None if the lease was lost."""
+"""Receives the changes made by a record, or None if the lease was lost."""
 
 
 class _Lane(Generic[T]):
-    """Entries that are written by the same statements.
+    """Entries that the same statements write.
 
-    run_of    the id of the run that an entry changes
-    batch_of  the batch that writes entries
-    report    called with the entries of a batch, and with what those that were written have changed
+    run_of    returns the id of the run that an entry changes
+    batch_of  returns the batch that writes the entries
+    report    called with the entries of a batch and the changes made by those that were written
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class _Lane(Generic[T]):
         self.entries: list[T] = []
 
     def take(self) -> list[T]:
-        """Take the next batch. No run is in it twice: one statement does not fence two changes of a run."""
+        """Take the next batch. It has each run only once: a statement cannot fence two changes of one run."""
         batch: dict[str, T] = {}
         rest = []
         for entry in self.entries:
@@ -60,10 +61,14 @@ class _Lane(Generic[T]):
 
 
 class Recorder:
-    """Has three lanes. The first two are by far the busiest: they make no record of each success.
+    """Writes entries in four lanes.
 
-    completions  successes of runs of one step, which have nothing beside: only the run changes
-    steps        the same of runs of several steps: the run changes, and the finished step is inserted
+    The first three are by far the busiest. They need no record object for each success, and one statement
+    writes a batch. They take successes that change nothing besides the run:
+
+    completions  runs with one step: update the run
+    advances     a step that is not the last: update the run and insert the finished step
+    last_steps   the last of several steps: update the run and insert the finished step
     records      everything else
     """
 
@@ -71,38 +76,49 @@ class Recorder:
         self._store = store
         self._retrier = retrier
         self._completions = _Lane(_run_of_success, self._completion_batch, reporter.succeeded)
-        self._steps = _Lane(_run_of_success, self._step_batch, reporter.succeeded)
+        self._advances = _Lane(_run_of_success, self._step_batch, reporter.succeeded)
+        self._last_steps = _Lane(_run_of_success, self._step_batch, reporter.succeeded)
         self._records = _Lane(_run_of_record, self._record_batch, _report_records)
+        self._lanes: tuple[_Lane[Any], ...] = (
+            self._completions,
+            self._advances,
+            self._last_steps,
+            self._records,
+        )
         self._writing = 0
         self._filled = asyncio.Event()
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Cached: up to Python 3.11, getting the running loop is a system call."""
+        return asyncio.get_running_loop()
+
     @property
     def pending(self) -> int:
-        """How many entries are not written yet."""
-        waiting = len(self._completions.entries) + len(self._steps.entries) + len(self._records.entries)
-        return waiting + self._writing
+        """The number of entries not yet written."""
+        return sum(len(lane.entries) for lane in self._lanes) + self._writing
 
     def put(self, record: Record, report: OnRecorded) -> None:
-        """Write the record with the next batch, then call `report`."""
+        """Add the record to the next batch. `report` is called once it is written."""
         self._records.entries.append((record, report))
         self._filled.set()
 
     async def record(self, record: Record) -> Recorded | None:
         """Write the record and wait until it is durable; None if the lease was lost."""
-        done: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Recorded | None] = self._loop.create_future()
         self.put(record, lambda recorded: None if done.done() else done.set_result(recorded))
         return await done
 
     def complete(self, work: Work, result: str, seconds: float) -> None:
-        """Write the success of a work that has nothing beside and ends its run, then report it."""
-        lane = self._completions if len(work.definition.steps) == 1 else self._steps
+        """Write and report a success that finishes its run and changes nothing else."""
+        lane = self._completions if len(work.definition.steps) == 1 else self._last_steps
         lane.entries.append((work, completed(work.claim, result), seconds, None))
         self._filled.set()
 
     def advance(self, work: Work, change: Advanced, seconds: float) -> asyncio.Future[Recorded | None]:
-        """Write the success of a work that has nothing beside and report it; await it to know the outcome."""
-        done: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
-        self._steps.entries.append((work, change, seconds, done))
+        """Write and report the success of a step that changes nothing besides its run. Await the outcome."""
+        done: asyncio.Future[Recorded | None] = self._loop.create_future()
+        self._advances.entries.append((work, change, seconds, done))
         self._filled.set()
         return done
 
@@ -113,37 +129,36 @@ class Recorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write everything that is there."""
+        """Write all pending entries."""
         while self.pending > self._writing:
-            await self._flush(self._completions)
-            await self._flush(self._steps)
-            await self._flush(self._records)
+            for lane in self._lanes:
+                await self._flush(lane)
         self._filled.clear()
 
     async def _flush(self, lane: _Lane[T]) -> None:
-        """Write a batch. The lease of a run without an answer will expire, and the run is judged again."""
+        """Write a batch. If that fails for a run, its lease expires and the attempt is handled again."""
         entries = lane.take()
         if not entries:
             return
         self._writing += len(entries)
         try:
-            recorded = await self._written(lane, entries)
+            recorded = await self._write_entries(lane, entries)
         finally:
             self._writing -= len(entries)
         lane.report(entries, recorded)
 
-    async def _written(self, lane: _Lane[T], entries: Sequence[T]) -> dict[str, Recorded]:
-        """Write a batch at once; after an error one by one, as it may be due to one."""
+    async def _write_entries(self, lane: _Lane[T], entries: Sequence[T]) -> dict[str, Recorded]:
+        """Write a batch at once; after an error, write each entry separately, as one may be invalid."""
         batch = lane.batch_of(entries)
         try:
             return await self._retrier.run("record", batch.write, errors=StoreUnavailableError)
-        except Exception as error:  # noqa: BLE001 — one bad entry must not stop the others
+        except Exception as error:  # noqa: BLE001 — one invalid entry must not block the others
             if len(entries) == 1:
                 self._retrier.report_failure("record", str(error) or repr(error), 0.0)
                 return {}
         recorded: dict[str, Recorded] = {}
         for entry in entries:
-            recorded |= await self._written(lane, [entry])
+            recorded |= await self._write_entries(lane, [entry])
         return recorded
 
     def _completion_batch(self, entries: Sequence[Success]) -> RecordBatch:

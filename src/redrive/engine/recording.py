@@ -1,17 +1,20 @@
-"""Records of what came of claims: which rows change, and what is written besides."""
+"""Builds the record of each claim's outcome: the change of its run, and the rows to insert."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import msgspec
 
 from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.evidence import Evidence, evidence_of_loss, evidence_without_error
 from redrive.engine.work import Work
 from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Block, Bury, Decision, Explanation, Fail, Reason, Release, Retry
+from redrive.model.fact import Fact, fact
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.replay import ReplayState
-from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.run import Place, RunEvent, RunState, new_event
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
@@ -27,6 +30,7 @@ from redrive.store.record import (
 )
 from redrive.store.replays import Settlement
 
+_ENCODER = msgspec.json.Encoder()
 _ENDINGS = {
     Bury: (RunState.DLQ_PENDING, StepState.DLQ),
     Block: (RunState.DLQ_PENDING, StepState.BLOCKED),
@@ -35,7 +39,7 @@ _ENDINGS = {
 
 
 class AttemptVerdict(NamedTuple):
-    """What becomes of an attempt that did not succeed, and on what evidence."""
+    """The decision about an attempt that did not succeed, with its evidence and outcome."""
 
     evidence: Evidence
     decision: Decision
@@ -43,7 +47,7 @@ class AttemptVerdict(NamedTuple):
 
 
 def final_state(decision: Decision) -> RunState:
-    """The state of a run that a decision ends with a dead letter."""
+    """Return the state of a run after a decision that writes a dead letter."""
     return _ENDINGS[type(decision)][0]
 
 
@@ -55,7 +59,7 @@ def completed(claim: Claim, result: str) -> Completed:
 
 
 def advanced(claim: Claim, output: str, queue: str, *, ttl: float, in_place: bool) -> Advanced:
-    """The step has succeeded; with `in_place`, the next one starts under the same lease."""
+    """Record a successful step; with `in_place`, the next step starts under the same lease."""
     return Advanced(
         id=claim.id,
         token=claim.token,
@@ -68,7 +72,7 @@ def advanced(claim: Claim, output: str, queue: str, *, ttl: float, in_place: boo
 
 
 def completion_record(work: Work, result: str) -> Record:
-    """The run has succeeded; or, replayed for this step only, it ends here with others after it."""
+    """Record a successful run, or the end of a run of which only this step was replayed."""
     claim = work.claim
     change: Change = completed(claim, result)
     if not work.is_last_step:
@@ -79,7 +83,7 @@ def completion_record(work: Work, result: str) -> Record:
 
 
 def advance_record(work: Work, change: Advanced) -> Record:
-    """The run goes on with the next step."""
+    """Record a successful step and continue the run with the next step."""
     settlement, step = _settlement(work.claim, None), finished_step(work, change.output)
     return Record(change, step=step, settlement=settlement, limited=work.slots is not None)
 
@@ -100,7 +104,7 @@ def finished_step(work: Work, output: str) -> FinishedStep:
     )
 
 
-# Anything else
+# Failures, cancellations and holds
 
 
 def failure_record(
@@ -114,14 +118,14 @@ def failure_record(
         return Record(change, attempt_row(claim, evidence, why, outcome, delay), limited=limited)
     attempt = attempt_row(claim, evidence, why, outcome, None)
     mark = evidence.fingerprint
-    note = f"failed in step {work.step.name}: {mark.title}"
+    note = fact("failed_again", step=work.step.name, title=mark.title).encode() if claim.replays else None
     settlement = _settlement(claim, ReplayState.FAILED, mark.value, note)
-    if refusal := letter_policy.refusal(work, evidence.failure):
+    if reason := letter_policy.rejection(work, evidence.failure):
         stopped = _stopped(claim, RunState.FAILED, StepState.FAILED, evidence, why)
-        event = _rejection(work, evidence, refusal, letter_id)
+        event = _rejected(work, evidence, reason, letter_id)
         return Record(stopped, attempt, event=event, settlement=settlement, limited=limited)
     stopped = _stopped(claim, *_ENDINGS[type(decision)], evidence, why)
-    letter = letter_policy.letter(work, evidence, why, letter_id)
+    letter = letter_policy.letter(work, evidence, why.reason, letter_id)
     return Record(stopped, attempt, dead_letter=letter, settlement=settlement, limited=limited)
 
 
@@ -140,12 +144,12 @@ def cancellation_record(claim: Claim, step: str, *, limited: bool) -> Record:
         error_class=None,
         failed=False,
     )
-    settlement = _settlement(claim, ReplayState.CANCELLED, note="the run was cancelled")
+    settlement = _settlement(claim, ReplayState.CANCELLED, note=fact("run_cancelled").encode())
     return Record(change, attempt, settlement=settlement, limited=limited)
 
 
 def hold_record(work: Work, held_by: str, event: RunEvent | None) -> Record:
-    """A hold by a breaker is counted and has an event in the history; one by a limit has neither."""
+    """Park a run. A breaker counts the hold and adds an event to the history; a limit does neither."""
     claim = work.claim
     change = Parked(
         id=claim.id,
@@ -209,9 +213,19 @@ def attempt_row(
         public_code=failure.public_code,
         public_message=failure.public_message,
         reason=why.reason,
-        explanation=str(why),
+        decision=decision_text(why),  # type: ignore[arg-type]  # a row to be written holds the text
         replay=claim.replays,
     )
+
+
+def decision_text(why: Explanation) -> str:
+    """Encode the facts of a decision. Replace characters of custom rule names that UTF-8 cannot encode."""
+    facts = why.facts()
+    try:
+        return _ENCODER.encode(facts).decode()
+    except UnicodeEncodeError:
+        rule = facts.rule.encode(errors="replace").decode()
+        return _ENCODER.encode(msgspec.structs.replace(facts, rule=rule)).decode()
 
 
 def _settlement(
@@ -272,20 +286,14 @@ def _stopped(
     )
 
 
-def _rejection(work: Work, evidence: Evidence, reason: str, event_id: str) -> RunEvent:
-    """What the run keeps instead of a dead letter."""
+def _rejected(work: Work, evidence: Evidence, reason: Fact, event_id: str) -> RunEvent:
+    """Return the event that is stored in place of a rejected dead letter."""
     mark = evidence.fingerprint
     rejected = RejectedLetter(
-        reason=reason,
+        reason=reason.code,
         fingerprint=mark.value,
         fingerprint_reason=mark.reason,
         title=mark.title,
         may_have_executed=int(evidence.failure.may_have_executed),
     )
-    return RunEvent(
-        id=event_id,
-        run_id=work.claim.id,
-        kind=UNBURIED,
-        step_index=work.claim.step_index,
-        detail=str(rejected),
-    )
+    return new_event(event_id, work.claim.id, UNBURIED, work.claim.step_index, rejected.fact())

@@ -1,4 +1,4 @@
-"""The registry: the tasks and workflows of this program, by name. Stored names are looked up here only."""
+"""The registry: the tasks and workflows of this program, by name. Stored names are looked up only here."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Registry:
         self.queues: set[str] = {DEFAULT_QUEUE}
 
     def add_task(self, task: AnyTask) -> None:
-        """A task is also a workflow of one step, under the same name."""
-        self._refuse_second("task", task.name, self.tasks)
+        """Register a task, also as a workflow with one step and the same name."""
+        self._reject_duplicate("task", task.name, self.tasks)
         definition = Definition(task.name, (task.step(),))
-        self._refuse_second("workflow", task.name, self.workflows)
+        self._reject_duplicate("workflow", task.name, self.workflows)
         self.tasks[task.name] = task
         self.workflows[task.name] = definition
         self.queues.add(task.queue)
 
     def add_workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
         checked_name("the name of a workflow", name)
-        self._refuse_second("workflow", name, self.workflows)
+        self._reject_duplicate("workflow", name, self.workflows)
         defined = [_step_of(name, step) for step in steps]
         definition = self.workflows[name] = Definition(name, _distinct(name, defined))
         return definition
@@ -40,7 +40,7 @@ class Registry:
         return self.workflows[name]
 
     def result_reader(self, workflow: str) -> Read:
-        """Return what reads a result in the type that the last task returns; as JSON if that is unknown."""
+        """Return the reader of results: it returns the last task's return type; if unknown, JSON."""
         last = self.tasks.get(self.workflow(workflow).steps[-1].task)
         return decode_stored if last is None else last.signature.result
 
@@ -48,15 +48,15 @@ class Registry:
         checked_name("queue", name)
         if name not in self.queues:
             raise NotFoundError(
-                f"there is no queue {name!r}: a queue is known when a task names it, or the application, "
-                f"Redrive(..., queues=[{name!r}]); {suggest(name, self.queues)}"
+                f"there is no queue {name!r}; declare it in a task, @app.task(queue={name!r}), or in the "
+                f"application, Redrive(..., queues=[{name!r}]); {suggest(name, self.queues)}"
             )
         return name
 
     @staticmethod
-    def _refuse_second(what: str, name: str, known: dict[str, AnyTask] | dict[str, Definition]) -> None:
+    def _reject_duplicate(what: str, name: str, known: dict[str, AnyTask] | dict[str, Definition]) -> None:
         if name in known:
-            raise InvalidValueError(f"there is a {what} {name!r} already; give this one another name")
+            raise InvalidValueError(f"the {what} {name!r} already exists; use another name")
 
 
 def _step_of(workflow: str, step: object) -> StepDefinition:
@@ -64,20 +64,20 @@ def _step_of(workflow: str, step: object) -> StepDefinition:
         return step.step()
     if not isinstance(step, StepDefinition):
         raise InvalidValueError(
-            f"a step of the workflow {workflow!r} is {step!r}, which is no task; is @app.task missing?"
+            f"a step of the workflow {workflow!r} is {step!r}, which is not a task; is @app.task missing?"
         )
     return step
 
 
 def _distinct(workflow: str, steps: Sequence[StepDefinition]) -> tuple[StepDefinition, ...]:
-    """The steps of a workflow: at least one, and no two of the same name."""
+    """Check that a workflow has at least one step and no two steps with the same name."""
     if not steps:
-        raise InvalidValueError(f"the workflow {workflow!r} has no steps; a workflow has at least one")
+        raise InvalidValueError(f"the workflow {workflow!r} has no steps; add at least one")
     names = [step.name for step in steps]
     for name in names:
         if names.count(name) > 1:
             raise InvalidValueError(
                 f"the workflow {workflow!r} has two steps named {name!r}; "
-                f"give one of them another name with task.step(name=...)"
+                f"rename one of them with task.step(name=...)"
             )
     return tuple(steps)

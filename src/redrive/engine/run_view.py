@@ -1,4 +1,4 @@
-"""Runs, steps and attempts as people may see them: decrypted, and without secrets."""
+"""Runs, steps and attempts for display: decrypted and redacted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.history import Step
 from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
+from redrive.model.decision import DecisionFacts
 from redrive.model.field import Instant, Json
 from redrive.model.run import Place, Run, RunLine, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
@@ -23,11 +24,11 @@ from redrive.store.rows import UNREADABLE
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """A run as lists show it. `step` is the name of the step at `step_index`, empty where it is not known.
+    """A run in a list. `step` is the name of the step at `step_index`, or empty if it is unknown.
 
-    due_at      when its work is due, if that is to come
-    attempt     attempts of the current step so far; `failures` are those that count towards its budget
-    held_by     the breaker or limit that its work waits for
+    due_at      when the run becomes due, if it is waiting
+    attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
+    held_by     the breaker or limit that holds the run
     """
 
     id: str
@@ -65,7 +66,7 @@ class RunSummary:
 
 
 class PlannedStep(NamedTuple):
-    """A step as the run was started with it."""
+    """A step as defined when the run was started."""
 
     step_index: int
     name: str
@@ -89,7 +90,7 @@ class RunError(NamedTuple):
     public_code: str | None
     public_message: str | None
     reason: str
-    explanation: str
+    decision: DecisionFacts
 
 
 class LetterMark(NamedTuple):
@@ -99,9 +100,9 @@ class LetterMark(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunView(RunSummary):
-    """A run with what it was given and has given, redacted. What no key opens is shown as `$sealed`.
+    """A run with its input and result, redacted. A value whose key is not configured appears as `$sealed`.
 
-    step_only  it is being replayed up to the end of its current step, or was
+    step_only  the current or last replay executes only one step
     """
 
     steps: tuple[PlannedStep, ...]
@@ -141,7 +142,7 @@ class StepView(NamedTuple):
 
 
 class AttemptView(NamedTuple):
-    """An attempt of the step of that name. `replay` counts the replays before it; 0 is the run itself."""
+    """An attempt of the step named `step`. `replay` counts the replays before it; 0 is the original run."""
 
     step_index: int
     step: str
@@ -152,7 +153,7 @@ class AttemptView(NamedTuple):
     started_at: Instant | None
     ended_at: Instant | None
     reason: str
-    explanation: str
+    decision: DecisionFacts
     delay: float | None
     category: str | None
     error_class: str | None
@@ -168,13 +169,13 @@ class AttemptView(NamedTuple):
 
 SEALED = "$sealed"
 
-_CHANGED = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
-_SAME = tuple(name for name in RunLine.__struct_fields__ if name not in _CHANGED)
-_ERROR = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
+_CONVERTED_FIELDS = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
+_COPIED_FIELDS = tuple(name for name in RunLine.__struct_fields__ if name not in _CONVERTED_FIELDS)
+_ERROR_FIELDS = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
 
 class RedactingEncryption(Encryption):
-    """Opens what can be opened. In the place of the rest stands why it cannot be shown."""
+    """Decrypts values for display. A value that cannot be decrypted is replaced by the reason."""
 
     def __init__(self, encryption: Encryption) -> None:
         super().__init__()
@@ -182,13 +183,13 @@ class RedactingEncryption(Encryption):
 
     def decrypt(self, text: str) -> str:
         try:
-            opened = self._encryption.decrypt(text)
-            decode(opened)
+            decrypted = self._encryption.decrypt(text)
+            decode(decrypted)
         except SealedError as error:
             return encode({SEALED: f"with the key {error.key_id[:20]!r}, which is not configured here"})
         except NotStorableError:
             return encode(UNREADABLE)
-        return opened
+        return decrypted
 
 
 class RedactedView:
@@ -197,7 +198,7 @@ class RedactedView:
         self._redactor = redactor
 
     def said(self, reason: str) -> str:
-        """A reason as it may be kept."""
+        """Redact a reason and check its length, so that it can be stored."""
         return clean_reason(reason, self._redactor)
 
     def summary(self, line: RunLine | Run, definition: Definition | None) -> RunSummary:
@@ -226,14 +227,14 @@ class RedactedView:
         )
 
     def step(self, step: Step, run: Run) -> StepView:
-        shown = {
+        redacted = {
             "correlation_id": self._name(step.correlation_id, run.id),
             "config": self._redacted(step.config),
             "output": self._redacted(step.output),
             "retry_policy": policy_to_json(step.retry_policy),
             "retry_policy_override": self._stored(step.retry_policy_override),
         }
-        return StepView(**step._asdict() | shown)
+        return StepView(**step._asdict() | redacted)
 
     def attempt(self, attempt: AttemptRecord, step: str) -> AttemptView:
         fields = attempt.asdict() | {"step": step, "output": self._stored(attempt.output)}
@@ -241,7 +242,7 @@ class RedactedView:
         return AttemptView(**fields)
 
     def _summary(self, line: RunLine | Run, definition: Definition | None) -> dict[str, Any]:
-        return {name: getattr(line, name) for name in _SAME} | {
+        return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
             "step": _step_name(definition, line.step_index),
             "idempotency_key": self._name(line.idempotency_key, line.id),
             "correlation_id": self._name(line.correlation_id, line.id),
@@ -252,11 +253,11 @@ class RedactedView:
         return None if text is None else self._redacted(decode(self.encryption.decrypt(text)))
 
     def _redacted(self, value: JsonValue) -> JsonValue:
-        shown: JsonValue = self._redactor.value(value)
-        return shown
+        redacted: JsonValue = self._redactor.value(value)
+        return redacted
 
     def _name(self, name: str | None, run_id: str) -> str | None:
-        """Users choose keys out of anything; what begins with the id of the run was made here."""
+        """Redact a key chosen by a user. A key that starts with the id of the run was generated here."""
         return name if name is None or name.startswith(run_id) else self._redactor.text(name)
 
 
@@ -274,8 +275,12 @@ def _step_name(definition: Definition | None, index: int) -> str:
 
 
 def _error_of(run: Run, attempts: Sequence[AttemptRecord]) -> RunError | None:
-    own = [each for each in attempts if each.step_index == run.step_index and each.error_type is not None]
-    if not own or run.state == RunState.SUCCESS:
+    failed = [
+        attempt
+        for attempt in attempts
+        if attempt.step_index == run.step_index and attempt.error_type is not None
+    ]
+    if not failed or run.state == RunState.SUCCESS:
         return None
-    last = own[-1]
-    return RunError(last.number, last.ended_at, *(getattr(last, name) for name in _ERROR))
+    last = failed[-1]
+    return RunError(last.number, last.ended_at, *(getattr(last, name) for name in _ERROR_FIELDS))

@@ -1,7 +1,7 @@
-"""Breakers that all workers share through the store.
+"""Breakers that all workers share through the database.
 
-The state machine is that of `policy.breaker`; the row of the store is its memory. Whoever has something to
-report locks the row, restores the breaker, reports, and saves it. Time is the database's.
+`policy.breaker` implements the state machine; a row in the database stores its state. To report an outcome, a
+worker locks the row, restores the breaker, reports to it and saves it. The database's clock gives the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from redrive.errors import NotStorableError, StoreError
 from redrive.model.audit import NewEntry
 from redrive.model.breaker import BreakerSnapshot, BreakerState, CallOutcome, Force, Permit, Refusal
 from redrive.model.event import BreakerChanged
-from redrive.model.run import RunEvent
+from redrive.model.fact import fact
+from redrive.model.run import new_event
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.codec import decode, encode
@@ -31,7 +32,7 @@ HELD_BY_BREAKER = "breaker:"
 MAX_RELEASE_BATCH = 1_000
 PROBE_SECONDS = 10.0
 MAX_PROBES = 8
-MAX_TURNS = 100
+MAX_PROBE_CANDIDATES = 100
 
 Probe = Callable[[], Awaitable[object] | object]
 
@@ -43,7 +44,7 @@ class BreakerSettings(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of a call that was let through."""
+    """The outcome of an admitted call."""
 
     permit: Permit
     outcome: CallOutcome
@@ -52,7 +53,7 @@ class Report(NamedTuple):
 
 
 class SharedBreaker(NamedTuple):
-    """A breaker as it stands in the store at `now`."""
+    """A stored breaker, at the time `row.now`."""
 
     row: BreakerRow
     breaker: Breaker
@@ -67,7 +68,7 @@ class SharedBreaker(NamedTuple):
 
 
 class SharedBreakers:
-    """`settings` are those of breakers that the application has named; the others follow `policy`."""
+    """`settings` holds the breakers configured by the application; all other breakers use `policy`."""
 
     def __init__(
         self,
@@ -90,16 +91,16 @@ class SharedBreakers:
         self._threads = Threads(MAX_PROBES)
 
     async def look(self, name: str) -> SharedBreaker | None:
-        """As it stands now; None while nothing was ever reported to it."""
+        """Read a breaker; None if nothing was ever reported to it."""
         row = await self._store.limits.breaker(name)
-        return None if row is None else self._restored(row)
+        return None if row is None else self._restore(row)
 
     async def all(self) -> list[SharedBreaker]:
-        return [self._restored(row) for row in await self._store.limits.breakers()]
+        return [self._restore(row) for row in await self._store.limits.breakers()]
 
     def unused(self, name: str, now: float) -> SharedBreaker:
-        """One to which nothing was ever reported."""
-        return self._restored(
+        """Return a breaker to which nothing was ever reported."""
+        return self._restore(
             BreakerRow(name=name, body="{}", closed_at=None, released=0, updated_at=now, now=now)
         )
 
@@ -107,11 +108,11 @@ class SharedBreakers:
         return self._of(name).policy
 
     async def opened(self) -> set[str]:
-        """The names of those that are open now. Not to be asked within a transaction."""
-        return {each.row.name for each in await self.all() if each.state is BreakerState.OPEN}
+        """The names of the breakers that are open now. Must not be called in a transaction."""
+        return {breaker.row.name for breaker in await self.all() if breaker.state is BreakerState.OPEN}
 
     async def admit(self, name: str, calls: int) -> list[Permit | Refusal]:
-        """An answer for each of so many calls. A closed breaker lets all through and is not locked for it."""
+        """Return a permit or refusal for each call. A closed breaker admits all calls without a lock."""
         known = await self.look(name)
         if known is None or known.breaker.closed_permit is not None:
             permit = Permit(1) if known is None else known.breaker.closed_permit or Permit(1)
@@ -130,7 +131,7 @@ class SharedBreakers:
         seconds: float | None,
         entry: NewEntry | None = None,
     ) -> None:
-        """Open or close it by hand, for so many seconds of the database's clock, or until further notice."""
+        """Force the breaker open or closed, for a time on the database's clock or until it is released."""
 
         def change(breaker: Breaker, now: float) -> None:
             breaker.force(
@@ -140,35 +141,39 @@ class SharedBreakers:
 
         await self._change(name, change, f"forced by {by}: {reason}", entry)
 
-    async def leave_alone(self, name: str, entry: NewEntry | None = None) -> None:
-        await self._change(name, lambda breaker, now: breaker.force(None, now), "left to itself", entry)
+    async def release(self, name: str, entry: NewEntry | None = None) -> None:
+        """Remove a manual override."""
+        await self._change(name, lambda breaker, now: breaker.force(None, now), "released", entry)
 
     def report(self, name: str, report: Report) -> None:
         self._reports.setdefault(name, []).append(report)
         self._filled.set()
 
     async def run(self) -> None:
-        """Write reports until cancelled. Those of a moment in which the database is away are dropped."""
+        """Write reports until cancelled. Reports that cannot be written are dropped."""
         while True:
             await self._filled.wait()
             await self.flush()
 
     async def settle(self) -> None:
-        """Wait for the probes that are under way, then write all reports. For tests."""
+        """Wait for probes in progress, then write all reports. For tests."""
         await asyncio.gather(*self._probes.values())
         await self.flush()
 
     async def flush(self) -> None:
         self._filled.clear()
         reports, self._reports = self._reports, {}
-        for name, several in sorted(reports.items()):
+        for name, outcomes in sorted(reports.items()):
             try:
-                await self._change(name, partial(_report, several))
+                await self._change(name, partial(_report, outcomes))
             except StoreError:
                 continue
 
     async def tend(self, name: str) -> tuple[list[str], bool]:
-        """Bring a breaker that holds work forward: the queues of what was released, and is there more?"""
+        """Release held work or start a probe, depending on the breaker's state.
+
+        Returns the queues of the released runs, and whether there may be more to release.
+        """
         known = await self.look(name)
         if known is None:
             return await self._release(name, MAX_RELEASE_BATCH), False
@@ -183,45 +188,37 @@ class SharedBreakers:
         return await self._release(name, free, await self._skip(name)), False
 
     async def _skip(self, name: str) -> int:
-        """Not always the oldest: many runs take turns in finding out whether the dependency is back."""
-        held = await self._store.limits.count_held(HELD_BY_BREAKER + name, MAX_TURNS)
+        """Choose a random held run as the probe, so that it is not always the oldest run."""
+        held = await self._store.limits.count_held(HELD_BY_BREAKER + name, MAX_PROBE_CANDIDATES)
         return self._random.randrange(held) if held > 1 else 0
 
-    async def _release(self, name: str, most: int, skip: int = 0) -> list[str]:
-        if most <= 0:
+    async def _release(self, name: str, limit: int, skip: int = 0) -> list[str]:
+        if limit <= 0:
             return []
-        released = await self._store.limits.release(HELD_BY_BREAKER + name, most, skip)
+        released = await self._store.limits.release(HELD_BY_BREAKER + name, limit, skip)
+        detail = fact("released", holder=HELD_BY_BREAKER + name)
         await self._store.records.note_events(
-            [
-                RunEvent(
-                    id=self._ids.new(),
-                    run_id=each.id,
-                    kind="released",
-                    step_index=each.step_index,
-                    detail=f"by breaker:{name}",
-                )
-                for each in released
-            ]
+            [new_event(self._ids.new(), run.id, detail.code, run.step_index, detail) for run in released]
         )
-        return [each.queue for each in released]
+        return [run.queue for run in released]
 
     async def _release_by_ramp(self, name: str) -> tuple[list[str], bool]:
         ramp = self._of(name).ramp
         async with self._store.database.transaction() as session:
             row = await self._store.limits.lock_breaker(session, name)
             since = row.now - 3600.0 if row.closed_at is None else row.closed_at
-            most = min(ramp.allowance(since, row.now, row.released), MAX_RELEASE_BATCH)
-            await self._store.limits.save_breaker(session, row._replace(released=row.released + most))
-        released = await self._release(name, most)
-        return released, len(released) == most
+            limit = min(ramp.allowance(since, row.now, row.released), MAX_RELEASE_BATCH)
+            await self._store.limits.save_breaker(session, row._replace(released=row.released + limit))
+        released = await self._release(name, limit)
+        return released, len(released) == limit
 
     def _start_probe(self, name: str) -> None:
-        """Beside everything else: a probe is anybody's code, and may take its time."""
+        """Start a probe in the background: it is user code and may be slow."""
         if name not in self._probes or self._probes[name].done():
             self._probes[name] = asyncio.create_task(self._probe(name))
 
     async def _probe(self, name: str) -> None:
-        """Ask the dependency itself whether it is back."""
+        """Call the probe function to check whether the dependency works again, and report the outcome."""
         with suppress(StoreError):
             [answer] = await self.admit(name, 1)
             if isinstance(answer, Permit):
@@ -229,7 +226,7 @@ class SharedBreakers:
                 self.report(name, Report(answer, CallOutcome.SUCCEEDED if healthy else CallOutcome.FAILED))
 
     async def _healthy(self, probe: Probe | None) -> bool:
-        """What a probe says: False, an exception, or no answer in time mean no, everything else yes."""
+        """Call a probe. False, an exception or a timeout mean unhealthy; anything else means healthy."""
         if probe is None:
             return False
         try:
@@ -248,10 +245,10 @@ class SharedBreakers:
         why: str = "",
         entry: NewEntry | None = None,
     ) -> Any:
-        """`entry` is for the audit, when a person does it."""
+        """Change a breaker under its lock. `entry` is the audit entry if a person makes the change."""
         async with self._store.database.transaction() as session:
             row = await self._store.limits.lock_breaker(session, name)
-            breaker = self._restored(row).breaker
+            breaker = self._restore(row).breaker
             before = _stored_state(row)
             answer = change(breaker, row.now)
             after = breaker.snapshot(row.now).state
@@ -272,7 +269,7 @@ class SharedBreakers:
     def _of(self, name: str) -> BreakerSettings:
         return self.settings.get(name, self._default)
 
-    def _restored(self, row: BreakerRow) -> SharedBreaker:
+    def _restore(self, row: BreakerRow) -> SharedBreaker:
         return SharedBreaker(row, Breaker.restored(self._of(row.name).policy, _body(row)))
 
 
@@ -290,7 +287,7 @@ _REASONS = {
 
 
 def _body(row: BreakerRow) -> dict[str, Any]:
-    """What cannot be read is as if it were not there: the breaker starts anew."""
+    """Return the stored state. If it cannot be read, the breaker starts from scratch."""
     try:
         body = decode(row.body)
     except NotStorableError:
@@ -299,11 +296,11 @@ def _body(row: BreakerRow) -> dict[str, Any]:
 
 
 def _stored_state(row: BreakerRow) -> BreakerState:
-    """As it was last written; time alone may have changed it since."""
+    """Return the state as last written; it may have changed since just by the passing of time."""
     state = _body(row).get("state", BreakerState.CLOSED)
     return BreakerState(state) if state in list(BreakerState) else BreakerState.CLOSED
 
 
 def _report(reports: Iterable[Report], breaker: Breaker, now: float) -> None:
-    for each in reports:
-        breaker.report(each.permit, each.outcome, now, each.seconds, each.retry_after)
+    for report in reports:
+        breaker.report(report.permit, report.outcome, now, report.seconds, report.retry_after)

@@ -1,4 +1,4 @@
-"""What wakes and stops a worker: signals between its parts, the passing of time, SIGTERM and SIGINT."""
+"""Signals that wake and stop a worker: events between its parts, timers, SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """What the parts of one worker tell each other.
+    """The events by which the parts of one worker communicate.
 
     ready         there may be runs to claim
-    due           runs may have become due, or need not be held any more
-    replay_ended  a bulk replay may start its next items, or is over
-    stopping      the worker starts nothing more
+    due           runs may have become due, or may no longer need to be held
+    replay_ended  a bulk replay may start its next items, or has finished
+    stopping      the worker starts no more work
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -32,14 +32,14 @@ class Signals:
         self._abstentions: dict[str, float] = {}
 
     def due_in(self, seconds: float) -> None:
-        """A run is due in that many seconds: do not sleep beyond it."""
+        """Note that a run is due in that many seconds, and wake the waiting loop if that is earlier."""
         if seconds <= 0.0:
             self.ready.set()
         if self.expect_due(seconds):
             self.due.set()
 
     def expect_due(self, seconds: float) -> bool:
-        """The same without waking anybody; False if something is due before it anyway."""
+        """Note that a run is due in that many seconds. Return False if another run is due earlier."""
         at = self._clock.monotonic() + max(0.0, seconds)
         if self._next_due is not None and self._next_due <= at:
             return False
@@ -50,13 +50,13 @@ class Signals:
         self._next_due = None
         self.due.clear()
 
-    def seconds_until_due(self, longest: float) -> float:
+    def seconds_until_due(self, maximum: float) -> float:
         if self._next_due is None:
-            return longest
-        return min(longest, max(0.0, self._next_due - self._clock.monotonic()))
+            return maximum
+        return min(maximum, max(0.0, self._next_due - self._clock.monotonic()))
 
     def abstain(self, workflow: str, seconds: float) -> None:
-        """Leave a workflow with an unknown step to other workers, for longer than until it is due again."""
+        """Leave a workflow with an unknown step to other workers, until after the step is due again."""
         self._abstentions[workflow] = self._clock.monotonic() + max(MIN_ABSTENTION_SECONDS, 2.0 * seconds)
 
     def abstained_workflows(self) -> list[str]:
@@ -66,7 +66,7 @@ class Signals:
 
 
 async def wait_for(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
-    """True as soon as the event is set, False after that many seconds of the injected clock."""
+    """Wait for the event. Return False if it is not set within that many seconds of the clock."""
     if event.is_set():
         return True
     waiting = asyncio.ensure_future(event.wait())
@@ -81,7 +81,7 @@ async def wait_for(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
 
 @contextmanager
 def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at every SIGTERM and SIGINT, instead of ending the process."""
+    """Call `stop` on every SIGTERM and SIGINT instead of terminating the process."""
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop)

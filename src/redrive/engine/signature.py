@@ -1,12 +1,12 @@
-"""How a task function is called: looked at once when it is registered, then only followed.
+"""The signature of a task function: analysed when the task is registered, used on every call.
 
-    named `context`, or annotated with the context's class    is given the context
-    named `config`                                            is given the config of the step
-    one other parameter                                       is given the whole payload
-    several others                                            are given the entries of the payload, by name
+    named `context`, or annotated with the context's class    receives the context
+    named `config`                                            receives the config of the step
+    one other parameter                                       receives the whole payload
+    several other parameters                                  receive the entries of the payload, by name
 
-What `functools.partial` has set by keyword is settled and not asked for. An annotation that cannot be
-resolved when the function is registered counts as none; `Signature.unresolved` names those parameters.
+Keyword arguments set by `functools.partial` are not parameters. An annotation that cannot be resolved when
+the function is registered is ignored; `Signature.unresolved` lists those parameters.
 """
 
 from __future__ import annotations
@@ -59,12 +59,11 @@ _ALTERNATIVES = (Union, UnionType, Annotated)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a function is called.
+    """The signature of a task function.
 
-    arguments  returns what to call the function with. It reads payload and config from text, so that the
-               function may change what it is given
-    check      raises PayloadError, before anything is stored, for a payload that the function could never be
-               called with
+    arguments  returns the arguments of a call. It parses payload and config from text, so the function may
+               modify its arguments
+    check      raises PayloadError for a payload that does not match the parameters, before a run is stored
     """
 
     name: str
@@ -80,27 +79,27 @@ class Signature:
         task = name or _name_of(function)
         _require_function(function, task)
         parameters = _parameters(function, context_type, task)
-        given = _from("payload", parameters)
-        reading = _reading(f"payload of {task!r}", given)
+        payload_parameters = _from("payload", parameters)
+        reading = _reading(f"payload of {task!r}", payload_parameters)
         return cls(
             task,
             _is_async(function),
             _unresolved(parameters),
-            _positioned(_plan(reading.read, parameters, task), parameters),
+            _with_positions(_plan(reading.read, parameters, task), parameters),
             reading.convert,
-            inspect.Signature([parameter.parameter for parameter in given]),
+            inspect.Signature([parameter.parameter for parameter in payload_parameters]),
             _result_reader(function, task),
         )
 
     def payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-        """The payload for these arguments of the function: the one argument itself, or several by name."""
+        """Return the payload for these arguments: the argument itself, or several arguments by name."""
         try:
-            given = self.called_with.bind(*args, **kwargs).arguments
+            arguments = self.called_with.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{self.name}: {error}") from None
         if len(self.called_with.parameters) > 1:
-            return given
-        return next(iter(given.values()), None)
+            return arguments
+        return next(iter(arguments.values()), None)
 
 
 class _Parameter(NamedTuple):
@@ -115,19 +114,21 @@ class _Parameter(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """Two ways to the arguments that a payload stands for: from its text, and from its value."""
+    """Two ways to convert a payload to arguments: from text and from a JSON value."""
 
     read: Callable[[str], dict[str, Any]]
     convert: Callable[[JsonValue], dict[str, Any]]
 
 
 def _from(source: _Source, parameters: list[_Parameter]) -> list[_Parameter]:
-    return [each for each in parameters if each.source == source]
+    return [parameter for parameter in parameters if parameter.source == source]
 
 
 def _unresolved(parameters: list[_Parameter]) -> tuple[str, ...]:
     return tuple(
-        each.name for each in parameters if each.source != "context" and not is_resolved(each.annotation)
+        parameter.name
+        for parameter in parameters
+        if parameter.source != "context" and not is_resolved(parameter.annotation)
     )
 
 
@@ -137,14 +138,14 @@ def _name_of(function: Any) -> str:
 
 
 def _called(function: Any) -> Any:
-    """What runs: the function itself, or the `__call__` of an object."""
+    """Return the function that runs: the function itself, or the `__call__` of an object."""
     return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _globals_of(function: Any) -> dict[str, Any]:
-    """Where the names in its annotations are looked up, behind partials, decorators and methods."""
-    written = inspect.unwrap(_called(inspect.unwrap(innermost(function))))
-    return getattr(written, "__globals__", {})
+    """Return the globals for the names in annotations, looking through partials, decorators and methods."""
+    original = inspect.unwrap(_called(inspect.unwrap(innermost(function))))
+    return getattr(original, "__globals__", {})
 
 
 def _is_async(function: Any) -> bool:
@@ -154,24 +155,24 @@ def _is_async(function: Any) -> bool:
 def _require_function(function: Any, task: str) -> None:
     inner = innermost(function)
     if not callable(inner) or isinstance(inner, type):
-        what = "a class" if isinstance(inner, type) else f"of type {type(inner).__name__}"
-        raise InvalidValueError(f"task {task!r} is {what}; register a function")
+        kind = "a class" if isinstance(inner, type) else f"of type {type(inner).__name__}"
+        raise InvalidValueError(f"task {task!r} is {kind}; register a function")
     called = _called(inner)
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidValueError(f"task {task!r} is a generator; return one value instead, such as a list")
 
 
 def _parameters(function: Any, context_type: type, task: str) -> list[_Parameter]:
-    settled = function.keywords if isinstance(function, partial) else {}
+    preset = function.keywords if isinstance(function, partial) else {}
     names = _globals_of(function)
     return [
-        _parameter(each, names, context_type, task)
-        for each in _inspected(function, task).parameters.values()
-        if each.name not in settled
+        _parameter(parameter, names, context_type, task)
+        for parameter in _inspect(function, task).parameters.values()
+        if parameter.name not in preset
     ]
 
 
-def _inspected(function: Any, task: str) -> inspect.Signature:
+def _inspect(function: Any, task: str) -> inspect.Signature:
     try:
         if sys.version_info >= (3, 14):
             from annotationlib import Format
@@ -180,14 +181,14 @@ def _inspected(function: Any, task: str) -> inspect.Signature:
         return inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidValueError(
-            f"task {task!r} does not tell its parameters; wrap it in a function that names them"
+            f"task {task!r} has no readable signature; wrap it in a function with named parameters"
         ) from None
 
 
 def _parameter(parameter: Parameter, names: dict[str, Any], context_type: type, task: str) -> _Parameter:
     if parameter.kind in _VARIADIC:
         raise InvalidValueError(f"task {task!r} has the parameter {parameter}; name every parameter instead")
-    annotation = _resolved(parameter.annotation, names)
+    annotation = _resolve(parameter.annotation, names)
     source = _source(parameter.name, annotation, context_type)
     return _Parameter(parameter.name, source, annotation, parameter)
 
@@ -198,8 +199,8 @@ def _source(name: str, annotation: Any, context_type: type) -> _Source:
     return "config" if name == "config" else "payload"
 
 
-def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
-    """One at a time: a name that is known only to the type checker does not spoil the others."""
+def _resolve(annotation: Any, names: dict[str, Any]) -> Any:
+    """Resolve a single annotation, so that a name known only to type checkers does not affect the others."""
 
     def holder() -> None: ...
 
@@ -211,13 +212,13 @@ def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
 
 
 def _is_context(annotation: Any, context_type: type) -> bool:
-    """An annotation that only the type checker can resolve is judged by its text."""
+    """Whether the annotation is the context's class. An unresolvable annotation is checked by its text."""
     text = getattr(annotation, "__forward_arg__", annotation)
     if isinstance(text, str):
         return context_type.__name__ in re.findall(r"\w+", text)
     origin = get_origin(annotation)
     if origin in _ALTERNATIVES:
-        return any(_is_context(each, context_type) for each in get_args(annotation))
+        return any(_is_context(argument, context_type) for argument in get_args(annotation))
     return annotation is context_type or origin is context_type
 
 
@@ -230,8 +231,8 @@ def _reading(owner: str, parameters: list[_Parameter]) -> _Reading:
 
 
 def _result_reader(function: Any, task: str) -> Read:
-    """Return what reads a stored result in the type that the function is annotated to return, or as JSON."""
-    annotation = _resolved(_inspected(function, task).return_annotation, _globals_of(function))
+    """Return the reader for stored results: it returns the annotated return type, or JSON."""
+    annotation = _resolve(_inspect(function, task).return_annotation, _globals_of(function))
     try:
         return reader(annotation, name=f"result of {task!r}")
     except InvalidValueError:
@@ -250,7 +251,7 @@ def _whole(owner: str, parameter: _Parameter) -> _Reading:
 
 
 def _by_name(owner: str, parameters: list[_Parameter]) -> _Reading:
-    """Read all entries at once, as a struct: the path in a message then begins with the name."""
+    """Read all entries at once as a struct, so that the path in an error message starts with the name."""
     types = {parameter.name: plain_types(parameter.annotation) for parameter in parameters}
     required = frozenset(parameter.name for parameter in parameters if parameter.is_required)
     names, all_plain, struct = tuple(types), all(types.values()), _struct(owner, parameters)
@@ -271,12 +272,12 @@ def _by_name(owner: str, parameters: list[_Parameter]) -> _Reading:
 
 
 def _struct(owner: str, parameters: list[_Parameter]) -> type[Struct]:
-    """Make a struct with a field for each parameter; one that the payload does not have is UNSET."""
-    for parameter in parameters:  # rejects a type that no JSON can become, with the name of the parameter
+    """Create a struct with a field for each parameter. A field missing in the payload is UNSET."""
+    for parameter in parameters:  # rejects types that cannot be created from JSON, and names the parameter
         converter(parameter.annotation, name=f"{parameter.name!r} in the {owner}")
     fields = [
         (
-            f"field_{number}",  # a struct cannot have every name that a parameter can have
+            f"field_{number}",  # not every parameter name is allowed as a field name
             Any if is_untyped(parameter.annotation) else parameter.annotation,
             NODEFAULT if parameter.is_required else UNSET,
         )
@@ -292,12 +293,12 @@ def _entries(names: Sequence[str], struct: Struct) -> dict[str, Any]:
 
 def _misfit(payload: Any, names: frozenset[str], required: frozenset[str]) -> str:
     if not isinstance(payload, dict):
-        return f"expected an object with {_listed(names)}, got {_json_name(payload)}"
+        return f"expected an object with {_name_list(names)}, got {_json_name(payload)}"
     missing = required - payload.keys()
     if not missing:
         return _unknown(payload.keys() - names, names)
     unknown = payload.keys() - names
-    return f"{_listed(missing)} missing" + (f", and {_unknown(unknown, names)}" if unknown else "")
+    return f"{_name_list(missing)} missing" + (f", and {_unknown(unknown, names)}" if unknown else "")
 
 
 def _unknown(unknown: Iterable[str], names: frozenset[str]) -> str:
@@ -305,7 +306,7 @@ def _unknown(unknown: Iterable[str], names: frozenset[str]) -> str:
     return f"{name[:60]!r} is unknown; {suggest(name, names)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     return ", ".join(map(repr, sorted(names)))
 
 
@@ -314,7 +315,7 @@ def _json_name(value: object) -> str:
 
 
 def _plan(read: Callable[[str], dict[str, Any]], parameters: list[_Parameter], task: str) -> _Plan:
-    contexts = [each.name for each in _from("context", parameters)]
+    contexts = [parameter.name for parameter in _from("context", parameters)]
     configs = _from("config", parameters)
     if not contexts and not configs:
         return lambda payload, context, config: ((), read(payload))
@@ -326,12 +327,12 @@ def _plan(read: Callable[[str], dict[str, Any]], parameters: list[_Parameter], t
     return arguments
 
 
-def _positioned(plan: _Plan, parameters: list[_Parameter]) -> _Plan:
-    """The same plan for a function with positional-only parameters."""
+def _with_positions(plan: _Plan, parameters: list[_Parameter]) -> _Plan:
+    """Pass positional-only parameters by position."""
     positions = [
-        (each.name, each.parameter.default)
-        for each in parameters
-        if each.parameter.kind is Parameter.POSITIONAL_ONLY
+        (parameter.name, parameter.parameter.default)
+        for parameter in parameters
+        if parameter.parameter.kind is Parameter.POSITIONAL_ONLY
     ]
     if not positions:
         return plan

@@ -1,4 +1,4 @@
-"""Retries of store operations: further and further apart, until the database answers."""
+"""Retries of database operations, with exponential backoff, until the database responds."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class StoreRetrier:
         errors: type[StoreError] = StoreError,
         tries: int | None = None,
     ) -> T:
-        """Run an action until it succeeds, at most `tries` times. After an `error` so far, wait first.
+        """Run an action until it succeeds, at most `tries` times. After a previous `error`, wait first.
 
-        An error of the store ends no worker: an operator may repair the database meanwhile.
+        A database error never stops a worker: an operator may repair the database in the meantime.
         """
-        failures, began = 0, self._clock.monotonic()
+        failures, started = 0, self._clock.monotonic()
         while True:
             if error is not None:
                 failures += 1
@@ -54,7 +54,7 @@ class StoreRetrier:
                 error = again
                 continue
             if failures:
-                self._event_bus.emit(StoreRecovered(doing, self._clock.monotonic() - began))
+                self._event_bus.emit(StoreRecovered(doing, self._clock.monotonic() - started))
             return result
 
     async def _wait(self, doing: str, failures: int, error: StoreError) -> None:

@@ -1,4 +1,4 @@
-"""Tasks: registered functions and how they are to be executed."""
+"""Tasks: registered functions and their execution options."""
 
 from __future__ import annotations
 
@@ -59,39 +59,45 @@ F_co = TypeVar("F_co", bound=Callable[..., Any], covariant=True)
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = 300.0
 MAX_NAME_LENGTH = 100
-STARTS_ELSEWHERE = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send"})
-OTHER_WORDS = {"max_retries": "max_attempts", "retries": "max_attempts", "countdown": "delay", "eta": "at"}
-"""What options are called elsewhere."""
+FOREIGN_START_METHODS = frozenset({"apply_async", "defer", "delay", "enqueue", "perform_async", "send"})
+"""Names of the method that starts a job in other systems."""
+OPTION_ALIASES = {
+    "max_retries": "max_attempts",
+    "retries": "max_attempts",
+    "countdown": "delay",
+    "eta": "at",
+}
+"""Names of options in other systems, for suggestions."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]*")
 
 
 class TaskIsolation(StrEnum):
-    """Where a function runs. A process of its own can be stopped, and takes no neighbour with it."""
+    """Where a function runs. A separate process can be killed, and cannot crash its worker."""
 
     THREAD = "thread"
     PROCESS = "process"
 
 
 class TaskOptions(TypedDict, total=False):
-    """How a task is executed.
+    """Options of a task.
 
-    name              what it is known by; the name of the function unless given
-    retry             how often and how long apart, also by category of the error (redrive.policy.STEP)
-    max_attempts      changes the policy: executions in all
-    when_exhausted    "bury": kept for triage, "block": the run waits for a person, "fail": the run has failed
-    timeout           for one attempt, in seconds or as a timedelta; 300 seconds unless given
-    queue             where its runs wait; "default" unless given
-    breaker           the dependency whose breaker holds the work while it is down
-    effect            "none", "idempotent", or "unsafe": what may have been executed is not repeated
-    concurrency       at most so many executions at once, over all workers
-    concurrency_key   a function of the payload: at most `concurrency` at once for each key instead
-    isolation         "thread", or "process": of its own, with a hard timeout
-    classifier        says what its errors mean
-    redrive           how its dead letters are redriven automatically: "never", "exponential", "linear",
+    name              the name of the task; default: the name of the function
+    retry             the retry policy; it can differ by error category; default: redrive.policy.STEP
+    max_attempts      override the policy's total number of attempts
+    when_exhausted    "bury": keep a dead letter, "block": the run waits for a person, "fail": the run fails
+    timeout           the timeout of one attempt, in seconds or as a timedelta; default: 300 seconds
+    queue             the queue of its runs; default: "default"
+    breaker           the dependency whose breaker puts the work on hold while it is down
+    effect            "none", "idempotent" or "unsafe": attempts that may have executed are not retried
+    concurrency       the maximum number of concurrent executions over all workers
+    concurrency_key   a function of the payload: apply `concurrency` to each key separately
+    isolation         "thread", or "process": a separate process with a hard timeout
+    classifier        decides what an error means
+    redrive           how dead letters are redriven automatically: "never", "exponential", "linear",
                       "immediate", "by_category", a RetryPolicy, or a function: redrives so far → seconds or
-                      a timedelta until the next one, or None for no more; else as in the settings
-    max_redrives      how often at most
-    source            a function of the payload: is what it works on still there? Asked before a manual retry
+                      a timedelta until the next one, or None for no more; default: the setting dlq_redrive
+    max_redrives      the maximum number of automatic redrives
+    source            a function of the payload, called before a manual replay: does the source still exist?
     """
 
     name: str
@@ -112,7 +118,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class SyncTaskStarter(Protocol):
-    """`app.sync`, as tasks use it."""
+    """The part of `app.sync` that tasks use."""
 
     def start(
         self, work: str, payload: object, *, connection: object = None, **options: Unpack[StartOptions]
@@ -120,7 +126,7 @@ class SyncTaskStarter(Protocol):
 
 
 class TaskStarter(Protocol):
-    """The application, as its tasks use it."""
+    """The part of an application that its tasks use."""
 
     async def start(
         self, work: str, payload: object, *, connection: object = None, **options: Unpack[StartOptions]
@@ -144,7 +150,7 @@ class TakesNothing(Protocol[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class TaskStart(Generic[P, R_co]):
-    """A task with the options of its next runs: `charge.options(key="order-7").start(7, item="tea")`."""
+    """A task with options for starting runs: `charge.options(key="order-7").start(7, item="tea")`."""
 
     task: Task[P, R_co]
     connection: object
@@ -157,7 +163,7 @@ class TaskStart(Generic[P, R_co]):
         return await task.app.start(task.name, payload, connection=self.connection, **self.options)
 
     def start_sync(self, *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle[R_co]:
-        """Start a run, from a program without an event loop."""
+        """Start a run in a program without an event loop."""
         task = self.task
         payload = task.signature.payload(args, kwargs)
         return task.app.sync.start(task.name, payload, connection=self.connection, **self.options)
@@ -165,7 +171,7 @@ class TaskStart(Generic[P, R_co]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Task(Generic[P, R_co]):
-    """A registered function: `P` are the parameters that its payload fills, `R` is what it returns."""
+    """A registered function. `P` are the parameters filled from the payload, `R` is the return type."""
 
     name: str
     function: Callable[..., Any]
@@ -187,11 +193,11 @@ class Task(Generic[P, R_co]):
     if not TYPE_CHECKING:  # type checkers know the function's own signature: see TaskFunction
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            """Just call the function, here and now."""
+            """Call the function directly, without starting a run."""
             return self.function(*args, **kwargs)
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = f"; start a run of it: {self.name}.start(...)" if name in STARTS_ELSEWHERE else ""
+            hint = f"; to start a run: {self.name}.start(...)" if name in FOREIGN_START_METHODS else ""
             raise AttributeError(f"a task has no attribute {name!r}{hint}")
 
     @classmethod
@@ -201,7 +207,9 @@ class Task(Generic[P, R_co]):
         signature = Signature.of(function, Context, name)
         isolation = choice("isolation", options.get("isolation", TaskIsolation.THREAD), TaskIsolation)
         if options.get("concurrency_key") is not None and options.get("concurrency") is None:
-            raise InvalidValueError("concurrency_key needs concurrency: how many at once for each key?")
+            raise InvalidValueError(
+                "concurrency_key needs concurrency, the maximum number of concurrent executions per key"
+            )
         if (concurrency := options.get("concurrency")) is not None:
             require_whole("concurrency", concurrency, 1, 1_000_000)
         if (classifier := options.get("classifier")) is not None:
@@ -234,11 +242,11 @@ class Task(Generic[P, R_co]):
         return await self.app.start(self.name, self.signature.payload(args, kwargs))
 
     def start_sync(self, *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle[R_co]:
-        """Start a run, from a program without an event loop."""
+        """Start a run in a program without an event loop."""
         return self.app.sync.start(self.name, self.signature.payload(args, kwargs))
 
     def options(self, *, connection: object = None, **options: Unpack[StartOptions]) -> TaskStart[P, R_co]:
-        """Options for a start: `await charge.options(key="order-7").start(7)`; see StartOptions."""
+        """Set options for starting runs: `await charge.options(key="order-7").start(7)`. See StartOptions."""
         return TaskStart(self, connection, options)
 
     def step(
@@ -249,9 +257,9 @@ class Task(Generic[P, R_co]):
         retry: RetryPolicy | None = None,
         timeout: Seconds | None = None,
     ) -> StepDefinition:
-        """This task as a step of a workflow, with a config and, where wanted, a policy of its own."""
+        """Return this task as a step of a workflow, optionally with a config, a policy and a timeout."""
         policy = self.retry if retry is None else retry
-        policy_to_json(policy)  # refuses what a run could not keep
+        policy_to_json(policy)  # rejects a policy that cannot be stored
         stored = to_json(config)
         encode(stored)
         return StepDefinition(
@@ -266,14 +274,14 @@ class Task(Generic[P, R_co]):
         )
 
     def limit_for(self, org: str, payload: Callable[[], JsonValue]) -> dict[str, int]:
-        """The name of its concurrency limit for this payload, and how many may run at once."""
+        """Return the name and value of the concurrency limit for this payload; empty if there is none."""
         if self.concurrency is None:
             return {}
         if self.concurrency_key is None:
             return {f"task:{self.name}": self.concurrency}
         try:
             key = _printable(str(self.concurrency_key(payload())))
-        except Exception:  # noqa: BLE001 — those without a key share one; the task itself will tell
+        except Exception:  # noqa: BLE001 — payloads without a valid key share one; the task itself will fail
             key = "?"
         return {f"key:{org}|{self.name}|{key}": self.concurrency}
 
@@ -284,7 +292,7 @@ AnyTask: TypeAlias = Task[..., Any]
 if TYPE_CHECKING:
 
     class TaskFunction(Task[P, R_co], Generic[P, R_co, F_co]):
-        """A task as its decorator gives it back: it can be called like the function itself."""
+        """A task as returned by the decorator: it can be called like the function itself."""
 
         @property
         def __call__(self) -> F_co: ...
@@ -294,8 +302,10 @@ else:
 
 
 class TaskDecorator:
-    """`@app.task` and `@app.task(timeout=30)`. A context is not part of what a run is started with: let it be
-    the first parameter, so that type checkers see that, too."""
+    """`@app.task` and `@app.task(timeout=30)`.
+
+    The context is not part of the payload. Make it the first parameter, so that type checkers know this, too.
+    """
 
     def __init__(
         self,
@@ -344,14 +354,14 @@ class TaskDecorator:
 
 
 def _printable(key: str) -> str:
-    """Keys come out of payloads: a long or odd one is represented by its hash."""
+    """Return the key, or its hash if it is long or has unprintable characters: keys come from payloads."""
     if len(key) <= MAX_NAME_LENGTH and key.isascii() and key.isprintable():
         return key
     return "#" + sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def name_of(work: object) -> str:
-    """The name of a task or a workflow."""
+    """Return the name of a task or a workflow."""
     if isinstance(work, Task):
         return work.name
     if isinstance(work, Definition):
@@ -364,17 +374,19 @@ def name_of(work: object) -> str:
 def checked_name(what: str, name: object) -> str:
     if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise InvalidValueError(
-            f"{what} must begin with a letter or digit, consist of letters, digits, blanks and _ . : / - "
+            f"{what} must start with a letter or digit, contain only letters, digits, spaces and _ . : / - "
             f"and have at most {MAX_NAME_LENGTH} characters, got {name!r}"
         )
     return name
 
 
 def reject_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
-    """A mistyped option must not be silently ignored."""
+    """Raise InvalidValueError for an unknown option, with a suggestion."""
     for option in options:
         if option not in known:
-            raise InvalidValueError(f"{complaint} {option!r}; {suggest(option, known, aliases=OTHER_WORDS)}")
+            raise InvalidValueError(
+                f"{complaint} {option!r}; {suggest(option, known, aliases=OPTION_ALIASES)}"
+            )
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -395,7 +407,7 @@ def _policy(options: Mapping[str, Any]) -> RetryPolicy:
 
 
 def _redrive(name: str, given: RedriveChoice | Function | None) -> RedriveChoice | None:
-    """A function is stored under the name of its task."""
+    """Return the redrive choice. A function is registered under the name of its task."""
     if given is None:
         return None
     return check_choice(CUSTOM_PREFIX + name if callable(given) else given)

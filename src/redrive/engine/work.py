@@ -1,4 +1,4 @@
-"""Work: a claim, and what this worker knows about it."""
+"""Work: a claim, with everything this worker needs to execute it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_NOTE_LENGTH = 500
 
 
 class Interruption(StrEnum):
-    """Why a step is stopped from outside."""
+    """Why a running step is interrupted."""
 
     CANCELLED = "cancelled"
     DRAINED = "drained"
@@ -33,26 +33,25 @@ class Interruption(StrEnum):
 
 
 class Completion(NamedTuple):
-    """A success that the task has recorded in its own transaction. It holds once that is committed."""
+    """A success that the task recorded in its own transaction. It counts once the transaction commits."""
 
     record: Record
     recorded: Recorded
 
 
 class Work:
-    """`task` is None when no task of that name is registered here.
+    """The work of a claim. `task` is None if the task is not registered in this worker.
 
-    interruption  why it is to be stopped, once it is
-    begun         the user's function was called, so that something may have happened outside
-    carrier       the asyncio task that it is executed in
-    running       the same, while the user's function is executed
-    outputs       what the earlier steps have given, as readable text by their names; None until it is read
-    completion    its success, which the task has recorded within a transaction of its own
-    progress      what the task has said last about how far it is
+    interruption  why the work is being interrupted; None if it is not
+    was_called    the user's function was called, so there may be side effects
+    carrier       the asyncio task that executes the work
+    running       the carrier while the user's function runs; otherwise None
+    outputs       the results of earlier steps, as decrypted text by step name; None until they are read
+    completion    the success that the task recorded in its own transaction
+    progress      the latest progress reported by the task
     """
 
     __slots__ = (
-        "begun",
         "carrier",
         "claim",
         "completion",
@@ -69,6 +68,7 @@ class Work:
         "slots",
         "step",
         "task",
+        "was_called",
     )
 
     def __init__(
@@ -84,9 +84,9 @@ class Work:
         self.interruption: Interruption | None = None
         self.carrier: asyncio.Task[None] | None = None
         self.running: asyncio.Task[None] | None = None
-        self._begin_step(claim, task)
+        self._set_step(claim, task)
 
-    def _begin_step(self, claim: Claim, task: AnyTask | None) -> None:
+    def _set_step(self, claim: Claim, task: AnyTask | None) -> None:
         self.claim = claim
         self.task = task
         self.step: StepDefinition = self.definition.steps[claim.step_index]
@@ -96,18 +96,18 @@ class Work:
         self.permit: Permit | None = None
         self.slots: str | None = claim.slots
         self.context: Context | None = None
-        self.begun = False
+        self.was_called = False
         self.completion: Completion | None = None
         self.progress: tuple[float | None, str] | None = None
 
-    def go_on(self, task: AnyTask, output: str, stored_output: str, seconds: float) -> None:
-        """Go on to the next step under the same lease, once that is recorded."""
+    def start_next_step(self, task: AnyTask, output: str, stored_output: str, seconds: float) -> None:
+        """Switch to the next step under the same lease, after the success of this one was recorded."""
         self.outputs = {**(self.outputs or {}), self.step.name: output}
         claim = self.claim
-        self._begin_step(_next_claim(claim, stored_output, claim.attempt_started_at + seconds), task)
+        self._set_step(_next_claim(claim, stored_output, claim.attempt_started_at + seconds), task)
 
     def interrupt(self, why: Interruption) -> None:
-        """Stop it: at once where the function can be stopped, else as soon as it listens."""
+        """Interrupt the work: cancel an async function, or set `context.cancelled` for a sync one."""
         if self.interruption is None:
             self.interruption = why
             if self.context is not None:
@@ -116,7 +116,7 @@ class Work:
                 self.running.cancel()
 
     def take_progress(self, redactor: Redactor) -> Progress:
-        """What is to be written, once."""
+        """Return the latest progress for writing, and clear it."""
         fraction, note = self.progress or (None, "")
         self.progress = None
         text = encode({"fraction": fraction, "note": storable(redactor.text(note))})
@@ -127,7 +127,7 @@ class Work:
 
     @property
     def is_bound(self) -> bool:
-        """Has a breaker or a limit to be asked before it is executed?"""
+        """Whether a breaker or a limit must admit the step before it is executed."""
         return self.task is not None and (self.step.breaker is not None or bool(self.limits))
 
     @property
@@ -136,27 +136,27 @@ class Work:
 
     @property
     def goes_on(self) -> bool:
-        """Does the run go on when this step has succeeded? Not when it is replayed alone."""
+        """Whether the run continues after this step; not if the step is replayed alone."""
         return not self.is_last_step and self.claim.step_only == 0
 
     @property
-    def has_nothing_beside(self) -> bool:
-        """Does its success end no replay and free no slots?"""
+    def changes_only_its_run(self) -> bool:
+        """Whether its success changes only the run: it finishes no replay and frees no slots."""
         return self.slots is None and self.claim.replays == 0
 
     @property
     def payload_text(self) -> str:
-        """The payload as readable text. One that cannot be decrypted is a failure of the attempt."""
+        """The decrypted payload as text. If it cannot be decrypted, the attempt fails."""
         return self.encryption.decrypt(self.claim.payload)
 
     @property
     def payload(self) -> JsonValue:
-        """The payload as a new value each time: users' functions may change the one that they are given."""
+        """The payload, as a new value on every access, because user functions may modify it."""
         return decode_stored(self.payload_text)
 
     @property
     def opened(self) -> Claim:
-        """The claim with everything readable that is stored encrypted: for the attempt alone."""
+        """The claim with its encrypted values decrypted, for use in the attempt only."""
         return self.encryption.opened(self.claim)
 
     @property
@@ -181,7 +181,7 @@ class Work:
 
 
 class WorkFactory:
-    """Makes the work of a claim: finds its definition, its task and the limits it counts against."""
+    """Creates the work of a claim: finds its definition, its task and its concurrency limits."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class WorkFactory:
         self._org_concurrency = org_concurrency
 
     def known(self, claim: Claim) -> Work | None:
-        """The work of a claim whose definition was read before."""
+        """Return the work of a claim, or None if its definition is not in the cache."""
         definition = self._definitions.known(claim.definition)
         return None if definition is None else self.make(claim, definition)
 
@@ -207,14 +207,19 @@ class WorkFactory:
         return self.make(claim, definition)
 
     def next_queue(self, work: Work) -> str:
-        """The queue of the next step: that of its task; a run that was started in another queue stays there
-        while its tasks share one."""
+        """Return the queue of the next step, which is its task's queue.
+
+        A run started in another queue stays there as long as the steps have the same queue.
+        """
         step = work.definition.steps[work.claim.step_index + 1]
         return work.claim.queue if step.queue == work.step.queue else step.queue
 
     def next_task(self, work: Work, queue: str) -> AnyTask | None:
-        """The task of the next step, which is in `queue`, if it can start under the same lease: it is known
-        here, and no breaker, no limit, no other queue and no replay are in between."""
+        """Return the task of the next step if it can start under the same lease, otherwise None.
+
+        It can if the task is registered here, has no breaker and no limit, is in the same queue, and the run
+        is not being replayed.
+        """
         step = work.definition.steps[work.claim.step_index + 1]
         task = self._registry.tasks.get(step.task)
         if task is None or task.concurrency is not None or self._org_concurrency is not None:
@@ -233,7 +238,7 @@ class WorkFactory:
 
 
 def _next_claim(claim: Claim, output: str, now: float) -> Claim:
-    """The claim of the next step under the same lease, as it is recorded."""
+    """Return the claim of the next step under the same lease."""
     return claim.replace(
         step_index=claim.step_index + 1,
         step_input=output,

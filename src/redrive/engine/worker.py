@@ -1,7 +1,7 @@
-"""The worker: runs the loops of its parts side by side until it is told to stop, then drains.
+"""The worker: runs the loops of its parts concurrently until it is stopped, then drains.
 
-The claimer claims while there is room. Maintenance makes due runs ready and releases held ones, takes over
-expired leases and passes on cancellations. The recorder and the breakers write what they have gathered.
+The claimer claims runs while there are free slots. Maintenance makes due runs ready, releases held ones,
+takes over expired leases and passes on cancellations. The recorder and the breakers write collected data.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
 
-UNHEALTHY_AFTER = 30.0
+UNHEALTHY_SECONDS = 30.0
 MIN_DRIVE_SECONDS = 0.02
-"""A bulk replay whose items end all the time is not looked at more often than this."""
-LOOPS_GRACE, STOP_GRACE = 2.0, 0.5
-"""Seconds for the loops to end and the last records to be written, and for tasks to stop when told to."""
+"""The minimum time between two checks of a bulk replay whose items finish continuously."""
+LOOPS_GRACE_SECONDS, STOP_GRACE_SECONDS = 2.0, 0.5
+"""How long the loops may take to stop and write the last records, and interrupted tasks to finish."""
 
 
 class Health(NamedTuple):
-    """`seconds_since_poll` is the age of the last successful poll of its slowest loop."""
+    """`seconds_since_poll` is the time since the last successful poll of the worker's slowest loop."""
 
     healthy: bool
     seconds_since_poll: float
@@ -59,17 +59,17 @@ class Worker:
         self._requeued = 0
 
     async def run(self, *, signals: bool = False) -> None:
-        """Work until `stop` is called; with `signals`, SIGTERM and SIGINT call it. A second one hurries."""
+        """Work until `stop` is called. With `signals`, SIGTERM and SIGINT call `stop`."""
         async with AsyncExitStack() as stack:
             stack.callback(lambda: self._event_bus.emit(WorkerStopped(self.id, self._requeued)))
             stack.callback(self.parts.invoker.close)
             if signals:
                 stack.enter_context(on_stop_signal(self.stop))
-            # Not before signals are handled: a listener may send one.
+            # Only after signals are handled: a listener may send one.
             self._event_bus.emit(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
-            if not await self._opened():
+            if not await self._open_database():
                 return
-            await stack.enter_async_context(self._database.listen(self._heard))
+            await stack.enter_async_context(self._database.listen(self._on_hint))
             renewal = self._renew_by(stack)
             work = [
                 self.claimer.run,
@@ -87,7 +87,7 @@ class Worker:
                 await self._drain(working)
 
     async def __aenter__(self) -> Self:
-        """`async with app.worker():` works in the background for the time of the block."""
+        """`async with app.worker():` works in the background until the end of the block."""
         self._background = asyncio.create_task(self.run())
         return self
 
@@ -99,7 +99,7 @@ class Worker:
             await self._background
 
     def stop(self) -> None:
-        """Claim nothing more and finish what is in flight; called again: give it back at once."""
+        """Claim nothing more and finish work in flight. On a second call, release it at once."""
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
@@ -117,40 +117,41 @@ class Worker:
         if self.claimer.free() > 0:
             polled_at = min(polled_at, self.claimer.polled_at)
         since = max(0.0, self._clock.monotonic() - polled_at)
-        return Health(since < UNHEALTHY_AFTER, since, len(self.in_flight))
+        return Health(since < UNHEALTHY_SECONDS, since, len(self.in_flight))
 
     async def work_off(self) -> int:
-        """Execute ready runs, and those that become ready by it; the number of attempts. For tests."""
+        """In tests: execute ready runs and those that become ready as a result. Return the attempts made."""
         before = self._executor.attempts
         async with _running([self._recorder.run]):
             while True:
                 await self.maintenance.maintain()
-                await self._written()
+                await self._wait_until_recorded()
                 await self.maintenance.promote()
                 await self._tend()
-                others = set(self._executor.tasks)
+                running = set(self._executor.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency, abstain=False)
-                await asyncio.gather(*(self._executor.tasks - others), return_exceptions=True)
-                await self._written()
+                await self._executor.launched()
+                await asyncio.gather(*(self._executor.tasks - running), return_exceptions=True)
+                await self._wait_until_recorded()
                 await self._breakers.settle()
                 if not claimed:
                     await self.maintenance.write_ended_runs()
                     return self._executor.attempts - before
 
     async def _tend(self) -> None:
-        """Redrive what is due, and drive bulk replays as far as they can go now."""
+        """Redrive due dead letters, and advance bulk replays as far as possible."""
         if self.options.redrive:
             await self.processor.run_once()
         while await self.driver.tick() == 0.0:
             pass
 
-    async def _written(self) -> None:
+    async def _wait_until_recorded(self) -> None:
         while self._recorder.pending:
             await self.in_flight.removed.wait()
             self.in_flight.removed.clear()
 
-    async def _opened(self) -> bool:
-        """Wait for the database; False when the worker is told to stop before it is there."""
+    async def _open_database(self) -> bool:
+        """Wait for the database. Return False if the worker is stopped before the database is available."""
         action = self._retrier.run("open", self.parts.open, errors=StoreUnavailableError)
         opening, stopping = asyncio.create_task(action), asyncio.create_task(self._stopping.wait())
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,10 +162,10 @@ class Worker:
         await opening
         return True
 
-    # Loops of its own
+    # Loops
 
     async def _drive_loop(self) -> None:
-        """Bring bulk replays forward."""
+        """Advance bulk replays until the worker stops."""
         while not self._stopping.is_set():
             self._signals.replay_ended.clear()
             wait = await self._retrier.run("replay", self.driver.tick)
@@ -177,7 +178,7 @@ class Worker:
             await self.in_flight.lease_renewer.renew(self._database)
 
     def _renew_by(self, stack: AsyncExitStack) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Renew leases on a thread; in a loop where the database is in memory, out of reach of a thread."""
+        """Renew leases on a thread; in a loop if the database is in memory, which a thread cannot access."""
         if self._database.in_memory:
             return [self._renew_loop]
         self.in_flight.lease_renewer.start()
@@ -187,7 +188,7 @@ class Worker:
     # Stopping
 
     async def _until_stopped(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """Wait for `stop`. A loop that fails ends the worker, which would look alive otherwise."""
+        """Wait for `stop`. If a loop fails, stop the worker, which would otherwise look alive."""
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({stopping, *loops}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -196,35 +197,35 @@ class Worker:
                 loop.result()
 
     async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """Finish what is in flight, give back what cannot be finished in time."""
+        """Finish the work in flight, and release work that does not finish within the grace period."""
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
         self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace))
-        await asyncio.wait(loops, timeout=min(LOOPS_GRACE, grace))
+        await asyncio.wait(loops, timeout=min(LOOPS_GRACE_SECONDS, grace))
         await _cancel(loops)
         with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(LOOPS_GRACE):
+            async with asyncio.timeout(LOOPS_GRACE_SECONDS):
                 await self.claimer.adopt()
         await self._wait_until_idle(end, hurry=True)
         left = self.in_flight.works
         self._requeued = len(left)
         await self._give_back(left)
         with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(LOOPS_GRACE):
+            async with asyncio.timeout(LOOPS_GRACE_SECONDS):
                 await self._breakers.flush()
                 await self.maintenance.heartbeat("stopped")
 
     async def _give_back(self, works: Sequence[Work]) -> None:
-        """Interrupt the works; give back those that do not stop, or never started."""
+        """Interrupt work, and release what does not stop or never started."""
         for work in works:
             work.interrupt(Interruption.DRAINED)
-        await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE, hurry=False)
+        await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE_SECONDS, hurry=False)
         for work in self.in_flight.works:
             self._executor.give_back(work)
-        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE, hurry=False)
+        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE_SECONDS, hurry=False)
 
     async def _wait_until_idle(self, end: float, *, hurry: bool) -> None:
-        """Wait until nothing is in flight and everything is written, or the time is over."""
+        """Wait until no work is in flight and all records are written, or until `end`."""
         while len(self.in_flight) or self._recorder.pending:
             if self._clock.monotonic() >= end or (hurry and self._hurry.is_set()):
                 return
@@ -232,7 +233,7 @@ class Worker:
 
     # Hints
 
-    def _heard(self, queue: str) -> None:
+    def _on_hint(self, queue: str) -> None:
         if not queue or queue in self.options.queues:
             self._signals.ready.set()
 

@@ -1,4 +1,4 @@
-"""What a worker is made of, and how it is configured. `redrive.wiring` puts the parts together."""
+"""The options and parts of a worker. `redrive.wiring` connects the parts."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from redrive.store.store import Store
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """
-    queues             the queues it serves; all queues of the application unless given
-    workflows          the only workflows it executes; all unless given
-    concurrency        how many steps it executes at once
-    lease_seconds      how long a lease lasts: renewed after a third of it, taken over after all of it
-    poll_seconds       how often it looks for work when no hint arrives
-    grace_seconds      how long running steps may take to finish after it was asked to stop
-    heartbeat_seconds  how often it reports that it is alive
+    queues             the queues it serves; default: all queues of the application
+    workflows          the workflows it executes; default: all
+    concurrency        the maximum number of steps it executes at once
+    lease_seconds      the duration of a lease: renewed after a third of it, taken over when it expires
+    poll_seconds       the interval between polls for work if no hint arrives
+    grace_seconds      how long running steps may take to finish after a stop request
+    heartbeat_seconds  the interval between heartbeats
     retention_seconds  how long finished runs are kept; None: forever
-    redrive            redrive dead letters that are due, as their policies say
+    redrive            redrive due dead letters according to their policies
 
-    Durations can be given as timedeltas, too.
+    Durations can also be timedeltas.
     """
 
     queues: tuple[str, ...]
@@ -68,17 +68,17 @@ class WorkerOptions:
 
 
 def _words(name: str, words: object) -> tuple[str, ...]:
-    several = tuple(words) if isinstance(words, list | tuple | set | frozenset) else ()
-    if not several or not all(isinstance(word, str) for word in several):
+    names = tuple(words) if isinstance(words, list | tuple | set | frozenset) else ()
+    if not names or not all(isinstance(word, str) for word in names):
         raise InvalidValueError(f"{name} must be a list of at least one name, got {words!r}")
-    return several
+    return names
 
 
 class ReplayDriver(Protocol):
-    """Brings bulk replays forward."""
+    """Advances bulk replays."""
 
     async def tick(self) -> float:
-        """Seconds until there may be more to do, 0 when there is."""
+        """Advance bulk replays. Return the seconds until there may be more to do; 0 if there is more now."""
 
 
 class RedriveProcessor(Protocol):
@@ -93,7 +93,7 @@ class RedriveProcessor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """The parts that the loops of one worker share. `open` brings the tables of the store up to date."""
+    """The parts that the loops of one worker share. `open` creates or upgrades the tables."""
 
     id: str
     options: WorkerOptions
@@ -122,5 +122,5 @@ class WorkerParts:
     processor: RedriveProcessor
 
     def seconds_until_poll(self) -> float:
-        """The poll interval with jitter, so that workers do not poll in step."""
+        """The poll interval with jitter, so that workers do not poll at the same time."""
         return self.options.poll_seconds * (0.75 + 0.5 * self.random.random())

@@ -1,4 +1,4 @@
-"""The audit as its readers see it: list it, take its head, verify it."""
+"""The audit of an organization: list its entries, export its head, verify its chain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEYOND = 2**62
 
 
 class AuditEntry(NamedTuple):
-    """Who did what. `subjects` are the ids of what it was done to; `at` is in seconds since 1970."""
+    """One action of an actor. `subjects` are the ids of changed objects; `at` is in seconds since 1970."""
 
     sequence: int
     at: Instant
@@ -41,7 +41,7 @@ class AuditPage(NamedTuple):
 
 
 class AuditVerdict(NamedTuple):
-    """`found` counts all faults, `faults` lists the first of them; `head` is where the chain ends now."""
+    """`found` counts all faults and `faults` lists the first ones; `head` is the current end of the chain."""
 
     head: Head
     checked: int
@@ -78,7 +78,10 @@ class Audit:
         size: int = 50,
         cursor: str | None = None,
     ) -> AuditPage:
-        """A page of entries, newest first. `subject` finds entries about it alone; see `about`."""
+        """A page of entries, newest first.
+
+        `subject` finds entries about this subject only; `about` also finds entries about several subjects.
+        """
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = None if action is None else choice("action", action, Action)
         wanted = Wanted(
@@ -93,10 +96,10 @@ class Audit:
         return AuditPage(entries, str(entries[-1].sequence) if len(found) > size else None)
 
     async def about(self, subject: str, since: float = 0.0, *, size: int = 100) -> Sequence[AuditEntry]:
-        """Entries about this subject, newest first, alone and together with others.
+        """Entries about this subject, newest first, including entries about several subjects.
 
-        Entries about several subjects are searched among the first and the newest 5,000 since that instant;
-        give the one at which the subject came to be.
+        Entries about several subjects are searched among the first 5,000 and the newest 5,000 since `since`;
+        pass the time at which the subject was created.
         """
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         since = _seconds("since", since) or 0.0
@@ -106,15 +109,15 @@ class Audit:
         return [_readable(entry) for entry in found[:size]]
 
     async def head(self) -> Head:
-        """The head of the chain. Keep it outside this database, and pass it to `verify` later."""
+        """The head of the chain. Store it outside this database and pass it to `verify` later."""
         return (await self._store.audit.end(self._org)).head
 
     async def verify(self, head: Head | str | None = None) -> AuditVerdict:
-        """Check that the chain is whole and still holds the entry that this head was taken from.
+        """Check that the chain is complete and still contains the entry of this head.
 
-        Others may append meanwhile. Without a head, a cut end and a rewritten chain look sound.
+        Entries may be appended during the check. Without a head, a truncated or rewritten chain looks sound.
         """
-        head = _known(head)
+        head = _parsed(head)
         head_now, last = await self._store.audit.end(self._org)
         check = ChainCheck(self._org, head)
         async for entries in self._store.audit.following(self._org, last):
@@ -123,7 +126,7 @@ class Audit:
         return AuditVerdict(head_now, check.checked, tuple(faults), check.found)
 
 
-def _known(head: Head | str | None) -> Head | None:
+def _parsed(head: Head | str | None) -> Head | None:
     if head is None or isinstance(head, Head):
         return head
     require_kind("head", head, str)
@@ -131,26 +134,28 @@ def _known(head: Head | str | None) -> Head | None:
 
 
 def _readable(entry: Entry) -> AuditEntry:
-    alone = (entry.subject,) if entry.subject else ()
-    subjects = alone if entry.subjects is None else tuple(_decoded(entry.subjects, []))
-    detail = _decoded(entry.detail, {})
+    single = (entry.subject,) if entry.subject else ()
+    subjects = single if entry.subjects is None else tuple(_decode(entry.subjects, []))
+    detail = _decode(entry.detail, {})
     return AuditEntry(entry.sequence, entry.at, entry.actor, entry.action, subjects, detail, entry.hash)
 
 
-def _decoded(text: str, instead: Any) -> Any:
-    """`instead` for a damaged text: the entry is still listed, and `verify` reports the damage."""
+def _decode(text: str, default: Any) -> Any:
+    """Return `default` for damaged text: the entry is still listed, and `verify` reports the damage."""
     try:
         value = decode(text)
     except NotStorableError:
-        return instead
-    return value if type(value) is type(instead) else instead
+        return default
+    return value if type(value) is type(default) else default
 
 
 def _before(cursor: object) -> int:
     if cursor is None:
         return _BEYOND
     if not isinstance(cursor, str) or not cursor.isdecimal() or not cursor.isascii() or len(cursor) > 18:
-        raise InvalidValueError(f"the cursor {cursor!r} is not one that a page has given; begin anew without")
+        raise InvalidValueError(
+            f"the cursor {cursor!r} is not from a page; start from the first page, without a cursor"
+        )
     return int(cursor)
 
 

@@ -1,6 +1,6 @@
 """The driver of bulk replays: polls every running operation, decides its next move, and makes it.
 
-Each move is one transaction that locks the operation: a driver can be killed at any point, and any other one
+Each move is one transaction that locks the operation. A driver can be killed at any point; another driver
 continues from there. Most polls find nothing to do and lock nothing.
 """
 
@@ -16,6 +16,7 @@ from redrive.failures.bulk_replay_planner import plan_of
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.event import OperationChanged, ReplayRequested
+from redrive.model.fact import fact
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState
 from redrive.policy.rollout import (
@@ -34,23 +35,24 @@ from redrive.store.bulk_replays import OperationSnapshot
 from redrive.store.database import Session
 from redrive.store.replays import Begun
 from redrive.store.store import Store
+from redrive.words.fact import text_of
 
 IDLE_SECONDS = 1.0
-BLOCKED_NOTE = "it depends on a dead letter that is not resolved"
-NOTHING_BEGUN = Begun((), ())
+BLOCKED = fact("dependency_unresolved")
+NO_REPLAYS = Begun((), ())
 
 
 class Advance(NamedTuple):
-    """The operation before and after a move, and the seconds until the next poll is worthwhile."""
+    """The operation before and after a move, and the seconds until the next poll."""
 
     before: ReplayOperation
     after: ReplayOperation
     seconds: float = 0.0
-    begun: Begun = NOTHING_BEGUN
+    begun: Begun = NO_REPLAYS
 
 
 class BulkReplayDriver:
-    """Several drivers may work at once, in any number of processes."""
+    """Drives the bulk replays of all organizations. Any number of drivers and processes may run at once."""
 
     def __init__(self, store: Store, breakers: SharedBreakers, event_bus: EventBus) -> None:
         self._store = store
@@ -59,7 +61,7 @@ class BulkReplayDriver:
         self._event_bus = event_bus
 
     async def tick(self) -> float:
-        """Advance every running operation; the seconds until there may be more to do, 0 when there is."""
+        """Advance every running operation. Return the seconds until the next tick; 0 if work is ready."""
         running = await self._operations.running()
         if not running:
             return IDLE_SECONDS
@@ -79,7 +81,7 @@ class BulkReplayDriver:
         return advance.seconds
 
     async def _advance(self, operation_id: str, open_breakers: Iterable[str]) -> Advance | None:
-        """Decide again under the lock, since others may have moved it, and make the move."""
+        """Decide again under the lock, because another driver may have moved the operation; make the move."""
         async with self._store.database.transaction() as session:
             moment = await self._operations.lock_running(session, operation_id)
             if moment is None:
@@ -95,7 +97,7 @@ class BulkReplayDriver:
             rollout = RolloutPlan.from_json(operation.options)
             breakers = await self._breakers_ahead(session, operation, open_breakers)
         except (InvalidValueError, AttributeError, KeyError, TypeError) as error:
-            return Stop(f"what is stored of it cannot be read: {error!r:.200}")
+            return Stop(fact("unreadable", error=f"{error!r:.200}"))
         tally = await self._operations.tally(session, operation.id)
         figures = RolloutFigures(
             score=tally.score(operation.released).since(rollout.pardoned),
@@ -110,7 +112,7 @@ class BulkReplayDriver:
     async def _breakers_ahead(
         self, session: Session, operation: ReplayOperation, open_breakers: Iterable[str]
     ) -> list[str]:
-        """The open breakers that items still to be started depend on."""
+        """Return the open breakers that planned items depend on."""
         if not open_breakers:
             return []
         known = plan_of(operation).breakers
@@ -149,8 +151,11 @@ class BulkReplayDriver:
         return Advance(operation, after, 0.0 if moved else POLL_SECONDS, begun)
 
     async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Advance:
-        """Nothing is running, so the remaining items depend on unresolved dead letters, and are refused."""
-        if await self._operations.refuse_blocked(session, operation.id, BLOCKED_NOTE):
+        """Finish the operation.
+
+        No item is running, so the remaining items depend on unresolved dead letters and are refused first.
+        """
+        if await self._operations.refuse_blocked(session, operation.id, BLOCKED):
             return Advance(operation, operation, POLL_SECONDS)
         after = operation.replace(state=OperationState.DONE, ended_at=now)
         return await self._end(session, operation, after, Action.OPERATION_FINISHED)
@@ -158,7 +163,7 @@ class BulkReplayDriver:
     async def _end(
         self, session: Session, before: ReplayOperation, after: ReplayOperation, action: Action
     ) -> Advance:
-        detail = {"begun": after.released, "reason": after.stopped_because or ""}
+        detail = {"begun": after.released, "reason": _reason(after)}
         await self._operations.save(session, after)
         await self._store.audit.append(
             session, [NewEntry(org=after.org, actor=SELF, action=action, subjects=(after.id,), detail=detail)]
@@ -168,17 +173,21 @@ class BulkReplayDriver:
     def _emit(self, advance: Advance) -> None:
         before, after = advance.before, advance.after
         if before.state != after.state:
-            reason = after.stopped_because or ""
             self._event_bus.emit(
                 OperationChanged(
                     org=after.org,
                     operation_id=after.id,
                     before=before.state,
                     after=after.state,
-                    reason=reason,
+                    reason=_reason(after),
                 )
             )
         if self._event_bus.is_subscribed(ReplayRequested):
             for replay in advance.begun.replays:
                 names = (replay.org, replay.letter_id, replay.run_id, replay.mode, replay.requested_by)
                 self._event_bus.emit(ReplayRequested(*names))
+
+
+def _reason(operation: ReplayOperation) -> str:
+    stopped = operation.stopped_because
+    return "" if stopped is None else text_of(stopped)

@@ -1,4 +1,4 @@
-"""Plans of bulk replays: the dead letters that belong to one, frozen, and what replaying them means."""
+"""Planning of bulk replays: freezes the selected dead letters and forecasts what replaying them does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from redrive.failures.replays import policy_text
 from redrive.model.audit import Action, NewEntry
 from redrive.model.dead_letter import LIVE
 from redrive.model.event import OperationChanged
+from redrive.model.fact import CountedFact, fact
 from redrive.model.operation import MAX_ITEMS, Plan, ReplayOperation
 from redrive.model.query import Query, Term
 from redrive.model.replay import Mode, OperationState, ReplayState
@@ -29,22 +30,22 @@ from redrive.store.database import Session
 from redrive.store.dead_letter_filter import Filter
 
 MAX_REPORTED = 100
-SKIPPED_NOTE = "it may have had an effect that is not safe to repeat"
+SKIPPED = fact("may_repeat_unsafe_effect")
 
 _ROLLOUT = ("canary", "rate", "failure_rate", "minimum", "same_failures", "stop_on_breaker")
 
 
 class BulkReplayOptions(TypedDict, total=False):
-    """What to replay, and how. Exactly one of `query`, `ids` and `group` is given.
+    """What to replay, and how. Pass exactly one of `query`, `ids` and `group`.
 
     query           a query over dead letters
-    ids             their ids
-    group           the fingerprint of a failure group: its live dead letters
-    mode            FROM_STEP (default): the runs go on to their end; STEP_ONLY: the failed step alone
-    retry           the retry policy of the first step of each, for this replay only
+    ids             the ids of dead letters
+    group           the fingerprint of a failure group, for its live dead letters
+    mode            FROM_STEP (default): from the failed step to the end; STEP_ONLY: only the failed step
+    retry           the retry policy of the first replayed step of each run, for this replay only
     exclude_unsafe  skip letters that may repeat an unsafe effect
-    expect          how many letters will be replayed; with another number nothing is planned
-    reason          why, for the audit
+    expect          how many letters the caller expects to replay; for any other number, nothing is planned
+    reason          the reason recorded in the audit
 
     canary, rate, failure_rate, minimum, same_failures, stop_on_breaker: see redrive.policy.rollout
     """
@@ -66,7 +67,7 @@ class BulkReplayOptions(TypedDict, total=False):
 
 
 class LetterSelection(NamedTuple):
-    """The dead letters to replay, by ids or by a query, and how the caller named them."""
+    """The dead letters to replay, as ids or a query, and the selection as the caller wrote it."""
 
     letters: Sequence[str] | Query
     named: Mapping[str, Any]
@@ -88,7 +89,7 @@ class BulkReplayPlanner:
         async with self._store.database.transaction() as session:
             await self._freeze(session, draft, selection.letters)
             if request.get("exclude_unsafe"):
-                await self._operations.skip_unsafe(session, draft.id, SKIPPED_NOTE)
+                await self._operations.skip_unsafe(session, draft.id, SKIPPED)
             plan = await self._planned(session, draft, open_breakers)
             _check_expected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
@@ -123,10 +124,10 @@ class BulkReplayPlanner:
     async def _selection(self, request: BulkReplayOptions) -> LetterSelection:
         query, ids, group = request.get("query"), request.get("ids"), request.get("group")
         if [query, ids, group].count(None) != 2:
-            raise InvalidValueError("say what is to be replayed by one of query, ids and group")
+            raise InvalidValueError("select the dead letters by exactly one of query, ids and group")
         if ids is not None:
-            listed = _listed(ids)
-            return LetterSelection(listed, {"ids": listed[:MAX_REPORTED], "number": len(listed)})
+            unique = _unique(ids)
+            return LetterSelection(unique, {"ids": unique[:MAX_REPORTED], "number": len(unique)})
         if query is not None:
             asked = parse(query).asked_by(self._caller.name)
             return LetterSelection(asked, {"query": self._parts.redactor.text(str(asked))})
@@ -135,14 +136,14 @@ class BulkReplayPlanner:
         return LetterSelection(live, {"group": fingerprint})
 
     async def _check_size(self, selection: LetterSelection) -> None:
-        """Count before anything is written: on SQLite a plan blocks all other writers."""
+        """Count the letters before the transaction starts: on SQLite, planning blocks all other writers."""
         if not isinstance(selection.letters, Query):
             return
         found = await self._store.dead_letters.count(selection.letters, self._caller.org, MAX_ITEMS)
         if found.capped:
             raise InvalidValueError(
-                f"these are more than {MAX_ITEMS:,} dead letters, the most for one operation; "
-                f"narrow the selection, for example by since: and until:"
+                f"the selection has more than {MAX_ITEMS:,} dead letters, the maximum for one operation; "
+                f"narrow it, for example with since: and until:"
             )
 
     async def _freeze(self, session: Session, draft: NewOperation, letters: Sequence[str] | Query) -> None:
@@ -158,7 +159,7 @@ class BulkReplayPlanner:
     async def _check_known(self, session: Session, ids: Sequence[str]) -> None:
         unknown = await self._operations.unknown_ids(session, self._caller.org, ids, 1)
         if unknown:
-            raise NotFoundError(f"there is no dead letter {unknown[0]!r}; nothing was planned")
+            raise NotFoundError(f"found no dead letter {unknown[0]!r}; nothing was planned")
 
     async def _planned(self, session: Session, draft: NewOperation, open_breakers: set[str]) -> Plan:
         counts = await self._operations.counts(session, draft.id)
@@ -173,7 +174,7 @@ class BulkReplayPlanner:
             steps=_steps(forecast, draft.mode),
             results_reused=forecast.results_reused,
             waits=_waits(forecast, open_breakers),
-            refused={note: number for note, number in notes.items() if note != SKIPPED_NOTE},
+            refused=tuple(note for note in notes if note.fact.code != SKIPPED.code),
             skipped=counts[ReplayState.SKIPPED],
             may_repeat_effects=forecast.unsafe,
             repeat_under_key=forecast.repeatable,
@@ -191,9 +192,9 @@ def plan_of(operation: ReplayOperation) -> Plan:
     return Plan.from_json(operation.plan)
 
 
-def _listed(ids: Sequence[str]) -> list[str]:
+def _unique(ids: Sequence[str]) -> list[str]:
     if isinstance(ids, str) or not all(isinstance(letter_id, str) for letter_id in ids):
-        raise InvalidValueError(f"ids must be a list of ids of dead letters, got {ids!r:.80}")
+        raise InvalidValueError(f"ids must be a list of dead-letter ids, got {ids!r:.80}")
     require_whole("the number of ids", len(ids), 0, MAX_ITEMS)
     return list(dict.fromkeys(ids))
 
@@ -201,8 +202,8 @@ def _listed(ids: Sequence[str]) -> list[str]:
 def _check_expected(plan: Plan, expect: int | None) -> None:
     if expect is not None and plan.will_run != expect:
         raise DriftError(
-            f"{plan.will_run:,} of {plan.selected:,} selected dead letters would be replayed, not {expect:,} "
-            f"as expected; look at them again, nothing was planned",
+            f"{plan.will_run:,} of {plan.selected:,} selected dead letters would be replayed, {expect:,} "
+            f"were expected; nothing was planned. Check them again, then pass the new number",
             number=plan.will_run,
         )
 
@@ -228,10 +229,14 @@ def _steps(forecast: Forecast, mode: str) -> dict[str, int]:
     return dict(executions)
 
 
-def _waits(forecast: Forecast, open_breakers: set[str]) -> dict[str, int]:
+def _waits(forecast: Forecast, open_breakers: set[str]) -> tuple[CountedFact, ...]:
     held = {name: items for name, items in forecast.breakers.items() if name in open_breakers}
-    kinds = {"breaker": held, "queue": forecast.paused_queues, "dead letter": forecast.awaited_letters}
-    return {f"{kind} {name}": items for kind, names in kinds.items() for name, items in names.items()}
+    kinds = {"breaker": held, "queue": forecast.paused_queues, "dead_letter": forecast.awaited_letters}
+    return tuple(
+        CountedFact(fact(f"waits_for_{kind}", name=name), items)
+        for kind, names in kinds.items()
+        for name, items in names.items()
+    )
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Bulk replays of an organization: planned, started when the plan still holds, then paused, resumed,
-cancelled.
+"""Bulk replays of an organization: plan, start, pause, resume, cancel and inspect them.
 
-`failures.bulk_replay_planner` makes the plans, `failures.bulk_replay_driver` executes a started operation.
-Every call is durable when it returns.
+`failures.bulk_replay_planner` makes the plans, and `failures.bulk_replay_driver` executes started operations.
+Every change is stored when the call returns.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from redrive.failures.preconditions import check_number_replayed
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.event import OperationChanged
+from redrive.model.fact import fact
 from redrive.model.operation import (
     MAX_ITEMS,
     Drift,
@@ -34,10 +34,12 @@ from redrive.policy.rollout import RolloutPlan
 from redrive.policy.user_text import clean_reason
 from redrive.store.bulk_replays import Obstacle, OperationSnapshot
 from redrive.store.database import Session
+from redrive.words.fact import text_of
+from redrive.words.number import noun, plural
 
 MAX_PAGE_SIZE = 500
 MAX_CHANGES = 100
-CANCELLED_NOTE = "the operation was cancelled before it was begun"
+CANCELLED = fact("operation_cancelled")
 
 
 class BulkReplays:
@@ -49,18 +51,18 @@ class BulkReplays:
         self._caller = parts.caller
 
     async def create(self, **request: Unpack[BulkReplayOptions]) -> Plan:
-        """Freeze what is to be replayed, and forecast what will happen; see BulkReplayOptions."""
+        """Freeze the selected dead letters and forecast their replay; see BulkReplayOptions."""
         return await self._planner.plan(request)
 
-    # Steering
+    # Control
 
     async def start(
         self, operation_id: str, *, accept_drift: bool = False, expect: int | None = None
     ) -> ReplayOperation:
-        """Start what was planned.
+        """Start a planned operation.
 
-        DriftError when dead letters have changed since; `accept_drift` leaves those out instead. DriftError,
-        too, when another number than `expect` would be replayed.
+        Raises DriftError when dead letters of the plan have changed; with `accept_drift`, they are left out
+        instead. Also raises it when the number of letters to replay differs from `expect`.
         """
         if expect is not None:
             require_whole("expect", expect, 0, MAX_ITEMS)
@@ -86,7 +88,7 @@ class BulkReplays:
         return after
 
     async def pause(self, operation_id: str, reason: str = "") -> ReplayOperation:
-        """Start no more items until it is resumed; running items finish."""
+        """Start no more items until the operation is resumed; running items finish."""
         why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "paused")
@@ -95,8 +97,10 @@ class BulkReplays:
         return self._emit(before, after, why)
 
     async def resume(self, operation_id: str, reason: str = "") -> ReplayOperation:
-        """Continue. An operation that stopped itself starts with a canary again, and its failures are
-        pardoned."""
+        """Continue a paused or stopped operation.
+
+        An operation that stopped itself starts with a canary again, and its earlier failures no longer count.
+        """
         why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "resumed")
@@ -113,19 +117,19 @@ class BulkReplays:
         why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:
             before, now = await self._locked(session, operation_id, "cancelled")
-            await self._operations.cancel_planned(session, operation_id, CANCELLED_NOTE)
+            await self._operations.cancel_planned(session, operation_id, CANCELLED)
             after = before.replace(state=OperationState.CANCELLED, ended_at=now, updated_at=now)
             await self._save(session, after, Action.OPERATION_CANCELLED, why)
         return self._emit(before, after, why)
 
     async def _locked(self, session: Session, operation_id: str, verb: str) -> OperationSnapshot:
-        """Lock the operation. TransitionError unless its state allows `verb`, a cause in the table."""
+        """Lock the operation. Raise TransitionError unless its state allows `verb`, a cause in the table."""
         moment = await self._operations.lock(session, operation_id, self._caller.org)
         allowed = OPERATION_TRANSITIONS.before(verb)
         if moment.operation.state not in allowed:
             raise TransitionError(
                 f"the replay operation {operation_id} is {moment.operation.state}; "
-                f"only one that is {' or '.join(allowed)} can be {verb}"
+                f"it can be {verb} only while it is {' or '.join(allowed)}"
             )
         return moment
 
@@ -157,20 +161,20 @@ class BulkReplays:
         )
         return after
 
-    # Looking
+    # Queries
 
     async def view(self, operation_id: str) -> ReplayOperation:
         return await self._operations.get(operation_id, self._caller.org)
 
     async def drift(self, operation_id: str) -> Drifting:
-        """The dead letters that have changed since it was planned, and how many would still be replayed."""
+        """The dead letters that have changed since planning, and how many would still be replayed."""
         operation, session = await self.view(operation_id), self._store.database
         planned = (await self._operations.counts(session, operation.id))[ReplayState.PLANNED]
         drifted = await self._operations.blocked(session, operation.id, operation.org)
         return Drifting(planned - len(drifted), len(drifted), _changes(drifted))
 
     async def report(self, operation_id: str) -> OperationReport:
-        """Its plan, its results so far, and why items failed or were refused."""
+        """The plan of an operation, its results so far, and why items failed or were refused."""
         operation, session = await self.view(operation_id), self._store.database
         counts = await self._operations.counts(session, operation_id)
         return OperationReport(
@@ -190,7 +194,7 @@ class BulkReplays:
         size: int = 50,
         cursor: str | None = None,
     ) -> ItemPage:
-        """A page of its items, in the order in which they start."""
+        """A page of the items of an operation, in the order in which they start."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         wanted = None if state is None else choice("state", state, ReplayState)
         operation = await self.view(operation_id)
@@ -199,24 +203,26 @@ class BulkReplays:
         return ItemPage(tuple(found[:size]), last)
 
     async def failures(self, operation_id: str) -> Sequence[FailedAs]:
-        """The failures of its items by fingerprint, the most frequent first."""
+        """The failures of the items of an operation by fingerprint, the most frequent first."""
         return await self._operations.failed_as((await self.view(operation_id)).id)
 
     async def under_way(self) -> Sequence[ReplayOperation]:
-        """Operations that run, are paused, or have stopped themselves; the newest first."""
+        """Running, paused and stopped operations, the newest first."""
         return await self._operations.under_way(self._caller.org, MAX_PAGE_SIZE)
 
     async def reaching(self, fingerprint: str) -> Mapping[str, int]:
-        """Operations that run or are paused, each with how many letters of this failure it has still to
-        start."""
+        """Count the letters of this failure that running and paused operations have yet to start.
+
+        The keys are the ids of the operations.
+        """
         return dict(await self._operations.reached(self._caller.org, fingerprint))
 
     async def progress(self, operations: Sequence[ReplayOperation]) -> Mapping[str, Mapping[str, int]]:
         """How many items of each operation are in each state."""
         found = await self._operations.progress(self._caller.org, [operation.id for operation in operations])
-        for operation in operations:  # an item that is in no other state has succeeded
-            others = sum(found[operation.id].values())
-            found[operation.id][ReplayState.SUCCEEDED] = max(0, plan_of(operation).selected - others)
+        for operation in operations:  # items without a counted state have succeeded
+            counted = sum(found[operation.id].values())
+            found[operation.id][ReplayState.SUCCEEDED] = max(0, plan_of(operation).selected - counted)
         return found
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OperationPage:
@@ -232,15 +238,16 @@ def _drift(operation: ReplayOperation, obstacles: Sequence[Obstacle]) -> DriftEr
     changes = _changes(obstacles)
     first = changes[0]
     return DriftError(
-        f"{len(obstacles):,} dead letters have changed since operation {operation.id} was planned, for "
-        f"example {first.letter_id}: {first.change}. Plan anew, or leave them out with accept_drift=True",
+        f"{plural(len(obstacles), 'dead letter')} {noun(len(obstacles), 'has', 'have')} changed since "
+        f"operation {operation.id} was planned, for example {first.letter_id}: {text_of(first.change)}. Plan "
+        f"again, or leave out changed dead letters with accept_drift=True",
         changes=changes,
         number=len(obstacles),
     )
 
 
 def _changes(obstacles: Sequence[Obstacle]) -> tuple[Drift, ...]:
-    return tuple(Drift(item.position, item.letter_id, item.note) for item in obstacles[:MAX_CHANGES])
+    return tuple(Drift(item.position, item.letter_id, item.reason) for item in obstacles[:MAX_CHANGES])
 
 
 def _position(cursor: str | None) -> int:
@@ -248,5 +255,7 @@ def _position(cursor: str | None) -> int:
         return 0
     require_kind("cursor", cursor, str)
     if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > 6:
-        raise InvalidValueError(f"the cursor {cursor!r} is not one that a page has given; begin anew without")
+        raise InvalidValueError(
+            f"the cursor {cursor!r} is not from a page; start from the first page, without a cursor"
+        )
     return int(cursor)

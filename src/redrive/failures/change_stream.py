@@ -1,9 +1,10 @@
-"""Changes of an organization, as the audit records them, for pages and streams that follow along.
+"""A live stream of the changes of an organization, for pages and API clients.
 
-One poller per organization serves all listeners of this process, while there are any. A listener reads at its
-own pace: the newest audit entries out of a short ring, older ones out of the database. Its place is the
-sequence number of the last entry that it has seen, and it can continue from there later. A listener that is
-too far behind gets a RESET and reads everything again. Changes carry no payload, no reason and no detail.
+One poller per organization reads the audit for all listeners in this process; it stops with the last
+listener. Each listener reads at its own pace: the newest audit entries from a short ring, older entries from
+the database. The position of a listener is the sequence number of the last entry it received, so it can
+reconnect and continue from there. A listener that is too far behind receives a RESET and must reload. Changes
+carry no payload, no reason and no detail.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ MAX_PAUSE_SECONDS = 10.0
 BEAT_SECONDS = 15.0
 PAGE = 200
 FAR_BEHIND = 1_000
-"""A listener that has missed more entries than this gets a RESET."""
+"""A listener that has missed more entries than this receives a RESET."""
 MAX_SUBJECTS = 100
 _MAX_SEQUENCE = 2**62
 
 
 class Changes:
-    """Starts a feed for each organization that somebody follows. `store_of` gives the store of one."""
+    """Starts a feed for each organization with listeners. `store_of` returns the store of an organization."""
 
     def __init__(
         self, store_of: Callable[[str], Store], breakers: SharedBreakers, clock: Clock, random: Random
@@ -52,10 +53,10 @@ class Changes:
         return frozenset(self._feeds)
 
     async def follow(self, org: str, after: int | None = None) -> AsyncGenerator[Change, None]:
-        """Yield changes from now on, or from behind the entry `after`, until the application is closed."""
+        """Yield new changes, or all changes after the entry `after`, until the application is closed."""
         if after is not None:
             require_whole("after", after, 0, _MAX_SEQUENCE)
-        feed = self._joined(org)
+        feed = self._join(org)
         try:
             await feed.ready()
             async with aclosing(feed.changes(after)) as changes:
@@ -65,12 +66,12 @@ class Changes:
             self._leave(feed)
 
     def close(self) -> None:
-        """End all listeners."""
+        """Disconnect all listeners."""
         for feed in self._feeds.values():
             feed.close()
         self._feeds.clear()
 
-    def _joined(self, org: str) -> Feed:
+    def _join(self, org: str) -> Feed:
         if org not in self._feeds:
             self._feeds[org] = Feed(org, self._store_of, self._breakers, self._clock, self._random)
         feed = self._feeds[org]
@@ -131,7 +132,7 @@ class Feed:
         async with self._starting:
             if self._poller is None:
                 self._last = (await self._store.audit.end(self.org)).last
-                self._counters = await self._counted()
+                self._counters = await self._count()
                 self._poller = asyncio.create_task(self._poll())
 
     def close(self) -> None:
@@ -142,50 +143,50 @@ class Feed:
 
     async def changes(self, after: int | None) -> AsyncGenerator[Change, None]:
         """Yield changes to one listener."""
-        place, counters = self._last if after is None else after, self._counters
-        yield self._change(ChangeKind.COUNTERS, place, counters)
+        position, counters = self._last if after is None else after, self._counters
+        yield self._change(ChangeKind.COUNTERS, position, counters)
         while not self._closing.is_set():
             news = self._news
-            for change in await self._following(place):
-                place = change.sequence
+            for change in await self._next_changes(position):
+                position = change.sequence
                 yield change
             if counters != self._counters:
                 counters = self._counters
-                yield self._change(ChangeKind.COUNTERS, place, counters)
-            if news is self._news and place == self._last and not await self._heard(news):
+                yield self._change(ChangeKind.COUNTERS, position, counters)
+            if news is self._news and position == self._last and not await self._wait_for_news(news):
                 self._check_poller()
-                yield self._change(ChangeKind.BEAT, place)
+                yield self._change(ChangeKind.BEAT, position)
 
     @property
     def _store(self) -> Store:
         return self._store_of(self.org)
 
-    async def _heard(self, news: asyncio.Event) -> bool:
-        """True when there is news, False when it is time for a BEAT."""
+    async def _wait_for_news(self, news: asyncio.Event) -> bool:
+        """Return True when there is news, False when it is time for a BEAT."""
         return await wait_for(news, BEAT_SECONDS, self._clock)
 
-    async def _following(self, place: int) -> Sequence[Change]:
-        """The next changes behind `place`; not necessarily all of them."""
-        if not 0 <= self._last - place <= FAR_BEHIND:
+    async def _next_changes(self, position: int) -> Sequence[Change]:
+        """Return the next changes after `position`; there may be more."""
+        if not 0 <= self._last - position <= FAR_BEHIND:
             return [self._change(ChangeKind.RESET, self._last)]
-        if place == self._last:
+        if position == self._last:
             return ()
-        if self._ring and self._ring[0].sequence <= place + 1:
-            return [change for change in self._ring if change.sequence > place]
-        return await self._read(place)
+        if self._ring and self._ring[0].sequence <= position + 1:
+            return [change for change in self._ring if change.sequence > position]
+        return await self._read(position)
 
-    async def _read(self, place: int) -> Sequence[Change]:
+    async def _read(self, position: int) -> Sequence[Change]:
         try:
-            found = await self._store.audit.after(self.org, place, PAGE)
-        except StoreError:  # tried again at the next news or beat
-            await self._heard(self._news)
+            found = await self._store.audit.after(self.org, position, PAGE)
+        except StoreError:  # retried at the next news or beat
+            await self._wait_for_news(self._news)
             return ()
-        # Entries that the poller has not seen yet are left to it: no listener is ever ahead of it.
+        # Skip entries that the poller has not read yet: no listener may be ahead of it.
         seen = [_entry(mark) for mark in found if mark.sequence <= self._last]
         return seen or [self._change(ChangeKind.RESET, self._last)]
 
-    def _change(self, kind: ChangeKind, place: int, counters: Counters | None = None) -> Change:
-        return Change(kind, place, self._clock.now(), counters=counters)
+    def _change(self, kind: ChangeKind, position: int, counters: Counters | None = None) -> Change:
+        return Change(kind, position, self._clock.now(), counters=counters)
 
     # Polling, for all listeners
 
@@ -193,7 +194,7 @@ class Feed:
         pause = POLL_SECONDS
         while not await wait_for(self._closing, pause * (0.75 + self._random.random() / 2), self._clock):
             try:
-                changed = await self._look()
+                changed = await self._poll_once()
             except StoreError:
                 pause = min(pause * 2, MAX_PAUSE_SECONDS)
                 continue
@@ -206,16 +207,16 @@ class Feed:
         if self._poller is not None and self._poller.done() and not self._closing.is_set():
             self._poller.result()
 
-    async def _look(self) -> bool:
-        """Poll once. True when something changed."""
+    async def _poll_once(self) -> bool:
+        """Return True when something changed."""
         found = await self._store.audit.after(self.org, self._last, PAGE)
         breakers = await self._breakers.states()
         known = None if self._counters is None else self._counters.breakers
         if not found and breakers == known:
             return False
-        counters = await self._counted()
+        counters = await self._count()
         last = found[-1].sequence if found else self._last
-        if len(found) == PAGE:  # listeners read those in between from the database
+        if len(found) == PAGE:  # listeners read the entries in between from the database
             last = (await self._store.audit.end(self.org)).last
             self._ring.clear()
         else:
@@ -223,26 +224,25 @@ class Feed:
         self._last, self._counters = last, counters
         return True
 
-    async def _counted(self) -> Counters:
+    async def _count(self) -> Counters:
         figures = await self._store.dead_letters.figures(self.org)
         return Counters(dict(figures.by_state), dict(await self._breakers.states()))
 
 
 def _entry(mark: AuditMark) -> Change:
     subjects = [mark.subject] if mark.subject else _subjects(mark.subjects)
-    shown = tuple(map(str, subjects[:MAX_SUBJECTS]))
     return Change(
         kind=ChangeKind.ENTRY,
         sequence=mark.sequence,
         at=mark.at,
         action=mark.action,
-        subjects=shown,
+        subjects=tuple(map(str, subjects[:MAX_SUBJECTS])),
         number=len(subjects),
     )
 
 
 def _subjects(text: str | None) -> Sequence[object]:
-    """Subjects of an entry; none when the entry was damaged."""
+    """Return the subjects of an entry; none if the entry is damaged."""
     try:
         value = None if text is None else decode(text)
     except NotStorableError:

@@ -1,4 +1,4 @@
-"""Finding dead letters and reading what is known about one."""
+"""Queries over dead letters: list, count and view them, with their notes, links and related letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_RELATED = 5
 
 
 class DeadLetterQueries:
-    """The dead letters of the caller's organization. A letter of another organization does not exist."""
+    """Reads the dead letters of the caller's organization. No other letters are visible."""
 
     def __init__(self, store: Store, caller: Caller) -> None:
         self._letters = store.dead_letters
@@ -29,18 +29,18 @@ class DeadLetterQueries:
     async def list(
         self, query: str = "", *, size: int = 50, cursor: str | None = None, order: Order | str = Order.NEWEST
     ) -> DeadLetterPage:
-        """A page of those that match the query (redrive.policy.query), without their payloads."""
+        """A page of the letters that match the query (redrive.policy.query), without their payloads."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = choice("order", order, Order)
         return await self._letters.page(self._parsed(query), self._caller.org, size, cursor, known)
 
     async def count(self, query: str = "", *, most: int = MAX_COUNTED) -> Count:
-        """How many match the query; counted up to `most`."""
+        """Count the letters that match the query, up to `most`."""
         require_whole("most", most, 1, MAX_ITEMS)
         return await self._letters.count(self._parsed(query), self._caller.org, most)
 
     async def lines(self, ids: Sequence[str]) -> Sequence[DeadLetterLine]:
-        """The lines of these letters in the same order, without those that do not exist."""
+        """The lines of these letters in the given order; ids of unknown letters are left out."""
         known = [letter_id for letter_id in dict.fromkeys(ids) if letter_id.isprintable()]
         return await self._letters.lines_by_ids(known, self._caller.org)
 
@@ -49,7 +49,7 @@ class DeadLetterQueries:
         return await self._letters.get(known, self._caller.org)
 
     async def notes(self, letter_id: str) -> Sequence[Note]:
-        """The notes on a letter, the oldest first."""
+        """The notes on a letter, oldest first."""
         return await self._letters.notes((await self._line(letter_id)).id, self._caller.org)
 
     async def dependencies(self, letter_id: str) -> Sequence[DeadLetterLine]:
@@ -57,7 +57,7 @@ class DeadLetterQueries:
         return await self._letters.dependencies((await self._line(letter_id)).id, self._caller.org)
 
     async def related(self, letter_id: str) -> Related:
-        """Other letters of its run, its correlation id and its failure: up to 5 of each, the newest first."""
+        """Other letters with the same run, correlation id or failure: up to 5 of each, newest first."""
         letter = await self._line(letter_id)
         of_run = Term("run", (letter.run_id,))
         correlation = Term("correlation", (letter.correlation_id,))

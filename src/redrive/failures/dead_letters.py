@@ -1,8 +1,8 @@
-"""Dead letters as a person works on them: close, reopen, assign, tag, note, link, reveal.
+"""Triage of dead letters: close, reopen, assign, tag, note, link, reveal.
 
-A call changes all the letters it names or none, together with its audit entry. Closing and reopening change
-the letter; its run and the evidence of the failure stay as they are. A caller that names the `version` of a
-letter (redrive.model.dead_letter) gets DriftError when the letter has changed since.
+Each call changes all the letters it names or none, and writes its audit entry in the same transaction.
+Closing and reopening change only the letter, not its run or the evidence of the failure. A caller that passes
+the `version` of a letter (redrive.model.dead_letter) gets a DriftError if the letter has changed since.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ACTIONS = {
 
 
 class DeadLetters(DeadLetterQueries):
-    """The dead letters of the caller's organization. A letter of another organization does not exist."""
+    """Reads and changes the dead letters of the caller's organization. No other letters are visible."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class DeadLetters(DeadLetterQueries):
         self._redactor = redactor
         self._encryption = encryption
 
-    # Closing and reopening: each returns how many letters it changed
+    # Closing and reopening: each method returns the number of letters it changed
 
     async def resolve(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
         return await self._close(ids, DeadLetterState.RESOLVED, reason, version)
@@ -88,7 +88,7 @@ class DeadLetters(DeadLetterQueries):
         return await self._close(ids, DeadLetterState.ARCHIVED, reason, version)
 
     async def resolve_matching(self, query: str, reason: str = "", *, expect: int) -> int:
-        """Resolve those that match the query: exactly as many as expected, or none."""
+        """Resolve the letters that match the query: all if there are exactly `expect` of them, else none."""
         return len(await self.close_matching(query, DeadLetterState.RESOLVED, reason, expect=expect))
 
     async def ignore_matching(self, query: str, reason: str = "", *, expect: int) -> int:
@@ -100,10 +100,10 @@ class DeadLetters(DeadLetterQueries):
     async def close_matching(
         self, query: str, state: DeadLetterState | str, reason: str = "", *, expect: int
     ) -> Sequence[str]:
-        """Close those that match the query; their ids, with which `reopen` undoes it."""
+        """Close the letters that match the query. Return their ids; pass them to `reopen` to undo it."""
         after, parsed = choice("state", state, DeadLetterState), self._parsed(query)
         if after not in CLOSED:
-            raise InvalidValueError(f"a dead letter is closed as {', '.join(CLOSED)}, not as {after}")
+            raise InvalidValueError(f"a dead letter can be closed as {', '.join(CLOSED)}, not as {after}")
         why = clean_reason(reason, self._redactor)
         require_whole("expect", expect, 1, MAX_CONCURRENT)
         asked = {"query": self._redactor.text(str(parsed))}
@@ -116,7 +116,7 @@ class DeadLetters(DeadLetterQueries):
         return list(locked)
 
     async def reopen(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
-        """Undo closing. TransitionError where the run has gone on since."""
+        """Reopen closed letters. Raises TransitionError if the run of a letter has moved on since."""
         named, why = checked_ids(ids), clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             await self._letters.lock_runs(session, named, self._caller.org)
@@ -125,11 +125,11 @@ class DeadLetters(DeadLetterQueries):
             check_reopenable(await self._letters.standings(session, named, self._caller.org))
             changed = await self._letters.reopen_if_closed(session, named, self._caller.org)
             check_all_changed(changed, named)
-            await self._audit(session, Action.DEAD_LETTER_REOPENED, named, _moved(locked, why))
+            await self._audit(session, Action.DEAD_LETTER_REOPENED, named, _closing_detail(locked, why))
         self._emit(locked, DeadLetterState.OPEN)
         return changed
 
-    # Working on them
+    # Assignees, tags, notes and links
 
     async def assign(self, ids: str | Iterable[str], name: str | None, *, version: Version = None) -> int:
         """Set the assignee; None clears it."""
@@ -149,24 +149,28 @@ class DeadLetters(DeadLetterQueries):
         *,
         version: Version = None,
     ) -> int:
-        more, less = clean_words("add", add, self._redactor), clean_words("remove", remove, self._redactor)
-        if not more and not less:
+        added, removed = (
+            clean_words("add", add, self._redactor),
+            clean_words("remove", remove, self._redactor),
+        )
+        if not added and not removed:
             raise InvalidValueError("name at least one tag to add or to remove")
 
         async def change(session: Session, locked: Mapping[str, Locked]) -> None:
             org = self._caller.org
             rows = [
-                LetterTags(letter.id, org, retagged(letter.tags, more, less)) for letter in locked.values()
+                LetterTags(letter.id, org, retagged(letter.tags, added, removed))
+                for letter in locked.values()
             ]
             await self._letters.tag(session, rows)
 
-        detail = {"added": more, "removed": less}
+        detail = {"added": added, "removed": removed}
         return await self._work_on(ids, Action.DEAD_LETTER_TAGGED, detail, change, version)
 
     async def note(self, letter_id: str, text: str) -> Note:
-        """Add a note for the next person who looks at the letter."""
+        """Add a note to a letter."""
         [known] = checked_ids([letter_id])
-        body = clean_text("text", text, self._redactor, shortest=1, longest=MAX_NOTE_LENGTH)
+        body = clean_text("text", text, self._redactor, min_length=1, max_length=MAX_NOTE_LENGTH)
         async with self._store.database.transaction() as session:
             org, author = self._caller
             note = await self._letters.note(session, known, org, self._ids.new(), author, body)
@@ -174,7 +178,7 @@ class DeadLetters(DeadLetterQueries):
         return note
 
     async def link(self, letter_id: str, depends_on: str) -> bool:
-        """Redrive the first only after the second was resolved. False when they were linked before."""
+        """Redrive the first letter only after the second is resolved. False if they were linked already."""
         named = checked_ids([letter_id, depends_on])
         if len(named) < 2:
             raise InvalidValueError(f"the dead letter {letter_id} cannot wait for itself")
@@ -183,7 +187,7 @@ class DeadLetters(DeadLetterQueries):
             if not await self._letters.link(session, letter_id, depends_on, self._caller.org):
                 return False
             await self._audit(session, Action.DEAD_LETTER_LINKED, [letter_id], {"depends_on": depends_on})
-            # The audit of the organization is locked by now, so nobody else links letters concurrently.
+            # Appending locked the audit of the organization, so no other caller links letters concurrently.
             if await self._letters.depends(session, depends_on, letter_id, self._caller.org):
                 raise InvalidValueError(
                     f"the dead letter {depends_on} already waits for {letter_id}; neither would ever be "
@@ -192,7 +196,7 @@ class DeadLetters(DeadLetterQueries):
         return True
 
     async def unlink(self, letter_id: str, depends_on: str) -> bool:
-        """Undo a link. False when there was none."""
+        """Remove a link. False if the letters were not linked."""
         named = checked_ids([letter_id, depends_on])
         async with self._store.database.transaction() as session:
             await self._locked(session, named)
@@ -203,8 +207,8 @@ class DeadLetters(DeadLetterQueries):
         return True
 
     async def reveal(self, letter_id: str, *, reason: str) -> JsonValue:
-        """The payload of the failed step with its secrets. The audit records who asked, and why."""
-        why = clean_text("reason", reason, self._redactor, shortest=1, longest=MAX_REASON_LENGTH)
+        """The payload of the failed step, unredacted. The audit records the caller and the reason."""
+        why = clean_text("reason", reason, self._redactor, min_length=1, max_length=MAX_REASON_LENGTH)
         async with self._store.database.transaction() as session:
             text, run_id = await self._payloads.of_letter(session, letter_id, self._caller.org)
             value = decode(self._encryption.decrypt(text))
@@ -234,7 +238,7 @@ class DeadLetters(DeadLetterQueries):
         ids, (org, name) = list(locked), self._caller
         closing = LetterClosing(org=org, state=state, by=name, reason=why)
         check_all_changed(await self._letters.close_if_unattended(session, ids, closing), ids)
-        await self._audit(session, _ACTIONS[state], ids, {**_moved(locked, why), **more})
+        await self._audit(session, _ACTIONS[state], ids, {**_closing_detail(locked, why), **more})
 
     async def _work_on(
         self,
@@ -275,5 +279,5 @@ class DeadLetters(DeadLetterQueries):
                 )
 
 
-def _moved(locked: Mapping[str, Locked], why: str) -> dict[str, Any]:
+def _closing_detail(locked: Mapping[str, Locked], why: str) -> dict[str, Any]:
     return {"reason": why, "before": dict(Counter(letter.state for letter in locked.values()))}

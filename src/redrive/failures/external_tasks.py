@@ -1,7 +1,7 @@
-"""Failed tasks of other systems, in stand-alone queues: stored as runs that have just failed here.
+"""Failed tasks of other systems, in stand-alone queues; each is stored as a failed run with a dead letter.
 
-Only a stand-alone queue can be cleared. A failed run of this application is part of its history: it is
-closed, archived and removed by retention, but not by hand.
+Only stand-alone queues can be cleared. Failed runs of this application are part of its history: operators
+close and archive their dead letters, and retention removes them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from redrive.store.external_failures import ExternalFailures
 from redrive.store.record import Record, Recorded
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
+from redrive.words.number import plural
 
 PREFIX = "dlq:"
-"""Prefix of the names of stand-alone queues."""
+"""The prefix of the name of every stand-alone queue."""
 DEFAULT_MAX_SIZE = 10_000
 
 
 class TaskReport(NamedTuple):
-    """A failed task to store. `after` maps the tasks that must succeed before it to their keys."""
+    """A failed task to store. `after` maps the tasks that must succeed first to their keys."""
 
     new: NewFailedTask
     definition: Definition
@@ -70,7 +71,7 @@ class ExternalTasks:
         self._encryption = encryption
 
     async def keep(self, report: TaskReport, max_size: int) -> None:
-        """Store a failed task. While its letter is live, the same task updates that letter."""
+        """Store a failed task. If the task has a live letter, update that letter."""
         definition = report.definition
         row = DefinitionRow(definition.digest, definition.workflow, definition.body)
         await self._store.runs.define([row])
@@ -81,13 +82,13 @@ class ExternalTasks:
             raise
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
-        """The task with this key, by its newest dead letter."""
+        """The task with this key, as its newest dead letter describes it."""
         return await self._failures.find(org, key)
 
     async def page(
         self, org: str, queue: str, state: DeadLetterState | None, most: int
     ) -> list[FailedTaskRow]:
-        """Up to `most` tasks of a queue, the oldest first."""
+        """Up to `most` tasks of a queue, oldest first."""
         return await self._failures.page(org, queue, state, most)
 
     async def _keep(self, report: TaskReport, max_size: int) -> None:
@@ -115,18 +116,18 @@ class ExternalTasks:
         )
 
     async def _link(self, session: Session, letter_id: str, report: TaskReport) -> list[NewEntry]:
-        """Make the letter wait for those in `after`; return the audit entry."""
-        others: list[str] = []
+        """Link the letter to the tasks in `after`. Return the audit entry, if there is one."""
+        linked: list[str] = []
         org, letters = report.new.org, self._store.dead_letters
         for task_id, key in report.after.items():
             other = await self._failures.letter_of(session, org, key)
             if other is None:
-                raise NotFoundError(f"there is no task {task_id!r} in the queue that it could wait for")
+                raise NotFoundError(f"the task can't wait for {task_id!r}: the queue has no such task")
             if other == letter_id or await letters.depends(session, other, letter_id, org):
-                raise InvalidValueError(f"it cannot wait for {task_id!r}, which waits for it")
+                raise InvalidValueError(f"the task can't wait for {task_id!r}, which already waits for it")
             await letters.link(session, letter_id, other, org)
-            others.append(other)
-        detail = {"depends_on": others}
+            linked.append(other)
+        detail = {"depends_on": linked}
         return (
             [
                 NewEntry(
@@ -137,7 +138,7 @@ class ExternalTasks:
                     detail=detail,
                 )
             ]
-            if others
+            if linked
             else []
         )
 
@@ -177,14 +178,14 @@ def is_stand_alone(queue: str) -> bool:
 async def clear_queue(
     store: Store, caller: Caller, queue: str, max_size: int | None, *, expect: int | None = None
 ) -> int:
-    """Remove everything from a stand-alone queue but what is being executed; how many tasks were removed.
+    """Remove all tasks from a stand-alone queue, except those in progress. Return how many were removed.
 
-    DriftError, and nothing is removed, unless there are as many as `expect`.
+    Raises DriftError and removes nothing if their number differs from `expect`.
     """
     if not is_stand_alone(queue) or not queue.isprintable():
         raise InvalidValueError(
-            f"only stand-alone dead-letter queues can be cleared, whose names begin with {PREFIX!r}, got "
-            f"{queue[:100]!r}; resolve, ignore or archive other dead letters instead"
+            f"only stand-alone queues can be cleared, and their names start with {PREFIX!r}; got "
+            f"{queue[:100]!r}. Resolve, ignore or archive other dead letters instead"
         )
     org, name = caller
     failures = ExternalFailures(store.database, store.limits)
@@ -192,8 +193,8 @@ async def clear_queue(
         removed = await failures.clear(session, org, queue, max_size or DEFAULT_MAX_SIZE)
         if expect is not None and removed != expect:
             raise DriftError(
-                f"{removed:,} dead letters would be removed, {expect:,} were expected; nothing was removed. "
-                f"Look at them again, then say the new number",
+                f"{plural(removed, 'dead letter')} would be removed, {expect:,} were expected; nothing was "
+                f"removed. Check them again, then pass the new number",
                 number=removed,
             )
         entry = NewEntry(

@@ -1,6 +1,7 @@
-"""Failed runs as a person works with them: retried, or entered among the dead letters.
+"""Failed runs: retry them, or add them to the dead letters.
 
-A run without a dead letter is one that a strategy left out, or that a full queue did not take.
+A failed run has no dead letter if its strategy writes none for the failure, or if the dead-letter queue was
+full.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from redrive.failures.replays import MAX_TRIES, Replays, input_of
 from redrive.model.audit import Action, NewEntry
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import LIVE
-from redrive.model.decision import Explanation, Reason
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.replay import Mode
 from redrive.model.run import Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord
 from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
-from redrive.policy.triage import enters
+from redrive.policy.triage import rejection
 from redrive.policy.user_text import clean_reason
 from redrive.store.database import Session
-from redrive.store.dead_letter_writer import TOO_MANY, RejectedLetter
+from redrive.store.dead_letter_writer import QUEUE_FULL, RejectedLetter
 from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
+from redrive.words.fact import text_of
 
 _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)
 
 
 class FailedRuns:
-    """The failed runs of the caller's organization."""
+    """Retries and stores the failed runs of the caller's organization."""
 
     def __init__(self, parts: FailureParts, replays: Replays) -> None:
         self._parts = parts
@@ -49,13 +50,14 @@ class FailedRuns:
     # Retrying
 
     async def replay(self, run_id: str, reason: str = "") -> None:
-        """Queue a failed run again where it stopped, with a new budget; a partial run behind that step.
+        """Queue a failed run again at the step where it stopped, with a new retry budget.
 
-        ReplayRefusedError when the `source` of its task says that what it works on no longer exists.
+        A PARTIAL run continues with the next step. Raises ReplayRefusedError if the `source` check of the
+        task returns False.
         """
         run = await self._store.runs.get(run_id, self._caller.org)
         if run.state not in _FAILED:
-            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only one that has failed is retried")
+            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only a failed run can be retried")
         definition = await self._parts.definitions.get(run.definition)
         index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
         step_input = await input_of(self._store, run, index)
@@ -94,10 +96,10 @@ class FailedRuns:
         if queue is not None:
             await self._store.hint([queue])
         elif not await self._was_resumed(new):
-            raise ReplayRefusedError(f"the run {new.run_id} was changed in this moment; look at it again")
+            raise ReplayRefusedError(_changed(new.run_id))
 
     async def _was_resumed(self, new: NewReplay) -> bool:
-        """True when an earlier try resumed the run, and only its answer was lost."""
+        """Return True if an earlier try resumed the run and only its response was lost."""
         replays = await self._store.replays.of_run(new.run_id, self._caller.org)
         return any(replay.id == new.id for replay in replays)
 
@@ -110,20 +112,20 @@ class FailedRuns:
         text = self._parts.encryption.decrypt(step_input or run.step_input or run.input)
         if not await _source_exists(task, decode(text)):
             raise ReplayRefusedError(
-                f"the run {run.id} cannot be retried: what {task.name!r} works on does not exist any more"
+                f"the run {run.id} can't be retried: the source that {task.name!r} processes no longer exists"
             )
 
     async def _live_letters(self, run_id: str) -> list[str]:
         letters = await self._store.dead_letters.of_run(run_id, self._caller.org)
         return [letter.id for letter in letters if letter.state in LIVE]
 
-    # Keeping them as dead letters
+    # Adding dead letters
 
     async def add(self, run_id: str) -> str:
-        """Make a dead letter of a failed run that has no live one; its id."""
+        """Write a dead letter for a failed run and return its id. Return the live letter if one exists."""
         store, org = self._store, self._caller.org
         run = await store.runs.get(run_id, org)
-        # Cached from now on: it is not to be read in a transaction.
+        # Load the definition into the cache: it must not be read within the transaction.
         await self._parts.definitions.get(run.definition)
         attempts = await store.runs.attempts(run_id, org)
         events = await store.runs.events(run_id, org)
@@ -143,38 +145,40 @@ class FailedRuns:
         async with self._store.database.transaction() as session:
             claim = await self._store.leases.failed(session, run.id, run.org)
             if claim is None:
-                raise ReplayRefusedError(f"the run {run.id} is {run.state}; only what has failed is kept")
+                raise ReplayRefusedError(
+                    f"the run {run.id} is {run.state}; only a failed run can become a dead letter"
+                )
             last = (claim.step_index, claim.attempt)
             own = [attempt for attempt in attempts if (attempt.step_index, attempt.number) == last]
             if not own:
-                raise ReplayRefusedError(f"the run {run.id} was changed in this moment; look at it again")
+                raise ReplayRefusedError(_changed(run.id))
             rejected = [RejectedLetter.read(event.detail) for event in events if event.kind == UNBURIED]
             return await self._bury(session, self._row(claim, own[-1], rejected[-1] if rejected else None))
 
     async def _bury(self, session: Session, row: NewDeadLetter) -> Recorded:
         if await self._store.letter_writer.refused(session, [row]):
             most = self._store.letter_writer.max_size or 0
-            raise QueueFullError(f"the run {row.run_id} was {TOO_MANY}", max_size=most)
+            reason = text_of(QUEUE_FULL)
+            raise QueueFullError(
+                f"the run {row.run_id} did not become a dead letter: {reason}", max_size=most
+            )
         return await self._store.records.add_letter(session, row, self._caller.name)
 
     def _row(self, claim: Claim, attempt: AttemptRecord, rejected: RejectedLetter | None) -> NewDeadLetter:
         definition = self._parts.definitions.known(claim.definition)
         if definition is None:
-            raise InvalidValueError(f"the definition of the run {claim.id} is not known any more; try again")
+            raise InvalidValueError(f"the definition of the run {claim.id} is no longer cached; try again")
         task = self._parts.registry.tasks.get(definition.steps[claim.step_index].task)
         work = Work(claim, definition, task, self._parts.encryption)
         failure = _failure(attempt, rejected)
-        admission = enters(self._parts.letter_policy.strategy, failure.category, requested=True)
-        if not admission:
-            raise ReplayRefusedError(f"the run {claim.id} was not kept: {admission.reason}")
+        if reason := rejection(self._parts.letter_policy.strategy, failure.category, requested=True):
+            raise ReplayRefusedError(f"the run {claim.id} did not become a dead letter: {text_of(reason)}")
         evidence = Evidence(failure, attempt.stack or "", _fingerprint(attempt, rejected, work.step.name))
-        why = Explanation(Reason.FINAL_ERROR)
-        row = self._parts.letter_policy.letter(work, evidence, why, self._parts.ids.new())
-        return row.replace(reason=attempt.reason, explanation=attempt.explanation)
+        return self._parts.letter_policy.letter(work, evidence, attempt.reason, self._parts.ids.new())
 
 
 async def _source_exists(task: AnyTask, payload: object) -> bool:
-    """Ask the `source` of a task; a sync function on a thread, because it may wait for a disk or a server."""
+    """Call the `source` check of a task; sync functions run in a thread, because they may block."""
     source = task.source
     if source is None:
         return True
@@ -185,9 +189,13 @@ async def _source_exists(task: AnyTask, payload: object) -> bool:
         return bool(await answer if inspect.isawaitable(answer) else answer)
     except Exception as error:
         raise ReplayRefusedError(
-            f"whether what {task.name!r} works on still exists is not known: its source check failed with "
-            f"{type(error).__name__}"
+            f"the source check of the task {task.name!r} failed with {type(error).__name__}, so the run was "
+            f"not retried; fix the check and try again"
         ) from error
+
+
+def _changed(run_id: str) -> str:
+    return f"the run {run_id} was changed at the same time by another caller; read it again"
 
 
 def _failure(attempt: AttemptRecord, rejected: RejectedLetter | None) -> Failure:

@@ -1,4 +1,4 @@
-"""Finding failure groups and reading what is known about one."""
+"""Queries over failure groups: list, count and view them, with their occurrences over time."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MAX_PAGE_SIZE = 500
 MAX_BUCKETS = 1_000
 MAX_SPARKLINES = 500
 HOUR_SECONDS, HOURS = 3600, 24
-MIN_BEGINNING_LENGTH = 6
+MIN_PREFIX_LENGTH = 6
 MAX_FINGERPRINT_LENGTH = 200
 
-_BEGINNING = re.compile(rf"(v\d+:)?([0-9a-f]{{{MIN_BEGINNING_LENGTH},40}})")
+_PREFIX = re.compile(rf"(v\d+:)?([0-9a-f]{{{MIN_PREFIX_LENGTH},40}})")
 
 
 class GroupQueries:
-    """The groups of the caller's organization. A group of another organization does not exist."""
+    """Reads the failure groups of the caller's organization. No other groups are visible."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
         self._store = store
@@ -53,17 +53,17 @@ class GroupQueries:
         size: int = 50,
         cursor: str | None = None,
     ) -> GroupPage:
-        """A page of those that match the query (redrive.policy.query), the greatest first."""
+        """A page of the groups that match the query (redrive.policy.query), in descending order of `sort`."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         order = choice("sort", sort, GroupSort)
         return await self._store.groups.page(parse(query, GROUPS), self._caller.org, size, cursor, order)
 
     async def count(self, query: str = "") -> Count:
-        """How many match the query; counted up to 10,000."""
+        """Count the groups that match the query, up to 10,000."""
         return await self._store.groups.count(parse(query, GROUPS), self._caller.org)
 
     async def view(self, fingerprint: str) -> GroupDetail:
-        """By its fingerprint, or by at least 6 digits of its beginning."""
+        """A group, by its fingerprint or at least the first 6 digits of it."""
         found = await self._found(fingerprint)
         org, whole = self._caller.org, found.group.fingerprint
         groups = self._store.groups
@@ -74,7 +74,7 @@ class GroupQueries:
     async def occurrences(
         self, fingerprint: str, *, seconds: Seconds = 86_400.0, buckets: int = 24
     ) -> Timeline:
-        """How many of its dead letters came in each part of the last `seconds`."""
+        """Count the dead letters of a group in each of `buckets` equal parts of the last `seconds`."""
         seconds = require_seconds("seconds", seconds, 1.0, MAX_DELAY_SECONDS)
         require_whole("buckets", buckets, 1, MAX_BUCKETS)
         group = (await self._found(fingerprint)).group
@@ -87,11 +87,10 @@ class GroupQueries:
         )
 
     async def sparklines(self, fingerprints: Sequence[str]) -> dict[str, Timeline]:
-        """How many dead letters each of these failures had in each hour of the last day, in one query."""
+        """Count the dead letters of several groups in each hour of the last day, with one query."""
         if len(fingerprints) > MAX_SPARKLINES:
             raise InvalidValueError(
-                f"ask for the sparklines of at most {MAX_SPARKLINES} failures at once, "
-                f"got {len(fingerprints)}"
+                f"ask for the sparklines of at most {MAX_SPARKLINES} groups at once, got {len(fingerprints)}"
             )
         start = first_part(self._clock.now(), HOUR_SECONDS, HOURS)
         numbers = {fingerprint: [0] * HOURS for fingerprint in fingerprints}
@@ -104,15 +103,15 @@ class GroupQueries:
         }
 
     async def records(self, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
-        """The scheduled redrives of several groups, and how their replays went, up to 1,000 of each kind."""
+        """The scheduled redrives and replay results of several groups, counted up to 1,000 each."""
         if len(fingerprints) > MAX_PAGE_SIZE:
             raise InvalidValueError(
-                f"ask for the records of at most {MAX_PAGE_SIZE} failures at once, got {len(fingerprints)}"
+                f"ask for the records of at most {MAX_PAGE_SIZE} groups at once, got {len(fingerprints)}"
             )
         return await self._store.groups.records(self._caller.org, fingerprints)
 
     async def spread(self, fingerprint: str) -> Sequence[GroupShare]:
-        """How many of its dead letters are in each state and queue."""
+        """Count the dead letters of a group by state and queue."""
         group = (await self._found(fingerprint)).group
         return await self._store.groups.spread(self._caller.org, group.fingerprint)
 
@@ -121,15 +120,15 @@ class GroupQueries:
 
 
 async def find_group(store: Store, org: str, fingerprint: str) -> GroupLine:
-    """The group with this fingerprint, or the only one whose fingerprint begins with it."""
+    """Find the group with this fingerprint, or the only group whose fingerprint starts with it."""
     require_kind("fingerprint", fingerprint, str)
     if not fingerprint.isprintable() or len(fingerprint) > MAX_FINGERPRINT_LENGTH:
         raise not_found(fingerprint[:MAX_FINGERPRINT_LENGTH])
-    found = await store.groups.find(org, fingerprint, _beginning(fingerprint), 3)
+    found = await store.groups.find(org, fingerprint, _prefix(fingerprint), 3)
     exact = [line for line in found if line.group.fingerprint == fingerprint]
     if len(exact or found) > 1:
         raise InvalidValueError(
-            f"several failure groups begin with {fingerprint!r}; name more digits of the one you mean"
+            f"several failure groups start with {fingerprint!r}; give more digits of the fingerprint"
         )
     for line in exact or found:
         return line
@@ -138,13 +137,12 @@ async def find_group(store: Store, org: str, fingerprint: str) -> GroupLine:
 
 def not_found(fingerprint: str) -> NotFoundError:
     return NotFoundError(
-        f"there is no failure group {fingerprint!r}; name its fingerprint, or at least "
-        f"{MIN_BEGINNING_LENGTH} "
-        f"digits of its beginning"
+        f"found no failure group {fingerprint!r}; give its fingerprint, or at least the first "
+        f"{MIN_PREFIX_LENGTH} digits of it"
     )
 
 
-def _beginning(fingerprint: str) -> str | None:
-    """The prefix to search for; the caller may omit its version."""
-    found = _BEGINNING.fullmatch(fingerprint)
+def _prefix(fingerprint: str) -> str | None:
+    """Return the prefix to search for, with a version: the caller may omit it."""
+    found = _PREFIX.fullmatch(fingerprint)
     return None if found is None else (found[1] or f"{VERSION}:") + found[2]

@@ -1,4 +1,4 @@
-"""Failure groups as a person works with them: acknowledge, resolve, ignore, reopen."""
+"""Triage of failure groups: acknowledge, resolve, ignore, reopen."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def _unconditional(group: FailureGroup) -> _Condition:
 
 
 class FailureGroups(GroupQueries):
-    """The groups of the caller's organization. A group of another organization does not exist.
+    """Reads and changes the failure groups of the caller's organization. No other groups are visible.
 
-    A caller that names the version it has `read` gets DriftError when the group has changed since.
+    A caller that passes the version it has `read` gets a DriftError if the group has changed since.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FailureGroups(GroupQueries):
         self._redactor = redactor
 
     async def acknowledge(self, fingerprint: str, reason: str = "", *, read: Version = None) -> FailureGroup:
-        """Mark it as being looked after. It stays so when it occurs again."""
+        """Mark a group as being worked on. It stays acknowledged when the failure occurs again."""
         return await self._change(fingerprint, GroupState.ACKNOWLEDGED, reason, read)
 
     async def resolve(
@@ -79,10 +79,10 @@ class FailureGroups(GroupQueries):
         expect: int | None = None,
         read: Version = None,
     ) -> GroupResolution:
-        """Mark its cause as fixed. When it occurs again, it is open and has regressed.
+        """Mark the cause of a group as fixed. If the failure occurs again, the group reopens as regressed.
 
-        With `letters`, up to 10,000 of its open dead letters are resolved too; call it again for more.
-        DriftError, and nothing is changed, unless these are as many as `expect`.
+        With `letters`, also resolve up to 10,000 of its open dead letters; call it again for more. Raises
+        DriftError and changes nothing if their number differs from `expect`.
         """
         if letters:
             return await self._resolve_with_letters(fingerprint, reason, expect, read)
@@ -100,11 +100,11 @@ class FailureGroups(GroupQueries):
         version: str | None = None,
         read: Version = None,
     ) -> FailureGroup:
-        """Ignore it until one of these conditions is met; without any, until it is reopened.
+        """Ignore a group until one of these conditions is met, or until a person reopens it.
 
-        until    an instant, or seconds or a timedelta from now
-        beyond   it has occurred more than this many times from now on
-        version  it occurs in another version of the code than this
+        until    a time, or seconds or a timedelta from now
+        beyond   the failure has occurred more than this many times from now on
+        version  the failure occurs in a code version other than this one
         """
         instant = None if until is None else _instant(until, self._clock.now())
         if beyond is not None:
@@ -138,7 +138,7 @@ class FailureGroups(GroupQueries):
     async def _resolve_with_letters(
         self, fingerprint: str, reason: str, expect: int | None, read: Version
     ) -> GroupResolution:
-        """A group that is resolved already stays so; its letters are resolved all the same."""
+        """Resolve the open letters of a group, and the group itself unless it is already resolved."""
         whole, text = (await self._found(fingerprint)).group.fingerprint, clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             letters = await self._resolve_letters(session, whole, text)
@@ -228,7 +228,7 @@ class FailureGroups(GroupQueries):
 
 
 async def settle(store: Store, event_bus: EventBus, most: int = MAX_SETTLED) -> int:
-    """Reopen the groups of all organizations whose time to be ignored is over; how many."""
+    """Reopen groups of all organizations that are no longer to be ignored. Return how many."""
     async with store.database.transaction() as session:
         changes = await store.groups.settle(session, most)
         await store.audit.append(session, list(_settlements(changes)))
@@ -253,6 +253,8 @@ def _settlements(changes: Iterable[GroupChange]) -> Iterable[NewEntry]:
 def _instant(until: datetime | Seconds, now: float) -> float:
     if isinstance(until, datetime):
         if until.tzinfo is None:
-            raise InvalidValueError(f"until must name its time zone, got {until.isoformat()}")
+            raise InvalidValueError(
+                f"until must have a time zone, got {until!r}; for example datetime.now(UTC)"
+            )
         until = until.timestamp() - now
     return now + require_seconds("until, in seconds from now,", until, 1.0, MAX_DELAY_SECONDS)

@@ -1,8 +1,8 @@
-"""The overview of an organization: what needs you, what heals itself, and what has come and gone.
+"""The overview of an organization: what needs you, what heals itself, and dead letters that came and left.
 
-No query here grows with what is stored. The database counts live dead letters and what happens to them as it
-happens; waiting and held runs are counted up to 10,000; workers report the runs that have ended some seconds
-later (engine.event_reporter).
+No query here gets slower as more data is stored. The database maintains the counts of dead letters with each
+change; waiting and held runs are counted up to 10,000; workers report finished runs with a delay of some
+seconds (engine.event_reporter).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BETWEEN_ATTEMPTS = Query((Term("is", (RunStanding.WAITING,)), Term("is", (RunSta
 
 
 class NeedsYou(NamedTuple):
-    """Dead letters that wait for a person."""
+    """The numbers of dead letters that wait for a person."""
 
     open: int
     exhausted: int
@@ -39,7 +39,7 @@ class NeedsYou(NamedTuple):
 
 
 class HealsItself(NamedTuple):
-    """Work that continues without a person. A replayed run that waits is counted twice.
+    """The numbers of runs and letters that continue without a person. A waiting replay counts twice.
 
     held       runs that wait for breakers
     retrying   runs that wait for their next attempt
@@ -73,7 +73,7 @@ class OldestLetter(NamedTuple):
 
 
 class ReplayTotals(NamedTuple):
-    """`rate` is the share that succeeded; None while none has ended."""
+    """Finished replays. `rate` is the share that succeeded; None without any."""
 
     succeeded: int
     failed: int
@@ -85,12 +85,11 @@ class ReplayTotals(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Numbers over time have one value for each part of `width` seconds from `start` on; the last part is in
-    progress.
+    """The overview at `now`. Series have one value per `width` seconds since `start`; the last is incomplete.
 
     came  dead letters that were written or reopened
     left  dead letters that were closed or removed
-    runs  those that have ended, by state; all states are there
+    runs  finished runs by state, with every final state as a key
     """
 
     span: Span
@@ -106,12 +105,12 @@ class Overview(NamedTuple):
 
     @property
     def moments(self) -> tuple[float, ...]:
-        """When each part starts."""
+        """The start of each part of the series."""
         return tuple(self.start + number * self.width for number in range(len(self.came)))
 
 
 class OverviewQueries:
-    """`store` is that of the caller's organization."""
+    """Reads the overview of the caller's organization; `store` must be the store of that organization."""
 
     def __init__(self, store: Store, clock: Clock, caller: Caller) -> None:
         self._store = store
@@ -143,12 +142,12 @@ class OverviewQueries:
         return OverviewTotals(NeedsYou(live.open, live.exhausted), heals)
 
     async def needs_you(self) -> NeedsYou:
-        """The part of the totals that every page shows."""
+        """The numbers that every page shows."""
         live = await self._store.tallies.live(self._caller.org)
         return NeedsYou(live.open, live.exhausted)
 
     async def _held(self) -> Count:
-        """Runs held by breakers; runs held by limits are not counted."""
+        """Count runs held by breakers, but not runs held by limits."""
         held = await self._store.run_lists.held(self._caller.org)
         broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
         return Count(min(sum(broken), MAX_COUNTED), held.capped)

@@ -1,4 +1,4 @@
-"""What failed work is handled with."""
+"""The dependencies that the services for failed work share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from redrive.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureParts:
-    """The parts that triage and replays share. `store` is that of the caller's organization."""
+    """The dependencies of triage and replays. `store` is the store of the caller's organization."""
 
     caller: Caller
     store: Store

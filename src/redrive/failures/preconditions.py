@@ -1,4 +1,4 @@
-"""Checks before dead letters are changed. Each error names the letters, the reason and what to do next."""
+"""Checks before dead letters are changed. Each error names the letters, the reason and the next step."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from redrive.errors import (
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, version_of
 from redrive.model.run import RunState
 from redrive.store.dead_letters import LetterRunState, Locked
-from redrive.words.number import plural
+from redrive.words.number import names, noun, plural
 
 MAX_CONCURRENT = 10_000
-"""Dead letters that one call changes."""
+"""The maximum number of dead letters that one call changes."""
 MAX_NAMED = 3
-"""Dead letters that an error message names."""
+"""The maximum number of dead letters that an error message names."""
 
 Version: TypeAlias = str | Collection[str] | None
-"""The version that something must have, or several of which it must have one; None: any version."""
+"""The version that an object must have, or a collection of allowed versions; None: any version."""
 
 
 def checked_ids(ids: Any) -> list[str]:
-    """Return each id once. NotFoundError for what cannot be an id."""
+    """Return each id once. Raises NotFoundError for values that cannot be ids."""
     named = list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     if not 1 <= len(named) <= MAX_CONCURRENT:
         raise InvalidValueError(f"name 1 to {MAX_CONCURRENT:,} dead letters at once, got {len(named):,}")
@@ -37,31 +37,34 @@ def checked_ids(ids: Any) -> list[str]:
 
 def reject_missing(missing: Sequence[object]) -> None:
     if len(missing) == 1:
-        raise NotFoundError(f"there is no dead letter {missing[0]!r}")
+        raise NotFoundError(f"found no dead letter {missing[0]!r}")
     if missing:
         raise NotFoundError(f"there are no dead letters {_named(missing)}; nothing was changed")
 
 
 def check_letter_version(locked: Mapping[str, Locked], version: Version) -> None:
-    """DriftError when the one letter has changed since the caller read it."""
+    """Raise DriftError if the letter has changed since the caller read it."""
     if version is None:
         return
     if len(locked) != 1:
-        raise InvalidValueError("a version is that of one dead letter; name one, or leave the version away")
+        raise InvalidValueError(
+            f"a version belongs to one dead letter, got {len(locked):,}; name one, or omit the version"
+        )
     [letter] = locked.values()
     check_version(f"dead letter {letter.id}", letter.state, version_of(letter), version)
 
 
-def check_version(noun: str, state: str, now: str, version: Version) -> None:
+def check_version(subject: str, state: str, now: str, version: Version) -> None:
     if version is not None and now not in ({version} if isinstance(version, str) else version):
         raise DriftError(
-            f"the {noun} has changed since it was read, it is {state} now; nothing was done. Read it again",
+            f"the {subject} has changed since it was read and is {state} now; nothing was done. "
+            f"Read it again",
             number=1,
         )
 
 
 def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
-    """TransitionError unless all may become `after`. A letter that is being replayed is left to its run."""
+    """Raise TransitionError unless all letters may become `after`. Replaying letters may not change."""
     allowed = {
         str(transition.before)
         for transition in DEAD_LETTER_TRANSITIONS.transitions
@@ -76,40 +79,44 @@ def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
 
 
 def check_reopenable(standings: Iterable[LetterRunState]) -> None:
-    """TransitionError when the run of a letter has gone on since."""
+    """Raise TransitionError if the run of a letter has moved on since."""
     reasons = [(snapshot.id, _obstacle(snapshot)) for snapshot in standings]
     wrong = [f"{letter_id}: {reason}" for letter_id, reason in reasons if reason]
     if wrong:
-        raise TransitionError(f"not every dead letter can be reopened, nothing was changed: {_named(wrong)}")
+        raise TransitionError(
+            f"some dead letters cannot be reopened, so nothing was changed: {_named(wrong)}"
+        )
 
 
 def _obstacle(snapshot: LetterRunState) -> str:
     if snapshot.newer is not None:
-        return f"its step has failed again since, work on {snapshot.newer}"
+        return f"its step has failed again; work on {snapshot.newer} instead"
     if snapshot.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):
         return f"its run is {snapshot.run_state}"
     return "" if snapshot.run_step_index == snapshot.step_index else "its run is at another step"
 
 
 def check_number_matching(found: int, expect: int) -> None:
-    """DriftError unless exactly as many letters match a query as the caller expects."""
+    """Raise DriftError unless the number of letters that match a query is the expected one."""
     if found > MAX_CONCURRENT:
         raise DriftError(
-            f"more than {MAX_CONCURRENT:,} dead letters fulfil the query, and at most so many are changed at "
-            f"once; narrow it, for example with since: or until:",
+            f"more than {MAX_CONCURRENT:,} dead letters match the query, the maximum for one change; "
+            f"narrow it, for example with since: or until:",
             number=found,
         )
-    _check_number(f"{found:,} dead letters fulfil the query", found, expect)
+    _check_number(
+        f"{plural(found, 'dead letter')} {noun(found, 'matches', 'match')} the query", found, expect
+    )
 
 
 def check_number_resolved(found: int, expect: int | None) -> None:
-    """DriftError unless as many letters would be resolved with their group as the caller expects."""
+    """Raise DriftError unless the number of letters to resolve with their group is the expected one."""
     if expect is not None:
         _check_number(f"{plural(found, 'dead letter')} would be resolved with the group", found, expect)
 
 
 def check_number_replayed(found: int, expect: int | None) -> None:
-    """DriftError unless an operation would replay as many letters as the caller expects."""
+    """Raise DriftError unless the number of letters that an operation would replay is the expected one."""
     if expect is not None:
         _check_number(f"{plural(found, 'dead letter')} would be replayed", found, expect)
 
@@ -117,7 +124,7 @@ def check_number_replayed(found: int, expect: int | None) -> None:
 def _check_number(what: str, found: int, expect: int) -> None:
     if found != expect:
         raise NumberDriftError(
-            f"{what}, {expect:,} were expected; nothing was changed. Look at them again, then say the new "
+            f"{what}, {expect:,} were expected; nothing was changed. Check them again, then pass the new "
             f"number",
             number=found,
         )
@@ -125,9 +132,10 @@ def _check_number(what: str, found: int, expect: int) -> None:
 
 def check_all_changed(changed: int, ids: Sequence[str]) -> None:
     if changed != len(ids):
-        raise TransitionError("a dead letter has changed in this very moment; nothing was done, try again")
+        raise TransitionError(
+            "a dead letter was changed at the same time by another caller; nothing was done. Try again"
+        )
 
 
-def _named(several: Sequence[object]) -> str:
-    more = f" and {len(several) - MAX_NAMED:,} more" if len(several) > MAX_NAMED else ""
-    return ", ".join(map(str, several[:MAX_NAMED])) + more
+def _named(items: Sequence[object]) -> str:
+    return names([str(item) for item in items], MAX_NAMED)

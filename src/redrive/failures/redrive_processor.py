@@ -1,8 +1,7 @@
-"""The redrive processor: replays dead letters automatically, by their redrive policies.
+"""The redrive processor: replays dead letters automatically, as their redrive policies say.
 
-Every interval it starts a replay of each letter that is due; workers execute and record them. Several
-processors may run at once, each in its own process: a letter that one has taken is no longer due for the
-others.
+At every interval it starts a replay for each letter that is due; workers execute the replays and record the
+results. Several processors may run at once, each in its own process; only one of them takes each letter.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from redrive.store.replays import Begun, NewReplay
 from redrive.store.store import Store
 
 MAX_DUE_BATCH = 10_000
-"""Letters per query."""
+"""The maximum number of letters per query."""
 MAX_BATCH_SIZE = 500
-"""Letters per transaction."""
+"""The maximum number of letters per transaction."""
 PROCESSOR_MEMORY_SECONDS = 86_400.0
 STOP_GRACE_SECONDS = 5.0
 STOPPED, RUNNING = "stopped", "running"
@@ -48,11 +47,11 @@ REASON = "redriven automatically"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorOptions:
     """
-    interval_seconds  time between two passes
-    archive_seconds   letters that were exhausted for longer are archived; None: never
-    queue             the queue it serves; None: all
-    max_size          live letters at most, for the alert; None: no limit
-    functions         custom policies by name; a letter with an unknown one is left alone
+    interval_seconds  the time between two passes
+    archive_seconds   how long a letter stays exhausted before it is archived; None: forever
+    queue             the queue to process; None: all queues
+    max_size          the maximum number of live letters, for the alert; None: no limit
+    functions         custom policies by name; letters with an unknown policy are skipped
     """
 
     interval_seconds: float = 60.0
@@ -67,7 +66,7 @@ class ProcessorOptions:
 
 
 class Pass(NamedTuple):
-    """What one pass has changed."""
+    """The numbers of changes made in one pass."""
 
     redriven: int
     archived: int
@@ -115,12 +114,12 @@ class Processor:
     def start(self) -> None:
         """Make a pass every interval, in the background."""
         if self.state == RUNNING:
-            raise TransitionError("the processor is already running; stop it before it is started again")
+            raise TransitionError("the processor is already running; stop it before you start it again")
         self._stopping = asyncio.Event()
         self._running = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Finish the current pass, or cancel it after 5 seconds. A processor that is not running stays so."""
+        """Stop after the current pass; cancel the pass if it takes more than 5 seconds."""
         self._stopping.set()
         running, self._running = self._running, None
         if running is None:
@@ -138,7 +137,7 @@ class Processor:
             while not self._stopping.is_set():
                 await self._retrier.run("redrive", self._pass)
                 await wait_for(self._stopping, self.options.interval_seconds, self._clock)
-            with suppress(StoreError):  # others notice the missing heartbeat
+            with suppress(StoreError):  # the missing heartbeat reports the stop as well
                 await self._retrier.run("redrive", partial(self._heartbeat, STOPPED), tries=3)
         finally:
             self._event_bus.emit(ProcessorChanged(self.id, STOPPED))
@@ -155,7 +154,7 @@ class Processor:
     # One pass
 
     async def run_once(self) -> Pass:
-        """Redrive letters that are due, archive exhausted ones, reopen groups, check the alarms."""
+        """Redrive due letters, archive exhausted ones, reopen groups and check the alarms."""
         redriven = await self._redrive()
         archived = await self._archive()
         reopened = await settle(self._store, self._event_bus) if self.options.queue is None else 0
@@ -164,7 +163,7 @@ class Processor:
         return Pass(redriven, archived, reopened)
 
     async def _redrive(self) -> int:
-        """Start replays until nothing is due, or nothing that is due can be started now."""
+        """Start replays until no letter is due, or none of the due letters can start now."""
         total = 0
         while due := await self._due():
             begun = 0
@@ -235,7 +234,7 @@ class Processor:
 
 
 def _archivings(archived: Sequence[Archived], reason: str) -> list[NewEntry]:
-    """One entry for all letters of an organization."""
+    """Return one audit entry per organization, for all its letters."""
     by_org: dict[str, list[str]] = {}
     for letter in archived:
         by_org.setdefault(letter.org, []).append(letter.letter_id)

@@ -1,4 +1,4 @@
-"""Replaying one dead letter, in one transaction."""
+"""Replays of single dead letters."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from redrive.policy.retry import RetryPolicy
 from redrive.policy.user_text import clean_reason
 from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
+from redrive.words.fact import text_of
 
 MAX_TRIES = 4
 MAX_CHANGES = 200
@@ -30,7 +31,7 @@ NOTHING = "(nothing)"
 
 
 class Replays:
-    """The replays of dead letters of the caller's organization."""
+    """Starts and lists replays of the dead letters of the caller's organization."""
 
     def __init__(self, parts: FailureParts) -> None:
         self._parts = parts
@@ -47,12 +48,12 @@ class Replays:
         payload: object = ...,
         reason: str = "",
     ) -> Replay:
-        """Execute a dead letter's work again, under the same idempotency keys.
+        """Execute the work of a dead letter again, under the same idempotency keys.
 
-        mode       STEP_ONLY: the failed step alone; FROM_STEP: the run goes on to its end
-        from_step  an earlier step to go back to, by name or index; only with FROM_STEP
-        retry      the retry policy of the first step, for this replay only
-        payload    what that step receives instead; the original is kept, and a reason is needed
+        mode       STEP_ONLY: only the failed step; FROM_STEP: from the failed step to the end of the run
+        from_step  an earlier step to start at, by name or index; only with FROM_STEP
+        retry      the retry policy of the first replayed step, for this replay only
+        payload    a new input for that step; the original is kept. A reason is required
         """
         mode = choice("mode", mode, Mode)
         letter = await self._letter(letter_id)
@@ -87,7 +88,7 @@ class Replays:
         return await self._store.replays.get(replay_id, self._caller.org)
 
     async def list(self, letter_id: str) -> list[Replay]:
-        """Every replay of a dead letter, the newest first."""
+        """Every replay of a dead letter, newest first."""
         return await self._store.replays.of_letter(letter_id, self._caller.org)
 
     async def _begin(self, new: NewReplay) -> Replay:
@@ -104,35 +105,37 @@ class Replays:
         return begun.rows[0] if begun.rows else await self.view(new.id)
 
     async def _refuse(self, new: NewReplay) -> None:
-        """Raise why it was not begun. It returns when an earlier try began it, and only its answer was
-        lost."""
+        """Raise ReplayRefusedError with the reason why the replay did not start.
+
+        Return if an earlier try started it and only the response was lost.
+        """
         for replay in await self.list(new.letter_id):
             if replay.id == new.id:
                 return
         letter = await self._letter(new.letter_id)
         await self._run(letter)
         raise ReplayRefusedError(
-            f"the dead letter {letter.id} cannot be replayed: its run is at work already"
+            f"the dead letter {letter.id} cannot be replayed: its run is in progress already"
         )
 
     async def _letter(self, letter_id: str) -> DeadLetter:
         return await self._store.dead_letters.get(letter_id, self._caller.org)
 
     async def _run(self, letter: DeadLetter) -> Run:
-        """The run of the letter. ReplayRefusedError unless it can be replayed now."""
+        """Return the run of the letter. Raise ReplayRefusedError if it cannot be replayed now."""
         run = await self._known_run(letter)
         if run is not None and _replayable(letter, run):
             return run
         state, step = (None, None) if run is None else (run.state, run.step_index)
         why = why_not(letter.state, state, step, letter.step_index)
-        raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {why}")
+        raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {text_of(why)}")
 
     async def _check_dependencies(self, letter: DeadLetter) -> None:
         for other in await self._store.dead_letters.dependencies(letter.id, self._caller.org):
             if other.state != DeadLetterState.RESOLVED:
                 raise ReplayRefusedError(
                     f"the dead letter {letter.id} cannot be replayed: it waits for {other.id}, which is "
-                    f"{other.state}; see to that one first, or unlink them"
+                    f"{other.state}; resolve that dead letter first, or unlink them"
                 )
 
     async def _known_run(self, letter: DeadLetter) -> Run | None:
@@ -144,11 +147,11 @@ class Replays:
     async def _edited(
         self, payload: object | EllipsisType, reason: str, run: Run, definition: Definition, index: int
     ) -> tuple[str | None, str | None]:
-        """The new payload, and the difference to the old one, redacted."""
+        """Return the new payload, encrypted, and its redacted difference from the old one."""
         if payload is ...:
             return None, None
         if not reason.strip():
-            raise InvalidValueError("give a reason for changing the payload: it is kept with the replay")
+            raise InvalidValueError("give a reason for changing the payload; it is stored with the replay")
         value, text = json_and_text(payload, limits=self._parts.limits)
         task = self._parts.registry.tasks.get(definition.steps[index].task)
         if task is not None:
@@ -158,7 +161,7 @@ class Replays:
         return self._parts.encryption.encrypt(text), difference
 
     def _difference(self, before: JsonValue, after: JsonValue) -> str:
-        """List what differs, redacted. A change within a redacted value is listed without the value."""
+        """List the differences, redacted. A change within a redacted value is listed without the value."""
         redactor = self._parts.redactor
         redacted = _differences(redactor.value(before), redactor.value(after))
         visible = {path: (old, new) for path, old, new in redacted}
@@ -187,8 +190,7 @@ def _walk(path: str, before: JsonValue, after: JsonValue) -> Iterator[tuple[str,
 
 
 async def input_of(store: Store, run: Run, index: int) -> str | None:
-    """The input of another step than the current one: the output of the step before it, or the run's
-    input."""
+    """Return the input of a step; None for the current one. It is the previous output, or the run's input."""
     if index == run.step_index:
         return None
     if index == 0:
@@ -203,7 +205,7 @@ def _replayable(letter: DeadLetter, run: Run) -> bool:
 
 
 def policy_text(retry: RetryPolicy) -> str:
-    """A retry policy as the JSON text that overrides that of a step."""
+    """Encode a retry policy as the JSON text that overrides the policy of a step."""
     require_kind("retry", retry, RetryPolicy)
     return encode(policy_to_json(retry))
 
@@ -219,9 +221,11 @@ def _index(from_step: int | str | None, letter: DeadLetter, definition: Definiti
     require_whole("from_step", from_step, 0, len(names) - 1)
     if from_step > letter.step_index:
         raise InvalidValueError(
-            f"step {from_step} lies behind the failed step {letter.step_index}, {letter.step!r}, and needs "
-            f"its result; replay from {letter.step!r} or an earlier one"
+            f"step {from_step} comes after the failed step {letter.step_index}, {letter.step!r}, and needs "
+            f"its result; replay from {letter.step!r} or an earlier step"
         )
     if mode is Mode.STEP_ONLY and from_step != letter.step_index:
-        raise InvalidValueError("STEP_ONLY replays the failed step alone; use FROM_STEP to go further back")
+        raise InvalidValueError(
+            "STEP_ONLY replays only the failed step; use FROM_STEP to start at an earlier step"
+        )
     return from_step

@@ -1,4 +1,4 @@
-"""Failures reported by other systems: their category, their evidence and how they are redriven."""
+"""Failures reported by other systems: their category, their evidence and their redrive policy."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _CATEGORIES = {
     Triage.VALIDATION: Category.VALIDATION,
     Triage.PERMANENT: Category.UNKNOWN,
 }
-"""The category that each coarse kind stands for; `triage` leads back."""
+"""The category of each triage kind; `triage` maps a category back to its kind."""
 
 
 def category_of(word: str) -> Category:
-    """Parse a category, or a coarse kind such as transient."""
+    """Parse a category, or a triage kind such as transient."""
     lower = str(word).lower()
     if lower in list(Category):
         return Category(lower)
@@ -59,7 +59,7 @@ def evidence_of_report(
     step: str,
     now: float,
 ) -> Evidence:
-    """Evidence of a failure elsewhere: classified from its exception, or taken from a message."""
+    """Build the evidence of a failure in another system, from its exception or its message."""
     if isinstance(error, BaseException):
         evidence = evidence_of(error, classifier=classifier, redactor=redactor, step=step, now=now)
         if category is None:
@@ -78,7 +78,7 @@ def _class_of(category: Category) -> ErrorClass:
 
 
 def redrive_config(choice: RedriveChoice, max_redrives: int | None) -> dict[str, JsonValue]:
-    """The redrive policy of one task as the config of its step, so that its run keeps it."""
+    """Encode the redrive policy of a task as the config of its step, which is stored with the run."""
     policy = policy_to_json(choice) if isinstance(choice, RetryPolicy) else None
     name = choice.name if isinstance(choice, RetryPolicy) else choice
     return {"redrive": name, "policy": policy, "max_redrives": max_redrives}
@@ -86,8 +86,11 @@ def redrive_config(choice: RedriveChoice, max_redrives: int | None) -> dict[str,
 
 @dataclass(slots=True)
 class ExternalTaskPolicy(DeadLetterPolicy):
-    """Redrives each task by its own policy and maximum; where it has none, by a template, then by its
-    category with `default` instead of exponential."""
+    """Redrives each task by its own policy and maximum.
+
+    A task without a policy uses that of the matching template, else that of its category, with `default` in
+    place of exponential.
+    """
 
     default: RedriveChoice = "exponential"
 

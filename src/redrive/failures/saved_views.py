@@ -1,4 +1,4 @@
-"""Saved views: queries under a name, shared in an organization. The audit keeps those that were removed."""
+"""Saved views: named queries, shared within an organization. The audit records removed views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAME_LENGTH = 60
 
 
 class SavedViews:
-    """The saved views of the caller's organization. A view of another organization does not exist."""
+    """Manages the saved views of the caller's organization. No other views are visible."""
 
     def __init__(self, store: Store, ids: Ids, redactor: Redactor, caller: Caller) -> None:
         self._store = store
@@ -30,38 +30,39 @@ class SavedViews:
         self._caller = caller
 
     async def list(self, page: ViewedPage | str | None = None) -> Sequence[SavedView]:
-        """All of them, or those of a page, by name."""
+        """All views, or the views of one page, sorted by name."""
         known = None if page is None else choice("page", page, ViewedPage)
         return await self._store.saved_views.list(self._caller.org, known)
 
     async def create(
         self, name: str, page: ViewedPage | str, query: str = "", *, view: str = "", sort: str = ""
     ) -> SavedView:
-        """Save what a page shows under a name; saving the same again returns the existing view.
+        """Save the query, view and sort order of a page under a name.
 
-        `query`, `view` and `sort` are as in the address of the page; `me` in a query is the person who looks.
+        If an identical view exists, return it. The parameters have the form of the URL of the page; `me` in a
+        query is the person who opens the view.
         """
         new = self._new(name, self._looking(page, query, view, sort))
         async with self._store.database.transaction() as session:
-            made = await self._store.saved_views.insert_if_new(session, new)
-            if made is None:
-                return await self._same(session, new)
-            await self._audit(session, Action.SAVED_VIEW_CREATED, made)
-            # The audit of the organization is locked by now, so nobody else saves concurrently.
+            created = await self._store.saved_views.insert_if_new(session, new)
+            if created is None:
+                return await self._existing(session, new)
+            await self._audit(session, Action.SAVED_VIEW_CREATED, created)
+            # Appending locked the audit of the organization, so no other caller saves concurrently.
             if await self._store.saved_views.number(session, self._caller.org) > MAX_VIEWS:
                 raise TransitionError(
-                    f"there are {MAX_VIEWS} saved views already, which is the most; remove one first"
+                    f"the organization already has {MAX_VIEWS} saved views, the maximum; remove one first"
                 )
-        return made
+        return created
 
     async def remove(self, view_id: str) -> SavedView:
         """Remove a view and return it."""
         async with self._store.database.transaction() as session:
-            gone = await self._store.saved_views.remove(session, self._caller.org, findable(view_id))
-            if gone is None:
-                raise NotFoundError(f"there is no saved view {view_id!r:.200}")
-            await self._audit(session, Action.SAVED_VIEW_REMOVED, gone)
-        return gone
+            removed = await self._store.saved_views.remove(session, self._caller.org, findable(view_id))
+            if removed is None:
+                raise NotFoundError(f"found no saved view {view_id!r:.200}")
+            await self._audit(session, Action.SAVED_VIEW_REMOVED, removed)
+        return removed
 
     def _looking(self, page: ViewedPage | str, query: str, view: str, sort: str) -> Looking:
         for part, text in (("query", query), ("view", view), ("sort", sort)):
@@ -82,12 +83,12 @@ class SavedViews:
             id=self._ids.new(), org=org, name=known, created_by=by, created_at=0.0, **looking._asdict()
         )
 
-    async def _same(self, session: Session, new: SavedView) -> SavedView:
+    async def _existing(self, session: Session, new: SavedView) -> SavedView:
         known = await self._store.saved_views.named(session, new.org, new.page, new.name)
         if known is None or known.looking != new.looking:
             raise AlreadyExistsError(
-                f"the page {new.page} has a saved view {new.name!r} already, of something else; remove it, "
-                f"or take another name"
+                f"the page {new.page} already has a saved view {new.name!r} with other contents; remove it, "
+                f"or choose another name"
             )
         return known
 

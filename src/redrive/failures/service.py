@@ -1,4 +1,4 @@
-"""Failed work: what one caller sees and does of the failed work of one organization."""
+"""The entry point to the failed work of one organization, for one caller."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from redrive.policy.verdict import ReplayVerdict
 
 
 class Failures(DeadLetters):
-    """The dead letters of the caller's organization: list, view, resolve, ignore, archive, replay them.
+    """The failed work of the caller's organization: list, view, close and replay dead letters.
 
-    groups   failures with the same fingerprint
-    plans    bulk replays: created as a plan, started with a canary, stopped when they do not help
+    groups   failure groups: failures with the same fingerprint
+    plans    bulk replays: planned first, started with a canary, stopped when too many items fail
     replays  the replays of single dead letters
     views    saved queries
-    audit    who did what, and when
+    audit    the record of all changes: who did what, and when
     """
 
     def __init__(self, parts: FailureParts) -> None:
@@ -44,11 +44,11 @@ class Failures(DeadLetters):
         self._runs = FailedRuns(parts, self.replays)
 
     async def verdict(self, letter_id: str) -> ReplayVerdict:
-        """Tell why the work stopped, what has changed since, and what is likely to help."""
+        """Explain why the work stopped, which changes followed, and whether a replay is likely to succeed."""
         return await self._verdicts.of(letter_id)
 
     async def overview(self, span: Span | str = Span.DAY) -> Overview:
-        """Tell what needs you, what heals itself, and what has come and gone in this span."""
+        """Summarize what needs you, what heals itself, and the dead letters that came and left."""
         return await self._overview.read(span)
 
     async def totals(self) -> OverviewTotals:
@@ -70,21 +70,25 @@ class Failures(DeadLetters):
         queue: str | None = None,
         progress: Progress | None = None,
     ) -> WhatIf:
-        """Tell what would have become of failed work under changed retry policies.
+        """Simulate changed retry policies on the recorded failures.
 
-        since     seconds since 1970: runs that were submitted from then on
+        since     seconds since 1970: includes runs submitted from then on
         progress  called with the number of rows after each page
         """
         selection = FailureSelection(self.caller.org, since, workflow, step, task, queue)
         return await what_if(self._store, self._definitions, selection, alteration, progress)
 
     async def add(self, run_id: str) -> str:
-        """Make a dead letter of a failed run that has none, and return its id.
+        """Write a dead letter for a failed run that has none, and return its id.
 
-        A run has none when its strategy left it out, or when the queue of dead letters was full.
+        A failed run has no dead letter if its strategy writes none for the failure, or if the dead-letter
+        queue was full.
         """
         return await self._runs.add(run_id)
 
     async def replay_run(self, run_id: str, *, reason: str = "") -> None:
-        """Queue a failed run again where it stopped. ReplayRefusedError when its task's `source` is gone."""
+        """Queue a failed run again where it stopped.
+
+        Raises ReplayRefusedError if the `source` of its task no longer exists.
+        """
         await self._runs.replay(run_id, reason)

@@ -18,7 +18,7 @@ from redrive.store.database import findable
 from redrive.store.store import Store
 
 RECENT_SECONDS = 3600.0
-"""Redrives are judged by their success within this time: a good past must not hide a bad present."""
+"""The time over which the success of redrives is measured, so that old successes don't hide new failures."""
 
 
 async def statistics(
@@ -60,7 +60,7 @@ def _statistics(census: Census, max_size: int | None, interval: float, *, runnin
 
 
 class Alarms:
-    """Emits an alert when it comes up, and again when it comes up after it had gone."""
+    """Emits each alert when its condition begins to hold, once until the condition ends."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Alarms:
         self._raised: set[tuple[str, str]] = set()
 
     def check(self, census: Mapping[str, Census], interval: float) -> list[tuple[str, Alert]]:
-        """Find the alerts of each organization, and emit those that the last check did not find."""
+        """Find the alerts of each organization, and emit the alerts that the last check did not find."""
         earlier = self._earlier(census)
         found = [
             (org, alert)
@@ -100,7 +100,7 @@ class Alarms:
         return found
 
     def _earlier(self, census: Mapping[str, Census]) -> dict[str, LifetimeStats]:
-        """The figures of an hour ago, or the oldest that are known. Remembers those of now."""
+        """Return the figures of an hour ago, or the oldest ones; store the current figures."""
         now = self._clock.monotonic()
         while len(self._past) > 1 and self._past[1][0] <= now - RECENT_SECONDS:
             self._past.popleft()

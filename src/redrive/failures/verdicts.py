@@ -1,4 +1,4 @@
-"""Verdicts on dead letters, from what is stored about them and what happens now."""
+"""Verdicts on dead letters, from their stored facts and the current state of breakers and workers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.replay import ReplayState
 from redrive.policy.bounds import require_kind
+from redrive.policy.breaker import COUNTED
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, ReplayVerdict, verdict
 from redrive.store.limits import SILENT_SECONDS as SILENT_SECONDS
@@ -18,14 +19,14 @@ from redrive.store.store import Store
 from redrive.store.verdict_facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter
 
 
-class _Since(NamedTuple):
+class _LetterHistory(NamedTuple):
     letter: FailedLetter
     failed_at: float
     replays: list[EndedReplays]
 
 
 class Verdicts:
-    """Verdicts on the dead letters of the caller's organization."""
+    """Gives verdicts on the dead letters of the caller's organization."""
 
     def __init__(self, store: Store, breakers: SharedBreakers, caller: Caller) -> None:
         self._store = store
@@ -38,26 +39,28 @@ class Verdicts:
     async def facts(self, letter_id: str) -> LetterFacts:
         require_kind("letter_id", letter_id, str)
         if not letter_id.isprintable():
-            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+            raise NotFoundError(f"found no dead letter {letter_id!r}")
         letter = await self._finder.letter(letter_id)
         replays = await self._finder.replays(letter)
-        since = _Since(letter, _failed_at(letter, replays), replays)
-        return await self._happened(since, _known(since))
+        history = _LetterHistory(letter, _failed_at(letter, replays), replays)
+        return await self._with_later_facts(history, _stored_facts(history))
 
-    async def _happened(self, since: _Since, facts: LetterFacts) -> LetterFacts:
-        finder, letter = self._finder, since.letter
-        succeeded = await finder.successes(letter.workflow, since.failed_at)
+    async def _with_later_facts(self, history: _LetterHistory, facts: LetterFacts) -> LetterFacts:
+        finder, letter = self._finder, history.letter
+        succeeded = await finder.successes(letter.workflow, history.failed_at)
         return facts._replace(
-            breaker=await self._breaker(letter.breaker),
-            versions=_started(await self._store.limits.workers(), since),
-            failing=await finder.failing(letter, since.failed_at),
+            breaker=await self._breaker(letter),
+            versions=_started_versions(await self._store.limits.workers(), history),
+            failing=await finder.failing(letter, history.failed_at),
             succeeded=sum(succeeded.values()),
             succeeded_in=frozenset(succeeded),
-            occurred=await finder.occurrences(letter, since.failed_at),
+            occurred=await finder.occurrences(letter, history.failed_at),
             waits_for=await finder.waits_for(letter),
         )
 
-    async def _breaker(self, name: str | None) -> BreakerFact | None:
+    async def _breaker(self, letter: FailedLetter) -> BreakerFact | None:
+        """Return the breaker of the failed step, unless the breaker does not count this kind of failure."""
+        name = letter.breaker if letter.category in COUNTED else None
         shared = None if name is None else await self._breakers.look(name)
         if name is None or shared is None:
             return None
@@ -65,16 +68,15 @@ class Verdicts:
         return BreakerFact(name, snapshot.state, shared.row.closed_at, snapshot.open_until)
 
 
-def _known(since: _Since) -> LetterFacts:
-    """The facts that the letter itself and its replays hold."""
-    letter = since.letter
+def _stored_facts(history: _LetterHistory) -> LetterFacts:
+    """Return the facts stored with the letter and its replays."""
+    letter = history.letter
     return LetterFacts(
         state=letter.state,
         now=letter.now,
-        failed_at=since.failed_at,
+        failed_at=history.failed_at,
         step=letter.step,
-        reason=letter.reason,
-        explanation=letter.explanation,
+        decision=letter.decision,
         category=letter.category,
         error_class=letter.error_class,
         error_type=letter.error_type,
@@ -83,8 +85,8 @@ def _known(since: _Since) -> LetterFacts:
         effect=letter.effect,
         may_have_executed=bool(letter.may_have_executed),
         most=MAX_COUNT,
-        replays=_record(replays for replays in since.replays if replays.own),
-        other_replays=_record(replays for replays in since.replays if not replays.own),
+        replays=_counts(replays for replays in history.replays if replays.own),
+        other_replays=_counts(replays for replays in history.replays if not replays.own),
         redrives=letter.redrives,
         max_redrives=letter.max_redrives,
         next_redrive_at=letter.next_redrive_at,
@@ -92,25 +94,25 @@ def _known(since: _Since) -> LetterFacts:
 
 
 def _failed_at(letter: FailedLetter, replays: Iterable[EndedReplays]) -> float:
-    """When it failed last, by itself or in a replay."""
+    """Return the time of its last failure, including those in replays."""
     failed = [ended.last_ended_at for ended in replays if ended.own and ended.state == ReplayState.FAILED]
     moments = [letter.created_at, letter.last_failed_at, *failed]
     return max(moment for moment in moments if moment is not None)
 
 
-def _record(replays: Iterable[EndedReplays]) -> ReplayCounts:
+def _counts(replays: Iterable[EndedReplays]) -> ReplayCounts:
     numbers = {ended.state: ended.number for ended in replays}
     return ReplayCounts(numbers.get(ReplayState.SUCCEEDED, 0), numbers.get(ReplayState.FAILED, 0))
 
 
-def _started(workers: Iterable[WorkerRow], since: _Since) -> frozenset[str]:
-    """The code versions of live workers for its queue that were started after it failed."""
+def _started_versions(workers: Iterable[WorkerRow], history: _LetterHistory) -> frozenset[str]:
+    """Return the code versions of live workers for its queue that started after it failed."""
     return frozenset(
         worker.code_version
         for worker in workers
-        if worker.started_at > since.failed_at
+        if worker.started_at > history.failed_at
         and worker.seconds_silent < SILENT_SECONDS
-        and since.letter.queue in _queues(worker)
+        and history.letter.queue in _queues(worker)
     )
 
 

@@ -1,7 +1,7 @@
-"""What if: a changed retry policy applied to the recorded failures of an organization.
+"""What-if simulation: applies a changed retry policy to the recorded failures of an organization.
 
-The attempts are read twice, so that no more than a page of them is in memory: first to learn when
-dependencies worked again, then to replay each failure under the changed policy.
+The simulation reads the attempts twice, so that only one page of them is in memory: first to find out when
+dependencies recovered, then to replay each failure under the changed policy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from redrive.engine.definition import Definition, Definitions, StepDefinition
 from redrive.errors import NotFoundError, RedriveError
-from redrive.failures.attempt_evidence import Exclusion, FailureStory, read_attempts
+from redrive.failures.attempt_evidence import Exclusion, StepFailures, read_attempts
 from redrive.policy.comparison import PolicyComparison
 from redrive.policy.policy_change import Alteration
 from redrive.policy.retry import RetryPolicy
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from redrive.store.store import Store
 
 CLOCKS_APART = 3600.0
-"""Seconds by which the clock that made an id may be behind that of the database."""
+"""Seconds by which the clock of the process that made an id may lag behind the database."""
 
 Progress = Callable[[int], object]
 
 
 class FailureSelection(NamedTuple):
-    """Which failures: those of runs that were submitted at `since` or later. None is any."""
+    """Selects the failures of runs submitted at `since` or later. None: any."""
 
     org: str
     since: float
@@ -46,7 +46,7 @@ class StepName(NamedTuple):
 
 
 class StepOutcome(NamedTuple):
-    """The comparison for one step; the policies are those of its newest run."""
+    """The comparison for one step, with the policies of its newest run."""
 
     task: str
     dependency: str
@@ -57,9 +57,9 @@ class StepOutcome(NamedTuple):
 
 class WhatIf(NamedTuple):
     """
-    runs        runs that were read
-    attempts    their recorded attempts
-    under_way   failures left out because they have not ended, or were cancelled
+    runs        the number of runs read
+    attempts    the number of their recorded attempts
+    under_way   failures left out because their step is in progress or was cancelled
     unreadable  failures left out because the definition of their run cannot be read
     """
 
@@ -72,11 +72,11 @@ class WhatIf(NamedTuple):
     unreadable: int
 
 
-class _StepStory(NamedTuple):
+class _RecordedStep(NamedTuple):
     name: StepName
-    step: StepDefinition
+    definition: StepDefinition
     queue: str
-    attempts: FailureStory | Exclusion
+    attempts: StepFailures | Exclusion
 
 
 async def what_if(
@@ -88,7 +88,7 @@ async def what_if(
 ) -> WhatIf:
     """Compare the recorded policies with the changed ones.
 
-    `progress` is called with the number of rows after each page, of as many as `rows_to_read` says.
+    Calls `progress` after each page with its number of rows; `rows_to_read` gives the total.
     """
     return await _Simulation(store, definitions, wanted, alteration, progress or _ignore).run()
 
@@ -112,7 +112,7 @@ class _Simulation:
         self._wanted = wanted
         self._alteration = alteration
         self._progress = progress
-        self._known: dict[str, tuple[StepDefinition, ...] | None] = {}
+        self._definition_steps: dict[str, tuple[StepDefinition, ...] | None] = {}
         self._changed: dict[int, RetryPolicy] = {}
         self._recoveries = Recoveries()
         self._total = PolicyComparison()
@@ -123,10 +123,10 @@ class _Simulation:
         runs = await self._learn_successes()
         await self._learn_recoveries()
         self._recoveries.settle()
-        self._unreadable = self._read = 0  # everything is read a second time
-        async for story in self._stories():
-            if self._is_wanted(story):
-                self._compare(story)
+        self._unreadable = self._read = 0  # the second pass reads everything again
+        async for step in self._recorded_steps():
+            if self._is_wanted(step):
+                self._compare(step)
         self._check_names()
         return WhatIf(
             self._wanted.since,
@@ -152,11 +152,11 @@ class _Simulation:
         return runs
 
     async def _learn_recoveries(self) -> None:
-        async for story in self._stories():
-            failures, dependency = story.attempts, _dependency(story.step)
+        async for step in self._recorded_steps():
+            failures, dependency = step.attempts, _dependency(step.definition)
             if isinstance(failures, Exclusion):
                 continue
-            self._recoveries.retried(dependency, failures.category, failures.trouble)
+            self._recoveries.retried(dependency, failures.category, failures.failed_step)
             if failures.works is not None:
                 self._recoveries.recovered(
                     dependency, failures.category, failures.began, failures.works.since
@@ -164,48 +164,48 @@ class _Simulation:
 
     # Comparing each failure
 
-    def _compare(self, story: _StepStory) -> None:
-        failures = story.attempts
+    def _compare(self, step: _RecordedStep) -> None:
+        failures = step.attempts
         if isinstance(failures, Exclusion):
             self._under_way += failures is Exclusion.IN_PROGRESS
             return
-        trouble = failures.trouble
-        changed, works = self._changed_policy(trouble.policy), self._works(story.step, failures)
-        relived = relive(trouble, changed, works)
-        known, dependency = self._steps.get(story.name), _dependency(story.step)
+        failed = failures.failed_step
+        changed, works = self._changed_policy(failed.policy), self._works(step.definition, failures)
+        relived = relive(failed, changed, works)
+        known, dependency = self._steps.get(step.name), _dependency(step.definition)
         comparison = PolicyComparison() if known is None else known.comparison
-        chance = self._recoveries.chance(dependency, failures.category, unseen(trouble, relived))
-        self._steps[story.name] = StepOutcome(
-            story.step.task, dependency, trouble.policy, changed, comparison
+        chance = self._recoveries.chance(dependency, failures.category, unseen(failed, relived))
+        self._steps[step.name] = StepOutcome(
+            step.definition.task, dependency, failed.policy, changed, comparison
         )
-        self._total.add(trouble, relived, works, chance)
-        comparison.add(trouble, relived, works, chance)
+        self._total.add(failed, relived, works, chance)
+        comparison.add(failed, relived, works, chance)
 
     def _changed_policy(self, policy: RetryPolicy) -> RetryPolicy:
-        """Computed once for each step of a definition: these are kept, so their policies have stable ids."""
+        """Compute the changed policy once per step. `_definition_steps` keeps the steps: ids stay unique."""
         if id(policy) not in self._changed:
             self._changed[id(policy)] = self._alteration.of(policy)
         return self._changed[id(policy)]
 
-    def _works(self, step: StepDefinition, failures: FailureStory) -> Works | None:
+    def _works(self, step: StepDefinition, failures: StepFailures) -> Works | None:
         if failures.works is not None:
             return failures.works
         moments = failures.began, failures.last_failed_at
         return self._recoveries.works(_dependency(step), failures.category, *moments)
 
-    def _is_wanted(self, story: _StepStory) -> bool:
+    def _is_wanted(self, step: _RecordedStep) -> bool:
         wanted = self._wanted
-        asked = (
-            (wanted.workflow, story.name.workflow),
-            (wanted.step, story.name.step),
-            (wanted.task, story.step.task),
-            (wanted.queue, story.queue),
+        filters = (
+            (wanted.workflow, step.name.workflow),
+            (wanted.step, step.name.step),
+            (wanted.task, step.definition.task),
+            (wanted.queue, step.queue),
         )
-        return all(name is None or name == found for name, found in asked)
+        return all(name is None or name == found for name, found in filters)
 
     # Reading
 
-    async def _stories(self) -> AsyncIterator[_StepStory]:
+    async def _recorded_steps(self) -> AsyncIterator[_RecordedStep]:
         async for page in self._history.tried():
             self._progress(len(page))
             self._read += len(page)
@@ -216,12 +216,12 @@ class _Simulation:
                     self._unreadable += 1
                 else:
                     name = StepName(rows[0].workflow, step.name)
-                    yield _StepStory(name, step, rows[0].queue or step.queue, read_attempts(rows, step))
+                    yield _RecordedStep(name, step, rows[0].queue or step.queue, read_attempts(rows, step))
 
     async def _step(self, digest: str, index: int) -> StepDefinition | None:
-        if digest not in self._known:
-            self._known[digest] = await self._steps_of(digest)
-        steps = self._known[digest]
+        if digest not in self._definition_steps:
+            self._definition_steps[digest] = await self._steps_of(digest)
+        steps = self._definition_steps[digest]
         return steps[index] if steps is not None and 0 <= index < len(steps) else None
 
     async def _steps_of(self, digest: str) -> tuple[StepDefinition, ...] | None:
@@ -232,20 +232,20 @@ class _Simulation:
         return definition.steps
 
     def _check_names(self) -> None:
-        """NotFoundError for a step or task that no run has; known only after everything was read."""
-        if not self._known:
+        """Raise NotFoundError for a step or task that no run has. Call it after all runs are read."""
+        if not self._definition_steps:
             return
         for what, name in (("step", self._wanted.step), ("task", self._wanted.task)):
             known = {getattr(step, "name" if what == "step" else "task") for step in self._all_steps()}
             if name is not None and name not in known:
-                raise NotFoundError(f"no run looked at has a {what} {name!r}; {suggest(name, known)}")
+                raise NotFoundError(f"no selected run has a {what} {name!r}; {suggest(name, known)}")
 
     def _all_steps(self) -> Iterable[StepDefinition]:
-        return (step for steps in self._known.values() if steps is not None for step in steps)
+        return (step for steps in self._definition_steps.values() if steps is not None for step in steps)
 
 
 def _dependency(step: StepDefinition) -> str:
-    """The breaker of a step, or its task: steps that share it recover together."""
+    """Return the breaker of a step, or its task: steps with the same dependency recover together."""
     return step.task if step.breaker is None else step.breaker
 
 
@@ -254,8 +254,7 @@ def _history(store: Store, wanted: FailureSelection) -> AttemptHistory:
 
 
 async def newest_definitions(store: Store, org: str) -> list[Definition]:
-    """Those of the workflows that an org has runs of, as they were defined last; unreadable ones are left
-    out."""
+    """Return the newest definition of each workflow that has runs; unreadable definitions are left out."""
     bodies = await AttemptHistory(store.database, org).definitions()
     return [definition for definition in map(_parsed, bodies) if definition is not None]
 
@@ -268,7 +267,7 @@ def _parsed(body: str) -> Definition | None:
 
 
 def id_before(moment: float) -> str:
-    """A bound below every id that was made at this instant or later (engine.ids)."""
+    """Return a lower bound of all ids made at this time or later (engine.ids)."""
     return f"{int(max(0.0, moment) * 1000) << 16:015x}".ljust(32, "0")
 
 

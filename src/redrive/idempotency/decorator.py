@@ -1,4 +1,4 @@
-"""Executing something once for each key: a decorator, and the service that it uses."""
+"""Execute a function once per idempotency key: `app.idempotent`, as a decorator or called directly."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from redrive.policy.codec import JsonValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Has a coroutine done on a loop in the background, for callers that have none."""
+"""Runs a coroutine on a background loop, for callers without an event loop."""
 
 
 class LeaseOptions(TypedDict, total=False):
-    """How the key of a request is held: see Idempotency.take."""
+    """Options of the lease on a key; see Idempotency.take."""
 
     ttl: Seconds
     lease_seconds: Seconds
@@ -33,13 +33,13 @@ class LeaseOptions(TypedDict, total=False):
 
 
 class KeyOptions(LeaseOptions, total=False):
-    """How a request is executed once: see Idempotency.run."""
+    """Options of an idempotent execution; see Idempotency.run."""
 
     classifier: Classifier | None
 
 
 class Idempotent:
-    """Executes a request once for each key: `@app.idempotent(key=...)`, or `await app.idempotent.run(...)`.
+    """Executes a request once per key: `@app.idempotent(key=...)`, or `await app.idempotent.run(...)`.
 
     `service_of` returns the service of an organization.
     """
@@ -51,9 +51,9 @@ class Idempotent:
     def __call__(
         self, key: Callable[..., str], *, org: str = DEFAULT_ORG, **options: Unpack[KeyOptions]
     ) -> Callable[[F], F]:
-        """Make a function do its work once for each key, which `key` computes from the same arguments.
+        """Decorate a function so that it runs once per key, which `key` computes from the arguments.
 
-        The domain is the name of the function unless given.
+        `domain` defaults to the name of the function.
         """
         reject_unknown("an idempotent function has no option", options, KeyOptions.__optional_keys__)
         if not callable(key):
@@ -70,18 +70,18 @@ class Idempotent:
         org: str = DEFAULT_ORG,
         **options: Unpack[KeyOptions],
     ) -> JsonValue:
-        """Return what `function` gives for this request, as JSON; call it unless that is known already."""
+        """Return the stored result of this request, or else call `function` and return its result as JSON."""
         return await self._service_of(org).run(key, request, function, **options)
 
     async def take(
         self, key: str, request: object, *, org: str = DEFAULT_ORG, **options: Unpack[LeaseOptions]
     ) -> KeptOutcome | Hold:
-        """Return what came of the request before; or else the right to execute it: see Hold."""
+        """Return the stored outcome of the request, or else a Hold, which is the right to execute it."""
         return await self._service_of(org).take(key, request, **options)
 
     def _decorated(self, function: F, key: Callable[..., str], org: str, options: KeyOptions) -> F:
-        """Make a sync function of a sync one. A stored result is read in the annotated type."""
-        convert = converter(_returned(function), name=f"what {function.__name__} returns")
+        """Wrap a sync or async function. Stored results are converted to the annotated return type."""
+        convert = converter(_return_type(function), name=f"the result of {function.__name__}")
         options = {"domain": function.__name__, **options}
         arguments = signature(function)
 
@@ -102,9 +102,9 @@ class Idempotent:
         return cast(F, called)
 
 
-def _returned(function: Callable[..., Any]) -> Any:
-    """The annotation of the result; nothing, where it cannot be resolved."""
+def _return_type(function: Callable[..., Any]) -> Any:
+    """Return the annotated return type; None if it is missing or can't be resolved."""
     try:
         return get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001 — evaluating annotations runs anything
+    except Exception:  # noqa: BLE001 — evaluating annotations can raise anything
         return None

@@ -1,11 +1,11 @@
-"""Holding an idempotency key: whoever has it executes the request, and says what came of it.
+"""Hold an idempotency key: execute the request while holding its lease, then store the outcome.
 
-async with hold:                     its lease is renewed as long as the block lasts
-    await hold.complete({"id": 7})   kept, and given to whoever comes with the same request
+async with hold:                     renews the lease during the block
+    await hold.complete({"id": 7})   stores the outcome and returns it to later requests with the same key
 
-Left without a word, the key is released, as if nobody had come with it. When the key is lost, because its
-lease could not be renewed, the block is cancelled and LeaseLostError raised: somebody else may be executing
-it by now.
+A block that stores no outcome releases the key, as if the request had never come. If the lease can't be
+renewed, the key is lost: the block is cancelled and raises LeaseLostError, because another caller may be
+executing the request by now.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ T = TypeVar("T")
 
 
 HeldKey = tuple[KeyName, int]
-"""A key, and the token that it is held by."""
+"""A key, and the token of its holder."""
 
 
 class HeldKeys:
-    """The keys that this process holds. Their leases are renewed on a thread, from the first key on until
-    `stop`; a database in memory cannot be reached from there."""
+    """The keys that this process holds. A thread renews their leases, from the first key until `stop`.
+
+    An in-memory database has no such thread, because the thread can't reach the database.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._holds: dict[HeldKey, Hold] = {}
@@ -78,7 +80,11 @@ async def renew_keys(session: Session, leases: Sequence[tuple[HeldKey, float]]) 
 
 @dataclass(frozen=True, slots=True)
 class KeyServices:
-    """What executing requests under a key needs."""
+    """Dependencies of Hold and Idempotency.
+
+    executed    counts the executed requests
+    unfinished  tasks that must not be garbage-collected before they finish
+    """
 
     held_keys: HeldKeys
     clock: Clock
@@ -91,15 +97,15 @@ class KeyServices:
     unfinished: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def persist(self, action: Callable[[], Awaitable[T]]) -> T:
-        """Tokens make it safe to try again: what was written already is written again."""
+        """Retry a write while the database is unavailable. The token makes the write idempotent."""
         return await self.retrier.run("idempotency", action, errors=StoreUnavailableError, tries=MAX_TRIES)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """Whoever waits for it may be cancelled: the work goes on nevertheless."""
+        """Start the work. It continues even if the awaiting caller is cancelled."""
         return asyncio.shield(self._task(work))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Cancelled, it is finished first."""
+        """Await the work. On cancellation, wait until the work is done before raising."""
         task = self._task(work)
         try:
             return await asyncio.shield(task)
@@ -108,7 +114,7 @@ class KeyServices:
             raise
 
     def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """The loop itself would forget a task that nobody waits for."""
+        """Create a task and keep a reference to it: the event loop has only weak references to tasks."""
         task = asyncio.create_task(work)
         self.unfinished.add(task)
         task.add_done_callback(self.unfinished.discard)
@@ -116,7 +122,7 @@ class KeyServices:
 
 
 class Hold:
-    """`since` is when the key was taken, at the latest, by the monotonic clock."""
+    """A held idempotency key. `since` is a monotonic time not later than the start of the lease."""
 
     def __init__(
         self,
@@ -163,17 +169,23 @@ class Hold:
                 await self.release()
 
     async def complete(self, value: object) -> JsonValue:
-        """Keep the value, as JSON. NotStorableError where it has no such form: then nothing has happened."""
+        """Store the value as JSON, and return it as later requests will get it.
+
+        NotStorableError if the value can't be stored as JSON; the key then stays held.
+        """
         plain, text = json_and_text(value, limits=self._services.limits)
         await self._end(self._keys.complete_if_held, self._services.encryption.encrypt(text))
         return plain
 
     async def fail(self, failure: JsonValue) -> None:
-        """Keep the failure: the request is not executed again."""
+        """Store a failure. The request is not executed again."""
         await self._end(self._keys.fail_if_held, self._services.encryption.encrypt(encode(failure)))
 
     async def release(self) -> None:
-        """Let others execute it. Should that not reach the database, the lease ends by itself."""
+        """Release the key, so that the request can be executed again.
+
+        If the database is unavailable, the key becomes free when the lease expires.
+        """
         self._settle()
         with suppress(StoreError):
             await self._services.finish(self._keys.release_if_held(self._name, self._token))
@@ -188,7 +200,7 @@ class Hold:
             raise self._gone()
 
     def _settle(self) -> None:
-        """From here on the token alone decides whether the key is still ours."""
+        """Stop renewing the lease. From here on, only the token decides whether the key is still held."""
         self._ended = True
         self._services.held_keys.remove(self)
 
@@ -203,6 +215,7 @@ class Hold:
 
     def _gone(self) -> LeaseLostError:
         return LeaseLostError(
-            f"the idempotency key {self._name.key!r} was not renewed in time, and somebody else may have it "
-            f"by now; what was done here is not kept. Ask again with the same key for what is"
+            f"the lease on the idempotency key {self._name.key!r} was not renewed in time, so another caller "
+            f"may hold the key. The result of this execution was not stored. Repeat the request with the "
+            f"same key"
         )

@@ -1,8 +1,8 @@
-"""Idempotency for any code: a request that comes again under the same key is executed once.
+"""Idempotency for any code: requests with the same idempotency key are executed once.
 
-Only the hash of a request is stored, never the request. What came of it is stored as JSON, encrypted where
-there is a key for that, and forgotten after `ttl` seconds. Whoever executes it holds the key by a lease: a
-crash frees the key for the same request once the lease has ended.
+Redrive stores the hash of a request, never the request itself. It stores the outcome as JSON, encrypted if an
+encryption key is configured, and deletes it after `ttl` seconds. The caller that executes a request holds the
+key by a lease: after a crash, the key becomes free for the same request when the lease expires.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ DAY = 86_400.0
 LEASE_SECONDS = 60.0
 MAX_LEASE_SECONDS = 3_600.0
 FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.02, 0.5
-SWEPT_EVERY, MAX_SWEEP = 100, 200
-"""Every so many requests that are executed, so many expired keys are removed: there may be no worker."""
+SWEEP_INTERVAL, MAX_SWEEP = 100, 200
+"""Once every 100 executed requests, up to 200 expired keys are deleted, since no worker may be running."""
 
 
 class KeptOutcome(NamedTuple):
-    """The request was executed before; this came of it."""
+    """The stored outcome of a request that was executed before."""
 
     value: JsonValue
 
 
-class _Asked(NamedTuple):
-    """A request, checked."""
+class _CheckedRequest(NamedTuple):
+    """A validated request."""
 
     name: KeyName
     request_hash: str
@@ -64,6 +64,8 @@ class _Asked(NamedTuple):
 
 
 class Idempotency:
+    """Executes requests of one organization once per key."""
+
     def __init__(self, services: KeyServices, keys: IdempotencyKeys, org: str) -> None:
         self._services = services
         self._keys = keys
@@ -85,14 +87,14 @@ class Idempotency:
         user: str = "",
         classifier: Classifier | None = None,
     ) -> JsonValue:
-        """What `function` gives for this request, as JSON; it is called unless that is known already.
+        """Return the stored result of this request, or else call `function` and return its result as JSON.
 
-        KeyReusedError        the key came with another request before
-        InProgressError       somebody else is executing it; with `wait`, after waiting that long
-        RecordedFailureError  it has failed before, for good: trying again cannot help, says the classifier
-        LeaseLostError        somebody else may have executed it meanwhile; ask again for what is kept
+        KeyReusedError        the key was used with a different request
+        InProgressError       another caller is executing the request, and `wait` seconds have passed
+        RecordedFailureError  the request failed before with an error that the classifier does not retry
+        LeaseLostError        another caller may have executed the request; repeat it to get its outcome
 
-        Any other failure of the function, a transient one or a cancellation, releases the key.
+        A retryable error of the function, or a cancellation, releases the key.
         """
         if not callable(function):
             raise InvalidValueError(f"function must be callable without arguments, got {function!r:.200}")
@@ -105,7 +107,7 @@ class Idempotency:
             return taken.value
         if iscoroutinefunction(function):
             return await self._execute(taken, function, classifier)
-        # A thread cannot be cancelled: the key stays with it until it has ended.
+        # A thread can't be cancelled, so it holds the key until it finishes.
         return await self._services.begin(self._execute(taken, partial(_in_thread, function), classifier))
 
     async def take(
@@ -119,71 +121,82 @@ class Idempotency:
         domain: str = "",
         user: str = "",
     ) -> KeptOutcome | Hold:
-        """What came of the request before; or else the right to execute it: see Hold."""
-        asked = self._asked(key, request, ttl, lease_seconds, domain, user)
+        """Return the stored outcome of the request, or else a Hold, which is the right to execute it.
+
+        ttl            seconds until the stored outcome is deleted
+        lease_seconds  seconds after which a crashed holder loses the key
+        wait           seconds to wait while another caller executes the request
+        domain, user   keys in different domains and of different users are independent
+
+        Raises KeyReusedError, InProgressError and RecordedFailureError; see `run`.
+        """
+        checked = self._check(key, request, ttl, lease_seconds, domain, user)
         wait = require_seconds("wait", wait, 0.0, MAX_DELAY_SECONDS)
         clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
-        while not isinstance(taken := await self._take_now(asked), KeptOutcome | Hold):
+        while not isinstance(taken := await self._take_now(checked), KeptOutcome | Hold):
             left = deadline - clock.monotonic()
             if left <= 0.0:
-                raise _in_progress(asked.name, taken)
+                raise _in_progress(checked.name, taken)
             await clock.sleep(min(pause, left))
             pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
         return taken
 
-    def _asked(
+    def _check(
         self, key: object, request: object, ttl: Seconds, lease_seconds: Seconds, domain: object, user: object
-    ) -> _Asked:
+    ) -> _CheckedRequest:
         ttl = require_seconds("ttl", ttl, 1.0, MAX_DELAY_SECONDS)
         lease_seconds = require_seconds("lease_seconds", lease_seconds, 1.0, MAX_LEASE_SECONDS)
-        name = KeyName(self._org, _checked("domain", domain), _checked("user", user), checked_key(key))
+        name = KeyName(self._org, _check_word("domain", domain), _check_word("user", user), checked_key(key))
         limits = self._services.limits
         digest = request_hash(to_json(request, limits=limits), limits=limits)
-        return _Asked(name, digest, float(lease_seconds), float(ttl))
+        return _CheckedRequest(name, digest, float(lease_seconds), float(ttl))
 
-    async def _take_now(self, asked: _Asked) -> KeptOutcome | Hold | KeyState:
-        """The state of the key, where somebody else holds it."""
+    async def _take_now(self, request: _CheckedRequest) -> KeptOutcome | Hold | KeyState:
+        """Take the key or return its outcome. Return its state if another caller holds it."""
         while True:
-            hold = await self._acquired(asked)
+            hold = await self._acquire(request)
             if hold is not None:
                 return hold
-            state = await self._keys.find(asked.name)
-            status = RequestStatus.FREE if state is None else request_status(state, asked.request_hash)
+            state = await self._keys.find(request.name)
+            status = RequestStatus.FREE if state is None else request_status(state, request.request_hash)
             if state is None or status is RequestStatus.FREE:
                 continue
-            return state if status is RequestStatus.IN_PROGRESS else self._known(asked.name, state, status)
+            return (
+                state if status is RequestStatus.IN_PROGRESS else self._outcome(request.name, state, status)
+            )
 
-    async def _acquired(self, asked: _Asked) -> Hold | None:
-        name, digest, lease_seconds, ttl = asked
+    async def _acquire(self, request: _CheckedRequest) -> Hold | None:
+        name, digest, lease_seconds, ttl = request
         token, since = self._services.ids.token(), self._services.clock.monotonic()
         action = partial(self._keys.acquire, name, digest, token, lease_seconds=lease_seconds, ttl=ttl)
         hold = Hold(self._services, self._keys, name, token, since, lease_seconds=lease_seconds, ttl=ttl)
         try:
             won = await self._services.persist(action)
-        except BaseException:  # it may be ours nevertheless
+        except BaseException:  # the write may have succeeded, so release the key
             await hold.release()
             raise
         if won:
             await self._sweep()
         return hold if won else None
 
-    def _known(self, name: KeyName, state: KeyState, status: RequestStatus) -> KeptOutcome:
+    def _outcome(self, name: KeyName, state: KeyState, status: RequestStatus) -> KeptOutcome:
+        """Return the stored outcome; raise KeyReusedError or RecordedFailureError."""
         if status is RequestStatus.REUSED:
             raise KeyReusedError(
-                f"the idempotency key {name.key!r} came with another request before; use a new key for a new "
-                f"request, and the same key only to repeat the very same one"
+                f"the idempotency key {name.key!r} was already used with a different request. Use a new key "
+                f"for a new request; reuse a key only to repeat the same request"
             )
         if status is RequestStatus.FAILED:
-            raise self._recorded(name, state)
+            raise self._recorded_failure(name, state)
         return KeptOutcome(decode(self._services.encryption.decrypt(state.response or "null")))
 
-    def _recorded(self, name: KeyName, state: KeyState) -> RecordedFailureError:
+    def _recorded_failure(self, name: KeyName, state: KeyState) -> RecordedFailureError:
         error: Any = decode(self._services.encryption.decrypt(state.error or "{}"))
         kind, message = error.get("type", "an error"), error.get("message", "")
         return RecordedFailureError(
-            f"the request with the idempotency key {name.key!r} has failed before with {kind}: {message}; it "
-            f"is not executed again. Repair the cause and use a new key",
+            f"the request with the idempotency key {name.key!r} failed before with {kind}: {message}. "
+            f"Redrive won't execute it again. Fix the cause and use a new key",
             error_type=kind,
             error_message=message,
         )
@@ -195,12 +208,12 @@ class Idempotency:
             try:
                 result = await function()
             except Exception as error:
-                await self._failed(hold, error, classifier or DEFAULT_CLASSIFIER)
+                await self._record_failure(hold, error, classifier or DEFAULT_CLASSIFIER)
                 raise
             return await hold.complete(result)
 
-    async def _failed(self, hold: Hold, error: Exception, classifier: Classifier) -> None:
-        """Where it is not for good, the hold releases the key by itself."""
+    async def _record_failure(self, hold: Hold, error: Exception, classifier: Classifier) -> None:
+        """Store a permanent failure. After any other failure, the hold releases the key."""
         now = self._services.clock.now()
         if isinstance(error, StoreUnavailableError | LeaseLostError) or classifier.classify(error).retryable:
             return
@@ -208,11 +221,11 @@ class Idempotency:
             error, classifier=classifier, redactor=self._services.redactor, step="idempotency", now=now
         )
         failure = evidence.failure
-        with suppress(StoreError, LeaseLostError):  # the failure itself is what the caller has to see
+        with suppress(StoreError, LeaseLostError):  # the caller must see the original error
             await hold.fail({"type": failure.error_type, "message": failure.message})
 
     async def _sweep(self) -> None:
-        if next(self._services.executed) % SWEPT_EVERY == 0:
+        if next(self._services.executed) % SWEEP_INTERVAL == 0:
             with suppress(StoreError):
                 await self._keys.remove_expired(MAX_SWEEP)
 
@@ -225,15 +238,15 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 def _in_progress(name: KeyName, state: KeyState) -> InProgressError:
     seconds = retry_after(state)
     return InProgressError(
-        f"the request with the idempotency key {name.key!r} is being executed, for "
-        f"{max(0.0, state.age):.1f} s so far; ask again in {seconds:.0f} s",
+        f"the request with the idempotency key {name.key!r} has been in progress for "
+        f"{max(0.0, state.age):.1f} s; repeat it in {seconds:.0f} s",
         retry_after=seconds,
     )
 
 
-def _checked(name: str, text: object) -> str:
+def _check_word(name: str, text: object) -> str:
     if not isinstance(text, str) or len(text) > MAX_KEY_LENGTH or not text.isprintable():
         raise InvalidValueError(
-            f"{name} must be a text of at most {MAX_KEY_LENGTH} printable characters, got {text!r:.300}"
+            f"{name} must be a string of at most {MAX_KEY_LENGTH} printable characters, got {text!r:.300}"
         )
     return text

@@ -1,1 +1,1 @@
-"""Organizations, members, API keys and sessions: who may act, and how they prove it."""
+"""Organizations, members, API keys and sessions: authentication and authorization."""

@@ -1,7 +1,8 @@
-"""The accounts of members: links to sign in, passwords, and locking people out.
+"""Accounts of members: sign-in links, passwords, disabling and enabling.
 
-An account belongs to the organization that created it, or to the home organization. Only the owners there
-control it: otherwise the owners of one organization could name a member of another, and sign in as them.
+An account belongs to the organization that created it, or to the home organization. Only the owners of that
+organization control the account. Otherwise the owners of one organization could add a member of another and
+sign in as them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ LINK_MINUTES = 60.0
 
 
 class MemberAccounts:
-    """Accounts in the principal's organization. `who` is the name or the id of a user.
+    """Accounts in the principal's organization. `who` is the name or id of a user.
 
-    A link or a password can do everything that its user may, so only owners hand them out.
+    A sign-in link or a password grants all rights of its user, so only owners can create them.
     """
 
     def __init__(
@@ -39,19 +40,19 @@ class MemberAccounts:
         self._one_time = one_time
 
     async def link(self, who: str, *, minutes: float = LINK_MINUTES) -> OneTimeLink:
-        """Make a link that signs the user in once, for example to set a first password."""
+        """Create a link that signs the user in once, for example to set a first password."""
         self._lookup.require(Role.OWNER)
         async with self._store.database.transaction() as session:
             member = await self._lookup.find(who, session)
             user = await self._controlled(session, member)
             if not member.counts:
-                raise TransitionError(f"{member.name!r} cannot sign in; activate or enable them first")
+                raise TransitionError(f"{member.name!r} can't sign in; activate or enable them first")
             link = await self._one_time.put_link(session, user, minutes, self._principal.name)
             await self._lookup.audit(session, Action.MEMBER_LINKED, member, {"expires_at": link.expires_at})
         return link
 
     async def set_password(self, who: str, password: str) -> None:
-        """Set a password, and end all sessions and links of the user."""
+        """Set a password, and end the user's sessions and sign-in links."""
         self._lookup.require(Role.OWNER)
         hashed = await self._passwords.hash(password)
         async with self._store.database.transaction() as session:
@@ -62,7 +63,7 @@ class MemberAccounts:
             await self._lookup.audit(session, Action.USER_PASSWORD_CHANGED, member, {})
 
     async def disable(self, who: str) -> None:
-        """Sign the user out everywhere, and let them sign in nowhere."""
+        """Sign the user out everywhere and block all sign-ins."""
         self._lookup.require(Role.OWNER)
         async with self._store.database.transaction() as session:
             member, owned = await self._lookup.lock_everywhere(session, who)
@@ -70,7 +71,7 @@ class MemberAccounts:
             if member.disabled:
                 return
             for org in owned:
-                await self._lookup.keep_an_owner(session, member, org)
+                await self._lookup.require_other_owner(session, member, org)
             await self._store.users.disable(session, user.id)
             await self._sign_out(session, user)
             await self._store.one_time.drop_made_by(session, user.name)
@@ -85,7 +86,7 @@ class MemberAccounts:
                 await self._lookup.audit(session, Action.USER_ENABLED, member, {})
 
     async def _controlled(self, session: Session, member: Member) -> User:
-        """Lock the account of a member, and refuse it to owners who do not control it."""
+        """Lock a member's account. Raise AccessDeniedError if the principal doesn't control it."""
         user = await self._store.users.lock(session, member.user_id)
         if user is None:
             raise NotFoundError(f"the account of {member.name!r} was removed just now")

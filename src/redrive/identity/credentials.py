@@ -1,4 +1,4 @@
-"""Credentials of requests: whose they are, and what their owner may do."""
+"""Resolve a request's credential, an API key or a session token, to its owner and their permissions."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ USED_PAUSE_SECONDS = 60.0
 
 
 class CredentialLookup:
-    """Looks up keys and sessions. The answer is None for every credential that is not valid."""
+    """Looks up keys and sessions. Returns None for every invalid credential."""
 
     def __init__(self, store: Store, sessions: UserSessions) -> None:
         self._keys = store.api_keys
         self._sessions = sessions
 
     async def any(self) -> bool:
-        """Tell whether anybody could sign in: by a key, a password or an identity at a provider."""
+        """Return whether any credential exists: an API key, a password or an identity at a provider."""
         return await self._keys.any_credential()
 
     async def of_session(self, token: str) -> SignedInUser | None:
         return await self._sessions.of(token)
 
     async def of_key(self, text: str) -> Principal | None:
-        """Look the key up with one query, and note once a minute that it was used."""
+        """Look up the key with one query, and record its use at most once a minute."""
         parsed = parse_key(text)
         known = None if parsed is None else await self._keys.known(parsed.id)
         if parsed is None or known is None or not _is_valid(known, digest(parsed.secret)):
             return None
         used = known.key.last_used_at
         if used is None or known.now - used >= USED_PAUSE_SECONDS:
-            with suppress(StoreUnavailableError):  # a database that can only be read is enough
+            with suppress(StoreUnavailableError):  # a read-only database is enough
                 await self._keys.touch(known.key.id, USED_PAUSE_SECONDS)
         return _principal(known.key)
 

@@ -1,4 +1,4 @@
-"""API keys of an organization: created, limited, rotated and revoked. Only a hash of the secret is stored."""
+"""API keys of an organization: create, list, rotate and revoke. Only a hash of the secret is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_LIFETIME_SECONDS = 1.0
 
 
 class Keys:
-    """Keys of the principal's organization. `which` is the id of a key, or its name while it is in use."""
+    """Keys of the principal's organization. `which` is the id of a key, or its name until it is revoked."""
 
     def __init__(self, services: IdentityServices, principal: Principal) -> None:
         self._services = services
@@ -36,10 +36,10 @@ class Keys:
         self._org = principal.org
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> KeyPage:
-        """List keys, the newest first. `cursor` is the `next_cursor` of the page before."""
+        """List keys, the newest first. `cursor` is the `next_cursor` of the previous page."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         if cursor is not None and not is_id(findable(cursor)):
-            raise InvalidValueError("the cursor is not from a page of this list; start again without one")
+            raise InvalidValueError("this is not a valid cursor of this list; start from the first page")
         found = await self._keys.page(self._org, size + 1, cursor)
         return KeyPage(tuple(found[:size]), found[size - 1].id if len(found) > size else None)
 
@@ -57,16 +57,16 @@ class Keys:
         scopes: Iterable[str] | None = None,
         expires_in: Seconds | None = None,
     ) -> NewKey:
-        """Create a key. `scopes` limits it to some permissions of the role, `expires_in` its lifetime."""
-        wanted = Role.parse(role)
-        limited = checked_scopes(scopes, wanted)
-        self._require(wanted, limited)
+        """Create a key. `scopes` limits it to some of the role's permissions."""
+        parsed = Role.parse(role)
+        limited = checked_scopes(scopes, parsed)
+        self._require(parsed, limited)
         text = KeyText(self._services.ids.new(), self._services.secret())
         new = NewApiKey(
             id=text.id,
             org=self._org,
             name=self._checked_name(name),
-            role=wanted,
+            role=parsed,
             scopes=None if limited is None else sorted(map(str, limited)),
             hash=digest(text.secret),
             by=self._principal.name,
@@ -80,7 +80,7 @@ class Keys:
             key = await self._keys.insert(session, new)
             if key is None:
                 raise AlreadyExistsError(
-                    f"there is a key {new.name!r} already; revoke it, or choose another name"
+                    f"the key {new.name!r} already exists; revoke it or use another name"
                 )
             scopes = None if key.scopes is None else list(key.scopes)
             detail = {"role": str(key.role), "scopes": scopes, "expires_at": key.expires_at}
@@ -104,7 +104,7 @@ class Keys:
         return NewKey(key, str(KeyText(key.id, secret)))
 
     async def revoke(self, which: str) -> ApiKey:
-        """End a key at once and forever. A key that was revoked before stays as it is."""
+        """Revoke a key immediately and permanently. Has no effect on a key that is already revoked."""
         require_permission(self._principal, Permission.MANAGE)
         async with self._store.database.transaction() as session:
             key, _ = await self._lock(session, which)
@@ -115,7 +115,7 @@ class Keys:
         return key
 
     def _require(self, role: Role, scopes: frozenset[Permission] | None) -> None:
-        """Refuse a principal that may not do itself what the key may: it gets to know the secret."""
+        """Require that the principal has every permission of the key, because it learns the secret."""
         require_permission(self._principal, Permission.MANAGE)
         require_grant(self._principal, role, scopes)
 
@@ -128,7 +128,7 @@ class Keys:
     def _checked_name(self, name: str) -> str:
         checked = clean_word("the name of a key", name, self._services.redactor)
         if is_id(checked):
-            raise InvalidValueError(f"{checked!r} looks like the id of a key; name it after its use")
+            raise InvalidValueError(f"{checked!r} looks like the id of a key; name the key after its purpose")
         return checked
 
     async def _audit(self, session: Session, action: Action, key: ApiKey, detail: dict[str, Any]) -> None:
@@ -148,12 +148,12 @@ def _lifetime(expires_in: Seconds | None) -> float | None:
 
 def _reject_ended(key: ApiKey, now: float, *, renewed: bool) -> None:
     if key.revoked_at is not None:
-        raise TransitionError(f"the key {key.name!r} is revoked; create another one")
+        raise TransitionError(f"the key {key.name!r} is revoked; create a new key")
     if key.has_expired(now) and not renewed:
         raise TransitionError(
-            f"the key {key.name!r} has expired; rotate it with expires_in, or create another"
+            f"the key {key.name!r} has expired; rotate it with expires_in, or create a new key"
         )
 
 
 def _not_found(which: object) -> NotFoundError:
-    return NotFoundError(f"there is no key {which!r:.150}; see the list of keys")
+    return NotFoundError(f"found no key {which!r:.150}; see the list of keys")

@@ -1,7 +1,7 @@
-"""Finding the members of an organization, and locking them while they are changed.
+"""Find the members of an organization, and lock them during a change.
 
-The row of the organization is locked before the rows of users. So the second of two changes of its owners
-waits for the first and sees its result, and the organization never loses its last owner.
+Every change locks the organization's row before the rows of users. So the second of two concurrent changes of
+owners waits for the first and sees its result, and the organization never loses its last owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_VERSION = 2**31 - 1
 
 
 class MemberLookup:
-    """Members of the principal's organization. `who` is the name or the id of a user."""
+    """Members of the principal's organization. `who` is the name or id of a user."""
 
     def __init__(self, services: IdentityServices, principal: Principal) -> None:
         self._services = services
@@ -34,7 +34,7 @@ class MemberLookup:
         self._org = principal.org
 
     def require(self, role: Role) -> None:
-        """Refuse a principal that may not manage members, or could not give this role."""
+        """Require that the principal may manage members and grant this role."""
         require_permission(self._principal, Permission.MANAGE)
         require_grant(self._principal, role)
 
@@ -42,11 +42,11 @@ class MemberLookup:
         user_id = who if isinstance(who, str) and is_id(who) else ""
         member = await self._memberships.find(self._org, user_id, findable_user(who), session)
         if member is None:
-            raise NotFoundError(f"there is no member {who!r:.250}; see the list of members")
+            raise NotFoundError(f"found no member {who!r:.250}; see the list of members")
         return member
 
     async def lock(self, session: Session, who: object, version: int | None = None) -> Member:
-        """Lock a member until the transaction ends. Refused if `version` is not the current one."""
+        """Lock a member until the transaction ends. DriftError if `version` is not the current version."""
         await self._organizations.lock(session, self._org)
         await self._users.lock(session, (await self.find(who, session)).user_id)
         member = await self.find(who, session)
@@ -54,13 +54,13 @@ class MemberLookup:
             require_whole("version", version, 1, _MAX_VERSION)
         if version not in (None, member.version):
             raise DriftError(
-                f"{member.name!r} was changed since: version {version} is now {member.version}; look again",
+                f"{member.name!r} has changed: version {version} is now {member.version}. Reload and retry",
                 number=member.version,
             )
         return member
 
     async def lock_everywhere(self, session: Session, who: object) -> tuple[Member, list[str]]:
-        """Lock a member and the organizations that they own, so that the owners there stay the same."""
+        """Lock a member and the organizations that they own, so that the owners there can't change."""
         user_id = (await self.find(who, session)).user_id
         owned = await self._memberships.owned_by(session, user_id)
         for org in owned:
@@ -68,11 +68,11 @@ class MemberLookup:
         await self._users.lock(session, user_id)
         member = await self.find(who, session)
         if owned != await self._memberships.owned_by(session, user_id):
-            raise DriftError(f"the memberships of {member.name!r} have changed just now; try again")
+            raise DriftError(f"the memberships of {member.name!r} have just changed; try again")
         return member, owned
 
-    async def keep_an_owner(self, session: Session, member: Member, org: str | None = None) -> None:
-        """Refuse to go on if this member is the only owner of the organization."""
+    async def require_other_owner(self, session: Session, member: Member, org: str | None = None) -> None:
+        """Raise LastOwnerError if this member is the only owner of the organization."""
         org = self._org if org is None else org
         if not await self._memberships.other_owners(session, org, member.user_id):
             raise LastOwnerError(

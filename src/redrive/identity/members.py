@@ -28,13 +28,13 @@ MAX_PAGE_SIZE = 500
 
 
 class Members:
-    """The members of the principal's organization. `who` is the name or the id of a user.
+    """The members of the principal's organization. `who` is the name or id of a user.
 
-    accounts       links to sign in, passwords, and locking people out
-    keys           API keys: create, rotate and revoke them
-    organizations  create them, for owners of the home organization
-    sessions       sign people in and out
-    credentials    whose an API key or the token of a session is
+    accounts       sign-in links, passwords, disabling and enabling accounts
+    keys           create, rotate and revoke API keys
+    organizations  list organizations, and create them as an owner of the home organization
+    sessions       sign users in and out
+    credentials    resolve an API key or a session token to its owner
     """
 
     def __init__(self, services: IdentityServices, principal: Principal) -> None:
@@ -55,7 +55,7 @@ class Members:
         self._org = principal.org
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> MemberPage:
-        """List members by name. `cursor` is the last name of the page before."""
+        """List members by name. `cursor` is the last name on the previous page."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         after = "" if cursor is None else user_name(cursor)
         found = await self._memberships.page(self._org, size + 1, after)
@@ -65,17 +65,19 @@ class Members:
         return await self._lookup.find(who)
 
     async def add(self, name: str, role: Role | str) -> Member:
-        """Make a user a member. A name that is new gets an account without a password."""
-        known, wanted = user_name(name), Role.parse(role)
-        self._lookup.require(wanted)
-        refuse_secret("the name of a member", known, self._redactor)
+        """Make a user a member. Creates an account without a password if the name is new."""
+        checked, parsed = user_name(name), Role.parse(role)
+        self._lookup.require(parsed)
+        refuse_secret("the name of a member", checked, self._redactor)
         async with self._store.database.transaction() as session:
             await self._store.organizations.lock(session, self._org)
-            user, detail = await self._account(session, known)
-            if not await self._memberships.insert(session, self._org, user.id, wanted, self.principal.name):
-                raise AlreadyExistsError(f"{known!r} is a member of {self._org!r} already; change the role")
+            user, detail = await self._account(session, checked)
+            if not await self._memberships.insert(session, self._org, user.id, parsed, self.principal.name):
+                raise AlreadyExistsError(
+                    f"{checked!r} is already a member of {self._org!r}; change the role instead"
+                )
             member = await self._lookup.find(user.id, session)
-            await self._lookup.audit(session, Action.MEMBER_ADDED, member, {"role": str(wanted), **detail})
+            await self._lookup.audit(session, Action.MEMBER_ADDED, member, {"role": str(parsed), **detail})
         return member
 
     async def change(
@@ -86,7 +88,10 @@ class Members:
         active: bool | None = None,
         version: int | None = None,
     ) -> Member:
-        """Change the role, or deactivate a member. With `version`, only if that is the current one."""
+        """Change a member's role, or activate or deactivate the member.
+
+        Raises DriftError if `version` is given and not the current version.
+        """
         async with self._store.database.transaction() as session:
             before = await self._lookup.lock(session, who, version)
             wanted = before.role if role is None else Role.parse(role)
@@ -97,7 +102,7 @@ class Members:
             if (wanted, able) == (before.role, before.active):
                 return before
             if before.owns and not (wanted is Role.OWNER and able):
-                await self._lookup.keep_an_owner(session, before)
+                await self._lookup.require_other_owner(session, before)
                 await self._store.one_time.drop_made_by(session, before.name)
             await self._memberships.change(session, self._org, before.user_id, wanted, able)
             after = await self._lookup.find(before.user_id, session)
@@ -105,55 +110,58 @@ class Members:
         return after
 
     async def remove(self, who: str, *, version: int | None = None) -> None:
-        """Remove a member. Their account and their other memberships stay."""
+        """Remove a member. Their account and other memberships remain."""
         async with self._store.database.transaction() as session:
             member = await self._lookup.lock(session, who, version)
             self._lookup.require(member.role)
             await self._remove(session, member)
 
     async def leave(self) -> None:
-        """Remove the principal itself."""
+        """Leave the organization: remove the principal's own membership."""
         if self.principal.user_id is None:
-            raise InvalidValueError("only a user who is signed in can leave; revoke a key instead")
+            raise InvalidValueError("only a signed-in user can leave; to remove an API key, revoke it")
         async with self._store.database.transaction() as session:
             await self._remove(session, await self._lookup.lock(session, self.principal.user_id))
 
     async def rotate_encryption_keys(self) -> Rotated:
-        """Encrypt every stored value that the newest encryption key has not encrypted."""
+        """Re-encrypt every stored value that is not encrypted with the newest key."""
         require_permission(self.principal, Permission.MANAGE)
         if not self.principal.everywhere:
             raise AccessDeniedError(
-                f"only owners of the organization {HOME!r} rotate encryption keys; ask one"
+                f"only owners of the organization {HOME!r} can rotate encryption keys; ask one of them"
             )
         return await KeyRotation(self._store, self._encryption, self.principal.caller).run()
 
     async def _remove(self, session: Session, member: Member) -> None:
         if member.owns:
-            await self._lookup.keep_an_owner(session, member)
+            await self._lookup.require_other_owner(session, member)
         await self._memberships.remove(session, self._org, member.user_id)
         await self._store.one_time.drop_made_by(session, member.name)
         await self._lookup.audit(session, Action.MEMBER_REMOVED, member, {"role": str(member.role)})
 
     async def _account(self, session: Session, name: str) -> tuple[User, Mapping[str, Any]]:
-        """Find or create the user of that name, and say what the audit records about the account."""
+        """Find or create the user with this name. Also return details of the account for the audit log."""
         created = await self._users.insert(session, self._new_id(), name, self._org, self.principal.name)
         if created is not None:
             return created, {"account": "new"}
         found = await self._users.locked_by_name(session, name)
         if found is None:
-            raise DriftError(f"the account {name!r} was removed just now; try again")
+            raise DriftError(f"the account {name!r} has just been removed; try again")
         if found.org in (self._org, HOME):
             return found, {}
         if not self.principal.everywhere:
             raise AlreadyExistsError(
-                f"the name {name!r} belongs to an account of another organization; an owner of {HOME!r} can "
-                f"add it here"
+                f"the name {name!r} belongs to an account of another organization; ask an owner of {HOME!r} "
+                f"to add it here"
             )
         await self._adopt(session, found)
         return found, {"account": "adopted"}
 
     async def _adopt(self, session: Session, user: User) -> None:
-        """Move an account to the home organization, without the secrets that its former owners may know."""
+        """Move an account to the home organization.
+
+        Invalidate its password, sessions and links, which the previous owners may know.
+        """
         await self._users.adopt(session, user.id, HOME)
         await self._store.sessions.end_others(session, user.id)
         await self._store.one_time.drop_of_user(session, user.id)

@@ -1,4 +1,4 @@
-"""One-time secrets: links that sign a user in, and data that waits for the browser that brings its token."""
+"""One-time secrets: links that sign a user in, and data that a browser fetches once with its token."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ MAX_KIND_LENGTH = 50
 
 
 class OneTimeSecrets:
+    """Stores secrets that can be used once. The database holds only hashes of the tokens."""
+
     def __init__(self, services: IdentityServices) -> None:
         self._new_secret = services.secret
         self._encryption = services.encryption
@@ -29,20 +31,24 @@ class OneTimeSecrets:
         self._tokens = services.store.one_time
 
     async def put(self, kind: str, body: JsonValue, seconds: Seconds) -> str:
-        """Store data under a new token, encrypted if there is a key, and return the token."""
+        """Store data under a new token, encrypted if a key is configured, and return the token."""
         seconds = require_seconds("seconds", seconds, 1.0, MAX_WAIT_SECONDS)
         token = self._new_secret()
         encrypted = self._encryption.encrypt(encode(body))
         await self._tokens.insert(
             NewOneTime(
-                hash=digest(token), kind=_checked(kind), body=encrypted, by=SELF, seconds=float(seconds)
+                hash=digest(token),
+                kind=_checked_kind(kind),
+                body=encrypted,
+                by=SELF,
+                seconds=float(seconds),
             )
         )
         return token
 
     async def take(self, kind: str, token: str) -> JsonValue:
-        """Return the data of a token once; None if it was taken, has expired or never existed."""
-        found = await self._tokens.take(_checked(kind), digest(token)) if is_token(token) else None
+        """Return the data of a token and delete it. None if the token is used, expired or unknown."""
+        found = await self._tokens.take(_checked_kind(kind), digest(token)) if is_token(token) else None
         return None if found is None else decode(self._encryption.decrypt(found.body))
 
     async def put_link(self, session: Session, user: User, minutes: float, by: str) -> OneTimeLink:
@@ -54,9 +60,9 @@ class OneTimeSecrets:
         return OneTimeLink(token, user.name, await self._tokens.insert(new, session))
 
     async def take_link(self, session: Session, token: str) -> User | None:
-        """Use up a link and return its user, locked.
+        """Use a link and return its user, locked; None if the link is used, expired or unknown.
 
-        The user is locked before the link, in the same order as where all links of a user are deleted.
+        Locks the user before the link. Code that deletes all links of a user locks in the same order.
         """
         user_id = await self._tokens.user_of(LINK, digest(token), session)
         user = None if user_id is None else await self._users.lock(session, user_id)
@@ -64,17 +70,17 @@ class OneTimeSecrets:
         return None if taken is None else user
 
 
-def _checked(kind: str) -> str:
+def _checked_kind(kind: str) -> str:
     if kind == LINK or not 1 <= len(findable(kind)) <= MAX_KIND_LENGTH:
         raise InvalidValueError(
-            f"the kind of a one-time token must have 1 to {MAX_KIND_LENGTH} printable characters and not be "
-            f"{LINK!r}, got {kind!r:.100}"
+            f"the kind of a one-time token must have 1 to {MAX_KIND_LENGTH} printable characters and must "
+            f"not be {LINK!r}; got {kind!r:.100}"
         )
     return kind
 
 
 class SignInLinks:
-    """Links for any user, made by the application itself. Members get theirs from their owners."""
+    """Sign-in links that the application itself creates, for any user. Owners use MemberAccounts instead."""
 
     def __init__(self, services: IdentityServices, one_time: OneTimeSecrets) -> None:
         self._services = services
@@ -85,13 +91,13 @@ class SignInLinks:
     async def create(self, name: str, minutes: float, by: str) -> OneTimeLink:
         user = await self._store.users.named(findable_user(name))
         if user is None:
-            raise NotFoundError(f"there is no user {name!r:.250}; add them to an organization first")
+            raise NotFoundError(f"found no user {name!r:.250}; add them to an organization first")
         return await self._create(user, minutes, checked_caller(by))
 
     async def create_for_operator(self, minutes: float) -> OneTimeLink | None:
-        """Make the user `operator` an owner of the home organization the first time.
+        """Create a link for the user `operator`. The first call creates this owner of the home organization.
 
-        None if an owner has disabled or removed that user since.
+        Returns None if an owner has since disabled or removed the user.
         """
         user = await self._operator()
         memberships = await self._store.memberships.standings(self._store.database, user.id, 1)

@@ -1,4 +1,4 @@
-"""Organizations, as one principal sees them."""
+"""List, view and create organizations, within the rights of a principal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_PAGE_SIZE = 500
 
 
 class OrganizationDirectory:
-    """Owners of the home organization see and create all organizations, everybody else sees their own."""
+    """Owners of the home organization see and create all organizations. Others see only their own."""
 
     def __init__(self, services: IdentityServices, principal: Principal) -> None:
         self._services = services
@@ -28,28 +28,30 @@ class OrganizationDirectory:
         """Create an organization without members; its creator can add them."""
         require_permission(self._principal, Permission.MANAGE)
         if not self._principal.everywhere:
-            raise AccessDeniedError(f"only owners of the organization {HOME!r} create organizations; ask one")
+            raise AccessDeniedError(
+                f"only owners of the organization {HOME!r} can create organizations; ask one of them"
+            )
         org = checked_name("org", name)
         refuse_secret("the name of an organization", org, self._redactor)
         require_kind("title", title, str)
-        shown = clean_word("title", title, self._redactor) if title.strip() else ""
+        clean_title = clean_word("title", title, self._redactor) if title.strip() else ""
         async with self._database.transaction() as session:
-            created = await self._organizations.insert(session, org, shown, self._principal.name)
+            created = await self._organizations.insert(session, org, clean_title, self._principal.name)
             if created is None:
-                raise AlreadyExistsError(f"there is an organization {org!r} already; choose another name")
-            by, detail = self._principal.name, {"title": shown}
+                raise AlreadyExistsError(f"the organization {org!r} already exists; use another name")
+            by, detail = self._principal.name, {"title": clean_title}
             await self._services.audit(session, HOME, by, Action.ORGANIZATION_CREATED, [org], detail)
         return created
 
     async def view(self, name: str | None = None) -> Organization:
-        """By default the principal's own organization."""
+        """Return an organization, by default the principal's own."""
         own = self._principal.org
         if name not in (None, own) and not self._principal.everywhere:
-            raise NotFoundError(f"there is no organization {name!r:.250}")
+            raise NotFoundError(f"found no organization {name!r:.250}")
         return await self._organizations.get(own if name is None else name)
 
     async def list(self, *, size: int = 50, cursor: str | None = None) -> OrganizationPage:
-        """List organizations by name. `cursor` is the last name of the page before."""
+        """List organizations by name. `cursor` is the last name on the previous page."""
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         if not self._principal.everywhere:
             return OrganizationPage((await self.view(),), None)

@@ -1,4 +1,4 @@
-"""Passwords, hashed with argon2id in threads of their own. Hashing is slow on purpose, so two run at once."""
+"""Passwords, hashed with argon2id on two threads. Hashing is deliberately slow."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 MAX_CONCURRENT = 2
 MAX_WAITING = 64
-"""A flood of passwords is refused, so that it does not make everybody else wait forever."""
+"""More waiting sign-ins are rejected, so that a flood doesn't block sign-ins forever."""
 
 
 class Passwords:
-    """`hasher` is an argon2.PasswordHasher, by default with the recommendations of argon2-cffi."""
+    """Hashes and verifies passwords. `hasher` defaults to an argon2.PasswordHasher without arguments."""
 
     def __init__(self, hasher: Any = None) -> None:
         self._hasher = hasher
-        self._nobody: str | None = None
+        self._dummy_hash: str | None = None
         self._threads = ThreadPoolExecutor(MAX_CONCURRENT, "redrive-password")
         self._waiting = 0
 
@@ -34,7 +34,7 @@ class Passwords:
         return await self._run(lambda: str(self._argon().hash(text)))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Tell whether it is the password that was hashed. Takes as long if nothing is stored."""
+        """Check a password against its hash. Takes the same time if no hash is stored."""
         try:
             text = checked_password(password)
         except InvalidValueError:
@@ -42,16 +42,16 @@ class Passwords:
         return await self._run(lambda: self._verify(stored, text))
 
     def is_outdated(self, stored: str) -> bool:
-        """Tell whether it was hashed with weaker parameters than today's."""
+        """Return whether the hash was created with weaker parameters than the current ones."""
         return bool(self._argon().check_needs_rehash(stored))
 
     def _verify(self, stored: str | None, text: str) -> bool:
         from argon2.exceptions import InvalidHashError, VerificationError
 
-        if self._nobody is None:  # before the time that it takes depends on the user
-            self._nobody = str(self._argon().hash("nobody has this password"))
+        if self._dummy_hash is None:  # for every user, so that timing doesn't reveal whether the user exists
+            self._dummy_hash = str(self._argon().hash("nobody has this password"))
         try:
-            return bool(self._argon().verify(stored or self._nobody, text)) and stored is not None
+            return bool(self._argon().verify(stored or self._dummy_hash, text)) and stored is not None
         except (VerificationError, InvalidHashError):
             return False
 
@@ -59,7 +59,7 @@ class Passwords:
         if self._waiting >= MAX_WAITING:
             raise UnavailableError(
                 "passwords",
-                "too many people are signing in now; try again shortly",
+                "too many sign-ins at the moment; try again in a few seconds",
                 retry_after=2.0,
             )
         self._waiting += 1
@@ -74,7 +74,7 @@ class Passwords:
                 from argon2 import PasswordHasher
             except ImportError:
                 raise InvalidValueError(
-                    "passwords need argon2-cffi, which is not installed: pip install 'redrive[server]'"
+                    "passwords need argon2-cffi, which is not installed. Run pip install 'redrive[server]'"
                 ) from None
             self._hasher = PasswordHasher()
         return self._hasher

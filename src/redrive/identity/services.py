@@ -1,4 +1,4 @@
-"""The parts that every service about identity needs."""
+"""Dependencies shared by all identity services."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from redrive.store.store import Store
 
 
 class SessionLimits(NamedTuple):
-    """How long a session lasts: in all, and without a request."""
+    """How long a session lasts in total, and how long without a request."""
 
     lifetime_seconds: float = 7 * 86_400.0
     idle_seconds: float = 12 * 3600.0
 
 
 class IdentityServices(NamedTuple):
-    """`entropy` returns that many unpredictable bytes; a seeded random generator is not enough."""
+    """`entropy` returns the requested number of unpredictable bytes; a seeded generator is not enough."""
 
     store: Store
     ids: Ids
@@ -34,7 +34,7 @@ class IdentityServices(NamedTuple):
     session_limits: SessionLimits
 
     def secret(self) -> str:
-        """Make a new secret of 256 random bits."""
+        """Generate a secret with 256 random bits."""
         return secret_text(self.entropy(SECRET_BYTES))
 
     async def audit(
@@ -46,7 +46,7 @@ class IdentityServices(NamedTuple):
         subjects: Sequence[str],
         detail: Mapping[str, Any],
     ) -> None:
-        """Append an audit entry. Must be the last statement of its transaction."""
+        """Append an audit entry. This must be the last statement of the transaction."""
         await self.store.audit.append(
             session, [NewEntry(org=org, actor=by, action=action, subjects=tuple(subjects), detail=detail)]
         )

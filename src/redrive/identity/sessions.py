@@ -1,7 +1,6 @@
-"""Sessions: signing in, what a browser may do with its token afterwards, and signing out.
+"""Sessions: sign in, use a session by its token, and sign out.
 
-The role of the user is looked up with every request, so a right that an owner takes away is gone with the
-next one.
+Every request looks up the role of the user, so when an owner revokes a right, the next request lacks it.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ MAX_SWEPT = 10_000
 MAX_MEMBERSHIPS = 1_000
 SEEN_PAUSE_SECONDS = 60.0
 FRESH_LINK_SECONDS = 3600.0
-"""For so long after signing in by a link, a user can set a password without the current one."""
+"""For this time after signing in by a link, a user can set a password without the current one."""
 
 
 class UserSessions:
-    """`token` is the token of a session; `ending` the token of one that ends because another starts."""
+    """`token` identifies a session; `ending` is the token of a session that the new session replaces."""
 
     def __init__(self, services: IdentityServices) -> None:
         self._services = services
@@ -51,7 +50,7 @@ class UserSessions:
         self._sign_in = SignIn(services, self._one_time)
         self._idle_seconds = services.session_limits.idle_seconds
 
-    # Signing in; None if that is not possible, for whatever reason
+    # Signing in; returns None on failure, whatever the reason
 
     async def sign_in(
         self, name: str, password: str, *, org: str | None = None, ending: str | None = None
@@ -61,7 +60,7 @@ class UserSessions:
     async def redeem(
         self, token: str, *, org: str | None = None, ending: str | None = None
     ) -> NewSession | None:
-        """Sign in by a link, which works once."""
+        """Sign in by a link. Each link works once."""
         return await self._sign_in.by_link(token, org, ending)
 
     async def sign_in_forwarded(
@@ -77,37 +76,37 @@ class UserSessions:
         return await self._sign_in.by_provider(identity, name, org, ending)
 
     async def link(self, name: str, *, minutes: float = LINK_MINUTES, by: str = APPLICATION) -> OneTimeLink:
-        """Make a link that signs any user in once. Owners use `Directory.accounts` for their members."""
+        """Create a link that signs any user in once. Owners use `Members.accounts` for their members."""
         return await self._links.create(name, minutes, by)
 
     async def embedded_link(self, *, minutes: float = LINK_MINUTES) -> OneTimeLink | None:
-        """Make a link for the person who started the server: it signs in the user `operator`.
+        """Create a link for the person who started the server. It signs in the user `operator`.
 
-        The first call creates that user. None if an owner has taken their rights away since.
+        The first call creates that user. Returns None if an owner has since disabled or removed the user.
         """
         return await self._links.create_for_operator(minutes)
 
     async def put(self, kind: str, body: JsonValue, seconds: Seconds) -> str:
-        """Store data of a sign-in that is in progress, and return the token that takes it once."""
+        """Store the data of a sign-in in progress, and return the token that fetches it once."""
         return await self._one_time.put(kind, body, seconds)
 
     async def take(self, kind: str, token: str) -> JsonValue:
-        """Return what `put` stored; None if it was taken, has expired or never existed."""
+        """Return the data that `put` stored, and delete it. None if the token is used, expired or unknown."""
         return await self._one_time.take(kind, token)
 
-    # Being signed in
+    # Using a session
 
     async def of(self, token: str) -> SignedInUser | None:
-        """None if the token is not valid, or the user has no role in the organization any more."""
+        """Return the user of a session. None if the token is invalid or the user no longer has a role."""
         known = await self._known(token)
         found = None if known is None else signed_in_user(token, known)
         if known is not None and found is not None and known.now - known.line.seen_at >= SEEN_PAUSE_SECONDS:
-            with suppress(StoreUnavailableError):  # a database that can only be read is enough
+            with suppress(StoreUnavailableError):  # a read-only database is enough
                 await self._sessions.touch(digest(token), SEEN_PAUSE_SECONDS)
         return found
 
     async def organizations(self, token: str) -> list[Membership]:
-        """List the organizations that the user may enter: for owners of the home one, all of them."""
+        """List the organizations that the user may enter. Owners of the home organization may enter all."""
         known = await self._required(token)
         if known.roles.at_home is Role.OWNER:
             found = await self._store.organizations.page(MAX_MEMBERSHIPS, "")
@@ -116,14 +115,12 @@ class UserSessions:
         return await memberships.standings(self._store.database, known.user_id, MAX_MEMBERSHIPS)
 
     async def enter(self, token: str, org: str) -> SignedInUser:
-        """Move the session to another organization. Those of others are reported as unknown."""
+        """Switch the session to another organization. NotFoundError if the user has no role there."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             roles = await self._store.memberships.roles(session, known.user_id, findable(org))
             if roles is None or effective_role(roles) is None:
-                raise NotFoundError(
-                    f"there is no organization {org!r:.250} that {known.user_name!r} may enter"
-                )
+                raise NotFoundError(f"found no organization {org!r:.250} that {known.user_name!r} may enter")
             await self._sessions.move(session, digest(token), org)
             found = signed_in_user(token, await self._required(token, session))
             await self._audit(session, org, known, Action.SESSION_ENTERED, {"session": known.line.id})
@@ -132,13 +129,13 @@ class UserSessions:
         return found
 
     async def list(self, token: str) -> list[SessionLine]:
-        """List all sessions of the same user, the newest first."""
+        """List all sessions of the user, the newest first."""
         return await self._sessions.of_user((await self._required(token)).user_id, self._idle_seconds)
 
     async def change_password(self, token: str, password: str, *, current: str | None = None) -> None:
-        """Set a password, and end the other sessions of the user.
+        """Set a password, and end the user's other sessions.
 
-        `current` is needed, unless the user has no password yet or has just signed in by a link.
+        `current` is required unless the user has no password yet or recently signed in by a link.
         """
         known = await self._required(token)
         user = await self._proven(known, current)
@@ -146,7 +143,7 @@ class UserSessions:
         async with self._store.database.transaction() as session:
             now = await self._store.users.lock(session, user.id)
             if now is None or now.password_number != user.password_number:
-                raise AccessDeniedError("the password was changed just now; sign in again")
+                raise AccessDeniedError("the password has just been changed; sign in again")
             known = await self._required(token, session)
             await self._store.users.set_password(session, user.id, hashed)
             ended = await self._sessions.end_others(session, user.id, known.line.id)
@@ -155,7 +152,7 @@ class UserSessions:
             await self._audit(session, known.line.org, known, Action.USER_PASSWORD_CHANGED, detail)
 
     async def _proven(self, known: KnownSession, current: str | None) -> User:
-        """Refuse a session that another person may have stolen."""
+        """Require the current password, so that a stolen session can't change it."""
         user = await self._store.users.get(known.user_id)
         if user is None:
             raise _signed_out()
@@ -164,14 +161,14 @@ class UserSessions:
             return user
         if current is None or not await self._passwords.verify(user.password, current):
             raise AccessDeniedError(
-                "the current password is wrong; enter it again, or sign in by a new link and set another"
+                "the current password is wrong; enter it again, or sign in by a new link and set a password"
             )
         return user
 
     # Signing out
 
     async def end(self, token: str) -> bool:
-        """End a session. False if there was none."""
+        """End a session. Return False if the token has no session."""
         if not is_token(token):
             return False
         async with self._store.database.transaction() as session:
@@ -185,15 +182,15 @@ class UserSessions:
         return True
 
     async def end_one(self, token: str, session_id: str) -> None:
-        """End one of the user's own sessions, by its id."""
+        """End one of the user's sessions, by its id."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             if not await self._sessions.end_one(session, known.user_id, findable(session_id)):
-                raise NotFoundError(f"there is no session {session_id!r:.100}; see the list of sessions")
+                raise NotFoundError(f"found no session {session_id!r:.100}; see the list of sessions")
             await self._audit(session, known.line.org, known, Action.SESSION_ENDED, {"session": session_id})
 
     async def end_others(self, token: str) -> int:
-        """End all other sessions of the user, and return how many there were."""
+        """End all other sessions of the user, and return their number."""
         async with self._store.database.transaction() as session:
             known = await self._required(token, session)
             ended = await self._sessions.end_others(session, known.user_id, known.line.id)
@@ -203,7 +200,7 @@ class UserSessions:
         return ended
 
     async def sweep(self, most: int = 500) -> int:
-        """Delete at most that many expired sessions and one-time tokens each, and return how many."""
+        """Delete up to `most` expired sessions and `most` expired one-time tokens. Return their number."""
         require_whole("most", most, 1, MAX_SWEPT)
         return await self._sessions.remove_expired(most) + await self._store.one_time.remove_expired(most)
 

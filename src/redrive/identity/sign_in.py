@@ -1,8 +1,7 @@
-"""Signing in: with a password, by a link, or because a provider or a proxy vouches for a person.
+"""Sign in with a password, by a link, or through an OpenID provider or a trusted proxy.
 
-Every sign-in starts a session with a new token. The session of a token that the browser had before is never
-continued: it ends if the token is given as `ending`. The answer is None for everybody who cannot sign in,
-whatever the reason.
+Every sign-in starts a session with a new token and never continues an existing session. If `ending` is the
+token of an existing session, that session ends. The result is None on failure, whatever the reason.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ MAX_IDENTITY_LENGTH = 500
 
 
 class SignedInUser(NamedTuple):
-    """A user, and what they may do now in the organization of their session.
+    """A user with their current permissions in the organization of their session.
 
-    A page sends `csrf` with every change.
+    Pages send `csrf` with every change.
     """
 
     principal: Principal
@@ -40,7 +39,7 @@ class SignedInUser(NamedTuple):
 
 
 class NewSession(NamedTuple):
-    """`token` belongs into a cookie that no script can read, and nowhere else."""
+    """`token` belongs in an HttpOnly cookie and nowhere else."""
 
     token: str
     signed_in: SignedInUser
@@ -50,12 +49,12 @@ class NewSession(NamedTuple):
 
 
 def effective_role(roles: Roles) -> Role | None:
-    """The role in an organization. Owners of the home organization are owners everywhere."""
+    """Return the role in an organization. Owners of the home organization are owners everywhere."""
     return role_in(roles.there, roles.at_home is Role.OWNER)
 
 
 def signed_in_user(token: str, known: KnownSession) -> SignedInUser | None:
-    """None if the user has lost every role in the organization of the session."""
+    """Return the user of a session. None if they no longer have a role in its organization."""
     role = effective_role(known.roles)
     if role is None:
         return None
@@ -73,6 +72,8 @@ def signed_in_user(token: str, known: KnownSession) -> SignedInUser | None:
 
 
 class SignIn:
+    """Verifies a user's proof of identity and starts a session."""
+
     def __init__(self, services: IdentityServices, one_time: OneTimeSecrets) -> None:
         self._services = services
         self._passwords = services.passwords
@@ -86,8 +87,8 @@ class SignIn:
     ) -> NewSession | None:
         user = await self._users.named(findable_user(name))
         stored = None if user is None else user.password
-        right = await self._passwords.verify(stored, password)
-        if user is None or stored is None or not right:
+        is_correct = await self._passwords.verify(stored, password)
+        if user is None or stored is None or not is_correct:
             return None
         async with self._store.database.transaction() as session:
             new = await self._start(session, user, SignInKind.PASSWORD, org, ending)
@@ -113,7 +114,7 @@ class SignIn:
     async def by_provider(
         self, identity: Identity, name: str, org: str | None, ending: str | None
     ) -> NewSession | None:
-        """Find the user by the identity, or the first time by a name that the provider has verified."""
+        """Find the user by the identity or, on the first sign-in, by the name verified by the provider."""
         if not all(1 <= len(findable(part)) <= MAX_IDENTITY_LENGTH for part in identity):
             return None
         user = await self._users.identified(identity)
@@ -123,11 +124,11 @@ class SignIn:
             return None if user is None else await self._start(session, user, SignInKind.OIDC, org, ending)
 
     async def _identify(self, session: Session, identity: Identity, name: str) -> User | None:
-        """Tie the identity to the user of that name, unless they have one already."""
-        known = await self._users.named(findable_user(name), session)
-        if known is None or not _is_vouchable(known):
+        """Link the identity to the user with this name, unless the user already has an identity."""
+        user = await self._users.named(findable_user(name), session)
+        if user is None or not _is_vouchable(user):
             return None
-        return await self._users.identify(session, known.id, identity)
+        return await self._users.identify(session, user.id, identity)
 
     async def _start(
         self, session: Session, user: User, kind: SignInKind, org: str | None, ending: str | None
@@ -156,7 +157,7 @@ class SignIn:
         return None if signed_in is None else NewSession(token, signed_in)
 
     async def _organization(self, session: Session, user: User, org: str | None) -> str | None:
-        """The organization that the session starts in: the given one, or the user's first."""
+        """Return the organization in which the session starts: the given one, or the user's first."""
         if org is None:
             memberships = await self._store.memberships.standings(session, user.id, 1)
             return memberships[0].org if memberships else None
@@ -165,10 +166,10 @@ class SignIn:
 
 
 def vouched_name(text: object) -> str:
-    """Read the name of a user as a provider or a proxy says it; "" if it cannot be one.
+    """Return the user name that a provider or proxy sent; "" if it is not a valid user name.
 
-    People may type their name in many ways, which mean one user. Another system may have an account for each
-    of them, so only the plain one is accepted from it.
+    When people type a name, several spellings mean the same user. Another system may have a separate account
+    for each spelling, so this accepts only the normalized spelling.
     """
     if not isinstance(text, str) or text != normalize("NFKC", text) or text != text.strip():
         return ""
@@ -176,6 +177,8 @@ def vouched_name(text: object) -> str:
 
 
 def _is_vouchable(user: User) -> bool:
-    """The owner that Redrive creates is for the person who started the server. Another system may call
-    anybody by that name."""
+    """Return False for the owner that Redrive creates: that user is for the person who started the server.
+
+    Another system may give the same name to anybody.
+    """
     return user.created_by != SELF

@@ -1,1 +1,1 @@
-"""What things are: states, values and the transitions between them."""
+"""The domain model: states, state transitions and value types."""

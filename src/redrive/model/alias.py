@@ -1,4 +1,4 @@
-"""Outward words for states, accepted by filters; inside, each state has one name."""
+"""Aliases of states that filters accept. Internally, each state has one name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ RUN_ALIASES: Mapping[str, RunState | RunPosition] = MappingProxyType(
         "leased": RunPosition.EXECUTING,
     }
 )
-"""A run that is `running` need not be executing just now: between attempts and steps it is RUNNING, too."""
+"""A run that is `running` is not necessarily executing: between attempts and steps it is RUNNING, too."""
 
 
 def step_state(word: str) -> StepState:

@@ -1,6 +1,6 @@
-"""The audit: what was done, by whom and to what, in one chain per org; and the stream of changes.
+"""The audit log: who did what to which objects, as one hash chain per org; and the stream of changes.
 
-Entries are never changed.
+Entries never change.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Action(StrEnum):
 
 
 class NewEntry(NamedTuple):
-    """A mutation. `subjects` are the ids of what it was done to; `detail` is redacted already."""
+    """An entry to append. `subjects` are the ids of the changed objects; `detail` is already redacted."""
 
     org: str
     actor: str
@@ -77,12 +77,12 @@ class NewEntry(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry as it is stored.
+    """A stored entry.
 
-    subject   the id of what it was done to, when that is one; else empty
-    subjects  a JSON list of the ids, when there are several
+    subject   the id of the changed object, if there is exactly one; otherwise empty
+    subjects  a JSON list of the ids, if there are several
     detail    a JSON object
-    hash      of everything else and of the hash before it
+    hash      covers all other fields and the previous entry's hash
     """
 
     org: str
@@ -97,14 +97,14 @@ class Entry(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The end of an org's chain. Kept elsewhere, it shows later whether the chain was cut or rewritten."""
+    """The end of an org's chain. A copy stored elsewhere can later prove that the chain is unchanged."""
 
     org: str
     sequence: int
     hash: str
 
     def __str__(self) -> str:
-        """As it can be written down; `Head.parse` reads it."""
+        """The head as text; `Head.parse` reads it back."""
         return f"{self.sequence}:{self.hash}:{self.org}"
 
     @classmethod
@@ -112,12 +112,12 @@ class Head(NamedTuple):
         sequence, _, rest = text.strip().partition(":")
         hash_, _, org = rest.partition(":")
         if not sequence.isdecimal() or not sequence.isascii() or len(sequence) > 18 or not org:
-            raise InvalidValueError(f"a head of an audit is written as 7:a63f…:acme, got {text!r:.100}")
+            raise InvalidValueError(f"an audit head looks like 7:a63f…:acme, got {text!r:.100}")
         return cls(org, int(sequence), hash_)
 
 
 class ChangeKind(StrEnum):
-    """`RESET`: the watcher missed too much and has to reload everything. `BEAT`: nothing has changed."""
+    """`RESET`: the watcher missed too much and must reload everything. `BEAT`: nothing has changed."""
 
     ENTRY = "entry"
     COUNTERS = "counters"
@@ -133,9 +133,9 @@ class Counters(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of an org's data, as its watchers receive it: ids, actions and counts, nothing else.
+    """A change to an org's data as watchers receive it: ids, actions and counts only.
 
-    A watcher resumes after `sequence`. `subjects` are the first 100 of `number` ids.
+    A watcher resumes after `sequence`. `subjects` holds the first 100 of `number` ids.
     """
 
     kind: ChangeKind

@@ -1,4 +1,4 @@
-"""A circuit breaker's states and the words spoken with it."""
+"""The states of a circuit breaker, and the values exchanged with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BreakerState(StrEnum):
 
 
 class CallOutcome(StrEnum):
-    """What a call tells about the dependency. `NOTHING`: neither that it works nor that it does not."""
+    """What a call shows about the dependency. `NOTHING`: neither that it works nor that it fails."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -24,9 +24,9 @@ class CallOutcome(StrEnum):
 
 
 class Permit(NamedTuple):
-    """The right to make one call. `probe` is 0 for an ordinary call.
+    """Permission to make one call. `probe` is 0 for an ordinary call.
 
-    A result is counted only while the breaker is still in the generation that gave the permit.
+    A result counts only while the breaker is still in the generation that issued the permit.
     """
 
     generation: int
@@ -34,9 +34,9 @@ class Permit(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """No call now; `retry_after` seconds from now it is worth asking again.
+    """The breaker refuses the call. Ask again in `retry_after` seconds.
 
-    `probing`: the breaker is half-open and its probe slots are taken.
+    `probing`: the breaker is half-open and all its probe slots are in use.
     """
 
     retry_after: float
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 
 
 class Force(NamedTuple):
-    """A person's word: the breaker stays OPEN or CLOSED until an instant, or until they take it back."""
+    """A manual override: the breaker stays OPEN or CLOSED until an instant, or until it is released."""
 
     state: BreakerState
     reason: str
@@ -56,7 +56,7 @@ class Force(NamedTuple):
 
 
 class BreakerSnapshot(NamedTuple):
-    """Everything a person wants to know about a breaker."""
+    """The state of a breaker for display."""
 
     state: BreakerState
     generation: int
@@ -80,6 +80,6 @@ BREAKER_TRANSITIONS = TransitionTable(
         *moves("enough probes succeeded", [BreakerState.HALF_OPEN], [BreakerState.CLOSED]),
         *moves("a person opened it", [BreakerState.CLOSED, BreakerState.HALF_OPEN], [BreakerState.OPEN]),
         *moves("a person closed it", [BreakerState.OPEN, BreakerState.HALF_OPEN], [BreakerState.CLOSED]),
-        *moves("a person no longer keeps it open", [BreakerState.OPEN], [BreakerState.HALF_OPEN]),
+        *moves("a person released it", [BreakerState.OPEN], [BreakerState.HALF_OPEN]),
     ],
 )

@@ -1,4 +1,4 @@
-"""The caller: on whose behalf something is done. The org comes from the credential."""
+"""The caller: the org and the actor of a request. The org comes from the credential."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from redrive.errors import InvalidValueError
 
 
 class Caller(NamedTuple):
-    """`name` is what audit entries say; `org` is in every query that is made for this caller."""
+    """`name` appears in audit entries; `org` restricts every query made for this caller."""
 
     org: str
     name: str
 
 
 APPLICATION = "application"
-"""Who it is, where nobody is named."""
+"""The default name of a caller."""
 
 MAX_NAME_LENGTH = 200
 
 SELF = "redrive"
-"""The name that Redrive's own doings have in audit entries."""
+"""The name of Redrive's own actions in audit entries."""
 
 
 def checked_caller(name: object) -> str:
-    """The name of somebody who acts. Nobody but Redrive acts under its name."""
+    """Check the name of an actor. The name "redrive" is reserved."""
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidValueError(
-            f"the name of whoever does it must have 1 to {MAX_NAME_LENGTH} printable characters, got {name!r}"
+            f"the name of the caller must have 1 to {MAX_NAME_LENGTH} printable characters, got {name!r}"
         )
     if name.strip().lower() == SELF:
-        raise InvalidValueError(f"{name!r} is the name that Redrive itself acts under; give another one")
+        raise InvalidValueError(f"the name {name!r} is reserved for Redrive; use another name")
     return name

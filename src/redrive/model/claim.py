@@ -1,4 +1,4 @@
-"""A claim: the right of one worker to execute the current step of one run, and all that it needs for it."""
+"""A claim: one worker's right to execute the current step of one run, and the data it needs to do so."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from redrive.model.step import Tally
 
 
 class Isolation(IntEnum):
-    """Whether a run is executed with nothing else in its worker, because it may have crashed one before."""
+    """Whether a run must be the only one in its worker, because it may have crashed a worker before."""
 
     NONE = 0
     REQUIRED = 1
     ACTIVE = 2
-    """It is executed alone now: if its worker dies, it has crashed it."""
+    """It is the only run in its worker now: if the worker dies, this run crashed it."""
 
     @property
     def requested(self) -> Isolation:
-        """The same for the next attempt, which has not started."""
+        """The isolation of the next attempt, which has not started yet."""
         return Isolation.NONE if self is Isolation.NONE else Isolation.REQUIRED
 
 
 class Claim(Row, frozen=True):
-    """`token` and `epoch` fence it: a write of this worker counts only while the run still carries both.
+    """A claimed run. `token` and `epoch` fence it: a worker's write applies only while the run has both.
 
-    `has_letter`: it is replayed for a dead letter, which keeps its place in the queue.
+    `has_letter`: the run is a replay of a dead letter; if it fails again, that dead letter is kept.
     """
 
     id: RunId
@@ -71,7 +71,7 @@ class Claim(Row, frozen=True):
 
     @property
     def payload(self) -> str:
-        """What the current step receives: the run's input, or what the step before has given."""
+        """The input of the current step: the run's input, or the previous step's result."""
         return self.input if self.step_input is None else self.step_input
 
     @property

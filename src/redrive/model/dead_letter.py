@@ -7,7 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from redrive.model.decision import Reason
+from redrive.model.decision import NO_FACTS, Reason, StoredDecision
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant, Json, JsonList, RunId
 from redrive.model.row import Row
@@ -25,7 +25,7 @@ class DeadLetterState(StrEnum):
 
 
 class Prospect(StrEnum):
-    """What is to become of an open letter that nobody sees to: an automatic redrive will come, or none."""
+    """Whether an automatic redrive of an open dead letter is scheduled."""
 
     SCHEDULED = "SCHEDULED"
     UNSCHEDULED = "UNSCHEDULED"
@@ -34,15 +34,18 @@ class Prospect(StrEnum):
 LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUSTED)
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
 ACTIONABLE = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
-"""Those that can be replayed and closed."""
+"""The states in which a dead letter can be replayed or closed."""
 NEEDS_YOU = (Prospect.UNSCHEDULED, DeadLetterState.EXHAUSTED)
-"""They stay as they are until somebody sees to them; the rest of the live ones heal by themselves."""
+"""These dead letters need a person; all other live dead letters are redriven automatically."""
 HEALS_ITSELF = (Prospect.SCHEDULED, DeadLetterState.REPLAYING)
 
 
 class Changeable(Protocol):
-    """What tells whether a dead letter has changed. People who assign and tag leave `updated_at` as it is:
-    it is that of the failure and its state, and plans of replays go by it."""
+    """The fields that show whether a dead letter has changed.
+
+    Assigning and tagging do not change `updated_at`: it belongs to the failure and its state, and planned
+    replays depend on it.
+    """
 
     @property
     def state(self) -> str: ...
@@ -57,16 +60,16 @@ class Changeable(Protocol):
 
 
 def version_of(letter: Changeable) -> str:
-    """Equal as long as nobody has changed it."""
+    """A version of the dead letter that changes with every change to it."""
     content = (str(letter.state), letter.updated_at, letter.replay_count, letter.assignee, list(letter.tags))
     return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
 class DeadLetterLine(Row, frozen=True, kw_only=True):
-    """A dead letter as lists show it, without payload, stack, config and policy.
+    """A dead letter in a list: without payload, stack, config and policy.
 
-    Fields with a default are set by the database when the letter is stored. Of `message` a list has the
-    beginning only.
+    The database sets the fields with a default when it stores the dead letter. Lists contain only the start
+    of `message`.
     """
 
     id: str
@@ -114,15 +117,16 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
 
 
 class DeadLetter(DeadLetterLine, frozen=True, kw_only=True):
-    """A failed step with its whole story. Payload, config and texts are redacted.
+    """A failed step with its full context. Payload, config and texts are redacted.
 
-    policy  the retry policy that it failed under
+    policy    the retry policy under which it failed
+    decision  why it was not retried
     """
 
     org: str
     stack: str
     public_message: str
-    explanation: str
+    decision: StoredDecision = NO_FACTS
     fingerprint_reason: str
     payload: Json
     config: Json
@@ -136,7 +140,7 @@ class DeadLetter(DeadLetterLine, frozen=True, kw_only=True):
 
 
 class Related(NamedTuple):
-    """Other dead letters: of the same run, of other runs with its correlation id, of the same failure."""
+    """Related dead letters: of the same run, of other runs with its correlation id, of the same failure."""
 
     same_run: tuple[DeadLetterLine, ...] = ()
     same_correlation: tuple[DeadLetterLine, ...] = ()
@@ -144,7 +148,7 @@ class Related(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What somebody has written about a dead letter."""
+    """A comment on a dead letter."""
 
     id: str
     at: Instant

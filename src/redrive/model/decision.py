@@ -1,4 +1,4 @@
-"""What happens next to a step, as a value, with the reasons that led to it.
+"""Decisions: what happens next to a step, as a value, with the facts that led to it.
 
 An instant is a number of seconds since 1970 (UTC); a duration is a number of seconds.
 """
@@ -6,49 +6,49 @@ An instant is a number of seconds since 1970 (UTC); a duration is a number of se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
+
+import msgspec
+
+from redrive.model.field import Instant
 
 
 class Reason(StrEnum):
-    """Why a decision was taken: one word for machines, one sentence for people."""
+    """Why a decision was taken. `redrive.words.decision` has the sentence for each."""
 
-    sentence: str
-
-    def __new__(cls, word: str, sentence: str) -> Reason:
-        member = str.__new__(cls, word)
-        member._value_ = word
-        member.sentence = sentence
-        return member
-
-    SUCCEEDED = "succeeded", "the attempt succeeded"
-    BACKOFF = "backoff", "trying again may help"
-    RATE_LIMIT_HINT = "rate_limit_hint", "the server said when to come back; not counted as a failure"
-    UNAVAILABLE = "unavailable", "the dependency was not asked; not counted as a failure"
-    INTERRUPTED = "interrupted", "the attempt was interrupted; not counted as a failure"
-    FINAL_ERROR = "final_error", "trying again cannot help"
-    UNKNOWN_ERROR = "unknown_error", "no rule knows this error, and what is not known is not tried again"
-    ATTEMPTS_SPENT = "attempts_spent", "all attempts are used up"
-    RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent", "rate-limited too often"
-    HOLDS_SPENT = "holds_spent", "given back uncharged too often"
-    NO_RETRIES = "no_retries", "the policy never retries"
-    NOT_REPEATABLE = "not_repeatable", "it may have been executed, and must not be executed twice"
-    DEADLINE = "deadline", "the next attempt would start after the deadline"
-    BUDGET_EMPTY = "budget_empty", "the retry budget is used up"
-    BREAKER_OPEN = "breaker_open", "the circuit breaker of the dependency has opened"
-    LEASE_LOST = "lease_lost", "its worker died or was cut off; not counted as a failure"
-    PROBE = "probe", "let through to see whether the dependency is back: it is not; not counted as a failure"
-    WORKER_CRASHED = "worker_crashed", "its worker died again and again while executing it alone"
-    DEFERRED = "deferred", "the task asked to be executed again later; not counted as a failure"
-    UNKNOWN_TASK = "unknown_task", "no task of that name is registered here; not counted as a failure"
-    CANCELLED = "cancelled", "the run was cancelled"
-    REPORTED = "reported", "another system has reported that it failed"
-    TOO_LONG = "too_long", "the wait is too long to sit through"
+    SUCCEEDED = "succeeded"
+    BACKOFF = "backoff"
+    RATE_LIMIT_HINT = "rate_limit_hint"
+    UNAVAILABLE = "unavailable"
+    INTERRUPTED = "interrupted"
+    FINAL_ERROR = "final_error"
+    UNKNOWN_ERROR = "unknown_error"
+    ATTEMPTS_SPENT = "attempts_spent"
+    RATE_LIMIT_WAITS_SPENT = "rate_limit_waits_spent"
+    HOLDS_SPENT = "holds_spent"
+    NO_RETRIES = "no_retries"
+    NOT_REPEATABLE = "not_repeatable"
+    DEADLINE = "deadline"
+    BUDGET_EMPTY = "budget_empty"
+    BREAKER_OPEN = "breaker_open"
+    LEASE_LOST = "lease_lost"
+    PROBE = "probe"
+    WORKER_CRASHED = "worker_crashed"
+    DEFERRED = "deferred"
+    UNKNOWN_TASK = "unknown_task"
+    CANCELLED = "cancelled"
+    REPORTED = "reported"
+    TOO_LONG = "too_long"
 
 
 class Formula(Protocol):
-    def describe(self, wait: Wait) -> str: ...
+    """The formula of a wait, in mathematical notation."""
+
+    def formula(self, failures: int) -> str: ...
+
+    @property
+    def jitter_notation(self) -> str: ...
 
 
 class Wait(NamedTuple):
@@ -60,14 +60,51 @@ class Wait(NamedTuple):
     low: float
     high: float
     failures: int
-    formula: Formula
+    backoff: Formula
 
-    def __str__(self) -> str:
-        return self.formula.describe(self)
+
+class DecisionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The facts of a decision, as an attempt stores them.
+
+    code          the reason
+    rule          the rule that recognised the error
+    failures      failures so far that count towards `max_attempts`
+    seconds       the computed wait: a point between `low` and `high` that `draw`, from 0 to 1, has picked
+    planned       the wait before jitter, by `formula`
+    hint          the seconds that the server asked for
+    due_at        when the next attempt is due
+    text          a sentence that an earlier version stored instead of facts
+    """
+
+    code: str
+    category: str = ""
+    rule: str = ""
+    failures: int = 0
+    max_attempts: int = 0
+    seconds: float | None = None
+    planned: float | None = None
+    low: float | None = None
+    high: float | None = None
+    draw: float | None = None
+    formula: str = ""
+    jitter: str = ""
+    hint: float | None = None
+    due_at: Instant | None = None
+    text: str = ""
+
+
+NO_FACTS = DecisionFacts("")
+
+StoredDecision = Annotated[DecisionFacts, "text"]
+"""Read from JSON; a row that is to be written holds the text."""
 
 
 class Explanation(NamedTuple):
-    """The story of a decision. Kept as numbers; the text is written when somebody asks for it."""
+    """Why a decision was taken. `redrive.words.decision` renders its facts.
+
+    hint  the seconds that the server asked for
+    at    when the next attempt is due
+    """
 
     reason: Reason
     rule: str = ""
@@ -78,18 +115,34 @@ class Explanation(NamedTuple):
     hint: float | None = None
     at: float | None = None
 
-    def __str__(self) -> str:
-        return "; ".join(part for part in self._parts() if part)
-
-    def _parts(self) -> list[str]:
-        return [
-            f"{self.category} (rule {self.rule})" if self.rule else "",
-            self.reason.sentence,
-            f"failure {self.failures}, at most {self.max_attempts} attempts" if self.failures else "",
-            str(self.wait) if self.wait else "",
-            f"the server asked for {self.hint:g} s" if self.hint is not None else "",
-            f"due {format_instant(self.at)}" if self.at is not None else "",
-        ]
+    def facts(self) -> DecisionFacts:
+        wait = self.wait
+        if wait is None:
+            return DecisionFacts(
+                self.reason.value,
+                self.category,
+                self.rule,
+                self.failures,
+                self.max_attempts,
+                hint=self.hint,
+                due_at=self.at,
+            )
+        return DecisionFacts(
+            self.reason.value,
+            self.category,
+            self.rule,
+            self.failures,
+            self.max_attempts,
+            wait.seconds,
+            wait.planned,
+            wait.low,
+            wait.high,
+            wait.draw,
+            wait.backoff.formula(wait.failures),
+            wait.backoff.jitter_notation,
+            self.hint,
+            self.at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +190,3 @@ class Fail:
 
 
 Decision = Complete | Retry | Release | Bury | Block | Fail
-
-
-def format_instant(instant: float) -> str:
-    try:
-        moment = datetime.fromtimestamp(instant, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{instant:g} s after 1970"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,7 +10,7 @@ from redrive.model.row import Row
 
 
 class StepRef(Row, frozen=True):
-    """Which attempt of which step of which run."""
+    """Identifies an attempt of a step of a run."""
 
     org: str
     run_id: str
@@ -37,14 +37,14 @@ class StepStarted(NamedTuple):
 
 
 class StepSucceeded(NamedTuple):
-    """At the first attempt that counts."""
+    """A step succeeded without counted failures."""
 
     ref: StepRef
     seconds: float
 
 
 class StepRecovered(NamedTuple):
-    """A step has succeeded after failures."""
+    """A step succeeded after failures."""
 
     ref: StepRef
     seconds: float
@@ -52,7 +52,7 @@ class StepRecovered(NamedTuple):
 
 
 class RetryScheduled(NamedTuple):
-    """`counted`: the attempt used up one of its budget."""
+    """A retry was scheduled. `counted`: the failed attempt counts towards the retry budget."""
 
     ref: StepRef
     seconds: float
@@ -63,7 +63,7 @@ class RetryScheduled(NamedTuple):
 
 
 class StepReleased(NamedTuple):
-    """Given back uncharged: interrupted, drained, deferred, or its lease was lost."""
+    """The step was released without counting a failure: interrupted, drained, deferred or lease lost."""
 
     ref: StepRef
     reason: str
@@ -76,7 +76,7 @@ class StepHeld(NamedTuple):
 
 
 class StepDied(NamedTuple):
-    """Nothing more can be done automatically. `dlq_id` is its dead letter, `where` a line of your code."""
+    """A step failed with no automatic retries left. `dlq_id` is its dead letter, `where` a line of code."""
 
     ref: StepRef
     seconds: float
@@ -98,13 +98,13 @@ class RunFinished(NamedTuple):
 
 
 class LeaseLost(NamedTuple):
-    """A result came too late: somebody else has the step by now, and nothing was written."""
+    """A result came too late: another worker has taken over the step, and nothing was written."""
 
     ref: StepRef
 
 
 class TaskUnknown(NamedTuple):
-    """No task of that name is registered here; the step waits for a worker that knows it."""
+    """No task with this name is registered here; the step waits for a worker that has it."""
 
     ref: StepRef
     delay: float
@@ -151,7 +151,7 @@ class WorkerStopped(NamedTuple):
 
 
 class StoreFailed(NamedTuple):
-    """The database could not be used; it is tried again after `wait` seconds."""
+    """A database operation failed. It is retried after `wait` seconds."""
 
     doing: str
     error: str
@@ -164,13 +164,13 @@ class StoreRecovered(NamedTuple):
 
 
 class ThreadAbandoned(NamedTuple):
-    """A sync function is still running after its time; the step goes on without it."""
+    """A sync function is still running after its timeout. Its thread is abandoned and its result ignored."""
 
     ref: StepRef
 
 
 class DeadLetterRefused(NamedTuple):
-    """A step has failed for good, and no dead letter was written: the run itself keeps its evidence."""
+    """A step failed permanently without a new dead letter; the run itself keeps the error."""
 
     ref: StepRef
     reason: str
@@ -223,7 +223,7 @@ class ProcessorChanged(NamedTuple):
 
 
 class AlertRaised(NamedTuple):
-    """Figures of the dead letters that somebody should look at."""
+    """An alert: figures of the dead letters have exceeded a threshold; `message` says which."""
 
     org: str
     queue: str
@@ -301,15 +301,15 @@ def name_of(event: Event) -> str:
 
 
 def fields_of(event: Event) -> dict[str, Any]:
-    """The event as flat fields, under the names that all logs use."""
+    """Return the event as flat fields, with the field names used in all logs."""
     fields: dict[str, Any] = {"event": name_of(event)}
     for name, value in event._asdict().items():
         if isinstance(value, StepRef):
-            fields |= {_FIELD_NAMES.get(each, each): part for each, part in value.asdict().items()}
+            fields |= {_FIELD_NAMES.get(key, key): part for key, part in value.asdict().items()}
         elif isinstance(value, Failure):
             fields |= _failure_fields(value)
         elif isinstance(value, Explanation):
-            fields |= {"reason": str(value.reason), "explanation": str(value)}
+            fields["reason"] = str(value.reason)
         else:
             fields[_FIELD_NAMES.get(name, name)] = _milliseconds(name, value)
     return {name: value for name, value in fields.items() if value is not None}

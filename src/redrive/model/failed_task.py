@@ -1,4 +1,4 @@
-"""Failed tasks of other systems, as they are stored and as a stand-alone dead-letter queue shows them."""
+"""Failed tasks from other systems, as stored and as a stand-alone dead-letter queue returns them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 
 class FailedTask(NamedTuple):
-    """What was put in, and what has become of it. Instants are seconds since 1970.
+    """A failed task and its current status. Instants are seconds since 1970.
 
-    error        what was said when it came in; last_error what was said last
+    error        the error with which it was added; `last_error` is the latest one
     retry_count  automatic redrives so far
     status       pending, retrying, exhausted, completed, discarded or archived
-    id           that of its dead letter
+    id           the id of its dead letter
     """
 
     task_id: str
@@ -35,7 +35,7 @@ class FailedTask(NamedTuple):
 
 
 class NewFailedTask(NamedTuple):
-    """A failed task to be stored as a run. `correlation_id` is the id that the caller gave to the task."""
+    """A failed task to store as a run. `correlation_id` is the caller's id of the task."""
 
     id: str
     org: str
@@ -55,9 +55,9 @@ class NewFailedTask(NamedTuple):
 
 
 class FailedTaskRow(NamedTuple):
-    """A failed task as it is stored: its dead letter, with the input of its run.
+    """A stored failed task: its dead letter, with the input of its run.
 
-    first_message  the message of the first failure, `message` that of the newest
+    first_message  the message of the first failure; `message` is the latest
     """
 
     letter_id: str
@@ -81,7 +81,10 @@ class FailedTaskRow(NamedTuple):
 
 
 class RetryOutcome(NamedTuple):
-    """True or false: did it succeed? `result` is what your function gave, `error` what it said otherwise."""
+    """The outcome of a retry; true if it succeeded.
+
+    `result` is what your function returned, `error` the error message if it failed.
+    """
 
     success: bool
     error: str | None

@@ -1,4 +1,4 @@
-"""A failure: what an exception means, once it has been classified."""
+"""A failure: a classified exception."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ErrorClass(StrEnum):
 
 
 class Delivery(StrEnum):
-    """Did the request reach the other side?"""
+    """Whether the request reached the other side."""
 
     NEVER_SEEN = "never_seen"
     MAYBE_SEEN = "maybe_seen"
@@ -36,7 +36,7 @@ class Delivery(StrEnum):
 
 
 class Failure(NamedTuple):
-    """A tuple rather than a dataclass: one is made for every failed attempt, and tuples are made fastest."""
+    """A classified exception. A named tuple, because one is created for every failed attempt."""
 
     category: Category
     error_class: ErrorClass
@@ -50,7 +50,7 @@ class Failure(NamedTuple):
     delivery: Delivery = Delivery.MAYBE_SEEN
     unavailable: bool = False
     said: bool = False
-    """Somebody said the class: a rule, a verdict, or a code that means something else than its category."""
+    """The class was set explicitly: by a rule, a verdict, or a code that overrides its category's class."""
 
     @property
     def retryable(self) -> bool:
@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
     @property
     def may_have_executed(self) -> bool:
-        """False only when the other side cannot have acted: it saw nothing, or it refused."""
+        """False only if the other side cannot have acted: it did not receive the request, or refused it."""
         if self.delivery is Delivery.SEEN:
             return self.category not in _REFUSALS
         return self.delivery is Delivery.MAYBE_SEEN

@@ -1,4 +1,4 @@
-"""A failure group: all dead letters of one fingerprint, with a state of their own."""
+"""A failure group: all dead letters with the same fingerprint. The group has its own state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.model.row import Row
 from redrive.model.transition import TransitionTable, moves
 
 UNKNOWN_VERSIONS = frozenset({"", "unversioned"})
-"""What workers say that were not told the version of their code: nothing can be concluded from it."""
+"""Values that workers report if no code version is configured. They allow no conclusions."""
 
 
 class GroupState(StrEnum):
@@ -24,18 +24,18 @@ class GroupState(StrEnum):
 
 
 REGRESSED = "regressed"
-"""What is said of a group that is open, and has been resolved before."""
+"""The label of an open group that was resolved before."""
 
 
 class GroupSort(StrEnum):
-    """What a list of groups is sorted by: the greatest first."""
+    """The sort key of a list of groups, in descending order."""
 
     LAST_SEEN = "last_seen"
     OCCURRENCES = "occurrences"
 
 
 class Occurrence(NamedTuple):
-    """A step has failed for good: what its failure adds to the group. `sample` is the dead letter."""
+    """A permanent failure of a step, as added to its group. `sample` is the dead letter."""
 
     org: str
     fingerprint: str
@@ -51,11 +51,11 @@ class Occurrence(NamedTuple):
 
 
 class GroupSnapshot(NamedTuple):
-    """What decides about a group when its failure occurs again, or when time passes.
+    """The facts that decide whether a group reopens when its failure occurs again or time passes.
 
-    ignored_until    the instant at which it is open again
-    ignored_beyond   the number of occurrences after which it is
-    ignored_version  the version of the code that may fail so; it is open again when another one does
+    ignored_until    the instant at which the group reopens
+    ignored_beyond   the number of occurrences after which the group reopens
+    ignored_version  the code version whose failures are ignored; another version's failure reopens the group
     """
 
     state: str
@@ -66,14 +66,14 @@ class GroupSnapshot(NamedTuple):
 
 
 class Reopening(NamedTuple):
-    """A group is open again by itself. `regressed`: it had been resolved."""
+    """The reason why a group reopens automatically. `regressed`: the group was resolved before."""
 
     reason: str
     regressed: bool = False
 
 
 class GroupChange(NamedTuple):
-    """A group that changed its state by itself."""
+    """An automatic change of a group's state."""
 
     org: str
     fingerprint: str
@@ -84,7 +84,7 @@ class GroupChange(NamedTuple):
 
 
 class FailureGroup(Row, frozen=True, kw_only=True):
-    """A group as it is remembered. `reason` tells why these failures are taken for one."""
+    """A stored group. `reason` explains why these failures count as the same."""
 
     org: str
     fingerprint: str
@@ -120,14 +120,14 @@ class FailureGroup(Row, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """Equal as long as it is in the state that somebody has given it, however often it occurs."""
+        """A version that changes with the group's state, but not with the number of occurrences."""
         conditions = (self.ignored_until, self.ignored_beyond, self.ignored_version)
         content = (self.state, self.changed_at, self.changed_by, self.regressed_at, *conditions)
         return sha256(repr(content).encode(errors="replace")).hexdigest()[:16]
 
 
 class LetterCounts(NamedTuple):
-    """How many dead letters of a group there are in each state; `closed` are the rest."""
+    """The number of a group's dead letters by state; `closed` counts all other states."""
 
     open: int = 0
     replaying: int = 0
@@ -140,14 +140,15 @@ class LetterCounts(NamedTuple):
 
 
 class GroupLine(NamedTuple):
-    """A group as it is listed."""
+    """A group in a list."""
 
     group: FailureGroup
     letters: LetterCounts
 
 
 class GroupRecord(NamedTuple):
-    """`scheduled` of its open letters will be redriven automatically; the others are numbers of replays."""
+    """`scheduled` counts open dead letters that will be redriven automatically; `succeeded` and `failed`
+    count replays."""
 
     scheduled: int = 0
     succeeded: int = 0
@@ -155,7 +156,7 @@ class GroupRecord(NamedTuple):
 
 
 class GroupShare(NamedTuple):
-    """How many dead letters of a group are in one state, in one queue."""
+    """The number of a group's dead letters in one state and one queue."""
 
     state: str
     queue: str
@@ -163,7 +164,7 @@ class GroupShare(NamedTuple):
 
 
 class GroupVersion(NamedTuple):
-    """How often a version of the code has failed so, and when."""
+    """How often and when one code version failed this way."""
 
     code_version: str
     occurrences: int
@@ -177,7 +178,7 @@ class GroupPage(NamedTuple):
 
 
 class GroupDetail(NamedTuple):
-    """A group with all that is known about it. `replays` counts them by state, each up to 10,000."""
+    """A group with all details. `replays` counts its replays by state, each up to 10,000."""
 
     group: FailureGroup
     letters: LetterCounts
@@ -187,7 +188,7 @@ class GroupDetail(NamedTuple):
 
 
 class GroupResolution(NamedTuple):
-    """`ids` are the letters that were resolved with the group; `left` could be, and were not."""
+    """`ids` are the dead letters resolved with the group; `left` is how many others could be resolved too."""
 
     group: FailureGroup
     ids: tuple[str, ...]
@@ -199,9 +200,9 @@ class GroupResolution(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """How many dead letters of a group came in each part, of `width` seconds, of a time.
+    """The number of a group's new dead letters in each interval of `width` seconds.
 
-    `capped`: there are so many that the earlier ones may not have been counted.
+    `capped`: there are too many to count all; earlier intervals may be too low.
     """
 
     start: Instant
@@ -220,9 +221,9 @@ GROUP_TRANSITIONS = TransitionTable(
         *moves("acknowledged by a person", [_O], [_A]),
         *moves("resolved by a person", [_O, _A, _I], [_R]),
         *moves("ignored by a person", [_O, _A], [_I]),
-        *moves("ignored on other conditions", [_I], [_I]),
+        *moves("ignored under other conditions", [_I], [_I]),
         *moves("reopened by a person, or it occurred again", [_R], [_O]),
-        *moves("reopened by a person, or what it was ignored until has come", [_I], [_O]),
+        *moves("reopened by a person, or its ignore condition was reached", [_I], [_O]),
         *moves("reopened by a person", [_A], [_O]),
     ],
 )

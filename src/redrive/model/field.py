@@ -1,7 +1,7 @@
-"""Types of fields that mean more than their Python type says: the columns and the API follow from them.
+"""Field types with additional meaning: they determine the database columns and the API schema.
 
-The first word after the Python type is the column's type in PostgreSQL. The store reads JSON columns into
-values; a row that is to be written holds the text that the codec has made of them.
+The first string after the Python type is the column type in PostgreSQL. The store parses JSON columns into
+values; a row to be written holds JSON text, encoded by the codec.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Instant = Annotated[float, "double precision", Meaning.INSTANT]
 """Seconds since 1970."""
 
 Json = Annotated[Any, "text", Meaning.JSON]
-"""Any JSON value, stored as text; None where the column is empty."""
+"""Any JSON value, stored as text; None if the column is empty."""
 
 JsonList = Annotated[Sequence[str], "text", Meaning.JSON_LIST]
-"""Strings, stored as a JSON list; none where the column is empty."""
+"""Strings, stored as a JSON list; an empty list if the column is empty."""
 
 JsonObject = Annotated[Mapping[str, Any], "text", Meaning.JSON_OBJECT]
 """A JSON object, stored as text."""
 
 BigInt = Annotated[int, "bigint"]
-"""A number that PostgreSQL keeps in 64 bits; a plain `int` has 32 there."""
+"""A 64-bit number in PostgreSQL; a plain `int` has 32 bits there."""
 
 RunId = Annotated[str, "uuid"]
-"""The id of a run: 32 hexadecimal digits, which PostgreSQL keeps in 16 bytes."""
+"""The id of a run: 32 hexadecimal digits, which PostgreSQL stores in 16 bytes."""

@@ -1,4 +1,4 @@
-"""An idempotency key: it stands for one request, and keeps what came of it."""
+"""An idempotency key: it identifies one request and stores its outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class KeyStatus(StrEnum):
 
 
 class KeyName(NamedTuple):
-    """Which key it is: the same text in another org, for another user or in another domain is another key."""
+    """Identifies a key. The same text in another org, domain or for another user is a different key."""
 
     org: str
     domain: str
@@ -22,11 +22,11 @@ class KeyName(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """What is known of a key, with its times as seconds from now.
+    """The state of a key. Times are seconds from now.
 
-    age         since somebody took it, or since it ended
-    lease_left  until nobody holds it any more, unless the lease is renewed
-    time_left   until it expires
+    age         seconds since a caller took the key, or since the request finished
+    lease_left  seconds until the lease expires, unless its holder renews it
+    time_left   seconds until the key expires
     """
 
     status: KeyStatus
@@ -43,7 +43,7 @@ class KeyState(NamedTuple):
 
 
 class RequestStatus(StrEnum):
-    """How a request stands to the key that it came with."""
+    """The status of a request relative to the idempotency key it was sent with."""
 
     FREE = "free"
     IN_PROGRESS = "in_progress"

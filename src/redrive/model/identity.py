@@ -1,6 +1,6 @@
-"""Identity: organizations, the people who sign in, their memberships, and the keys of programs.
+"""Identity: organizations, users, memberships, and API keys of programs.
 
-The classes that hold a secret hide it in their `repr`.
+Classes that hold a secret hide it in their `repr`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ HOME = "default"
 """The organization that owns the installation."""
 
 OPERATOR = "operator"
-"""The user that the embedded server signs in by a link."""
+"""The user that the embedded server signs in with a link."""
 
 KEY_PREFIX = "rdk_"
 
 
 class SignInKind(StrEnum):
-    """How a user has signed in."""
+    """How a user signed in."""
 
     PASSWORD = "password"  # noqa: S105 — the name of it
     LINK = "link"
@@ -38,18 +38,18 @@ class Organization(Row, frozen=True):
 
 
 class Identity(NamedTuple):
-    """A person as an OpenID provider knows them."""
+    """A person's identity at an OpenID provider."""
 
     issuer: str
     subject: str
 
 
 class User(Row, frozen=True):
-    """A person.
+    """A person with an account.
 
-    org              the organization that answers for the account: its owners may hand out links for it
-    password         the hash of it; None where there is none
-    password_number  rises with every password, not with every hash of the same
+    org              the organization responsible for the account: its owners may create sign-in links for it
+    password         the password hash; None if the user has no password
+    password_number  increases with every new password, but not when the same password is hashed again
     """
 
     id: str
@@ -68,7 +68,7 @@ class User(Row, frozen=True):
 
 
 class Member(Row, frozen=True):
-    """A user in an organization. `version` rises with every change; `disabled` is the user everywhere."""
+    """A user in an organization. `version` increases with every change; `disabled` applies everywhere."""
 
     org: str
     user_id: str
@@ -83,34 +83,34 @@ class Member(Row, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Tell whether they may act here."""
+        """Whether this member may act in the organization."""
         return self.active and not self.disabled
 
     @property
     def owns(self) -> bool:
-        """Tell whether they are one of the owners of whom the organization must keep one."""
+        """Whether this member is an owner who may act; an organization must keep at least one."""
         return self.counts and self.role is Role.OWNER
 
 
 class MemberPage(NamedTuple):
-    """By name; `next_cursor` is None on the last page."""
+    """A page, sorted by name. `next_cursor` is None on the last page."""
 
     members: tuple[Member, ...]
     next_cursor: str | None
 
 
 class OrganizationPage(NamedTuple):
-    """By name; `next_cursor` is None on the last page."""
+    """A page, sorted by name. `next_cursor` is None on the last page."""
 
     organizations: tuple[Organization, ...]
     next_cursor: str | None
 
 
 class ApiKey(Row, frozen=True):
-    """A key as it can be shown.
+    """An API key without its secret.
 
-    scopes               the permissions that it is limited to; None: all of its role
-    previous_expires_at  until then, the secret before the last rotation is valid too
+    scopes               the permissions that the key is limited to; None: all permissions of its role
+    previous_expires_at  the instant until which the secret before the last rotation is also valid
     """
 
     id: str
@@ -132,19 +132,19 @@ class ApiKey(Row, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """The beginning of the key's text: enough to recognize it, not enough to use it."""
+        """The start of the key's text: enough to recognize it, not enough to use it."""
         return f"{KEY_PREFIX}{self.id}"
 
 
 class KeyPage(NamedTuple):
-    """The newest first; `next_cursor` is None on the last page."""
+    """A page, newest first. `next_cursor` is None on the last page."""
 
     keys: tuple[ApiKey, ...]
     next_cursor: str | None
 
 
 class NewKey(NamedTuple):
-    """A key and its text, which is shown only once and not stored."""
+    """A new key and its text, which is shown only once and never stored."""
 
     key: ApiKey
     text: str
@@ -154,7 +154,7 @@ class NewKey(NamedTuple):
 
 
 class OneTimeLink(NamedTuple):
-    """The first browser that brings the token is signed in as this user."""
+    """A link that signs in the first browser that opens it, as this user."""
 
     token: str
     name: str
@@ -165,7 +165,7 @@ class OneTimeLink(NamedTuple):
 
 
 class SessionLine(Row, frozen=True):
-    """A session as its user sees it in a list."""
+    """A session in its user's list."""
 
     id: str
     org: str

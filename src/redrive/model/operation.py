@@ -1,28 +1,26 @@
-"""A bulk replay as a durable operation: what was planned, how far it is, and what came of it."""
+"""A bulk replay as a durable operation: its plan, its progress and its results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from redrive.model.fact import SENTENCE, CountedFact, Fact, StoredFact, fact, from_json
 from redrive.model.field import Instant, Json, JsonObject
 from redrive.model.replay import Mode, OperationState, Replay, ReplayState
 from redrive.model.row import Row
 
 MAX_ITEMS = 100_000
-"""Dead letters in one operation."""
-
-UNDER_WAY_NOTE = ("it is an item of the replay ", " that is under way")
-"""The note of an item that another replay has taken, before and after the id of that replay."""
+"""The maximum number of dead letters in one operation."""
 
 
 class ReplayOperation(Row, frozen=True, kw_only=True):
-    """An operation as it is remembered. `selection`, `options` and `plan` are JSON.
+    """A stored operation. `selection`, `options` and `plan` are JSON.
 
-    released         items that were begun so far
-    released_at      when the last were; with a rate, until when it is used up
-    ramped_at        since when more than the canary is replayed
-    stopped_because  why it has stopped itself
+    released         the number of items started so far
+    released_at      when the last items started; with a rate, the time from which it grants further items
+    ramped_at        when the canary passed
+    stopped_because  why the operation stopped itself
     """
 
     id: str
@@ -42,24 +40,23 @@ class ReplayOperation(Row, frozen=True, kw_only=True):
     released_at: Instant | None
     ramped_at: Instant | None
     ended_at: Instant | None
-    stopped_because: str | None
+    stopped_because: StoredFact | None
     updated_at: Instant
 
 
 class Plan(NamedTuple):
-    """What a bulk replay will do, frozen: the numbers shown are the numbers affected.
+    """The frozen plan of a bulk replay. Starting it affects exactly these items, unless they change first.
 
-    digest              equal for equal dead letters, unchanged, replayed in the same way
-    selected            dead letters in all: those that will run, that are skipped and that are refused
-    steps               executions by the name of the step, if all goes well
-    results_reused      results of earlier steps that are taken as they are stored
-    waits               items that cannot run at once, by what they wait for: "breaker bank", "queue mail",
-                        "dead letter 0123…"
-    refused             items that cannot run at all, by why
-    skipped             items that were left out because they might repeat an unsafe effect
-    may_repeat_effects  items that will run and might repeat an unsafe effect
-    repeat_under_key    items that might repeat an effect which their idempotency key makes harmless
-    breakers            the breakers that its items depend on
+    digest              identical for identical, unchanged dead letters with the same mode and retry policy
+    selected            all selected dead letters: items that will run, skipped items and refused items
+    steps               executions by step name, if every item succeeds
+    results_reused      stored results of earlier steps that the replay reuses
+    waits               items that can't run yet, by the breaker, queue or dead letter they wait for
+    refused             items that can't run, by reason
+    skipped             items left out because they may repeat an unsafe side effect
+    may_repeat_effects  items that will run and may repeat an unsafe side effect
+    repeat_under_key    items whose side effect may repeat, but is protected by their idempotency key
+    breakers            the breakers on which the items depend
     """
 
     operation_id: str
@@ -69,47 +66,56 @@ class Plan(NamedTuple):
     will_run: int
     steps: Mapping[str, int]
     results_reused: int
-    waits: Mapping[str, int]
-    refused: Mapping[str, int]
+    waits: tuple[CountedFact, ...]
+    refused: tuple[CountedFact, ...]
     skipped: int
     may_repeat_effects: int
     repeat_under_key: int
     breakers: tuple[str, ...]
 
-    def __str__(self) -> str:
-        """For a person: what will happen, in a line for each thing to know."""
-        lines = [f"{self.will_run:,} of {self.selected:,} dead letters will be replayed ({self.mode})."]
-        lines += [f"{number:,} executions of {step!r}" for step, number in self.steps.items()]
-        lines += [f"{number:,} wait for {what}" for what, number in self.waits.items()]
-        lines += [f"{number:,} are refused: {why}" for why, number in self.refused.items()]
-        for number, what in (
-            (self.results_reused, "results of earlier steps are reused"),
-            (self.may_repeat_effects, "may repeat an effect that must not happen twice"),
-            (self.skipped, "are left out because they might repeat such an effect"),
-            (self.repeat_under_key, "may repeat an effect under its idempotency key"),
-        ):
-            lines += [f"{number:,} {what}"] if number else []
-        return "\n  ".join(lines)
-
     def to_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "breakers": list(self.breakers)}
+        return {
+            **self._asdict(),
+            "waits": [_counted_to_json(counted) for counted in self.waits],
+            "refused": [_counted_to_json(counted) for counted in self.refused],
+            "breakers": list(self.breakers),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
-        return cls(**{**value, "breakers": tuple(value["breakers"])})
+        changed = {
+            "waits": _counted_from_json(value["waits"]),
+            "refused": _counted_from_json(value["refused"]),
+            "breakers": tuple(value["breakers"]),
+        }
+        return cls(**{**value, **changed})
+
+
+def _counted_to_json(counted: CountedFact) -> dict[str, Any]:
+    return {"code": counted.fact.code, **counted.fact.fields, "items": counted.items}
+
+
+def _counted_from_json(value: Any) -> tuple[CountedFact, ...]:
+    """Read counted facts. An earlier version of Redrive stored a mapping from sentences to numbers."""
+    if isinstance(value, Mapping):
+        return tuple(CountedFact(fact(SENTENCE, text=text), items) for text, items in value.items())
+    facts = [dict(stored) for stored in value]
+    return tuple(CountedFact(items=stored.pop("items"), fact=from_json(stored)) for stored in facts)
 
 
 class Drift(NamedTuple):
-    """A member of a plan that is not what it was when it was planned."""
+    """A planned item whose dead letter has changed since planning."""
 
     position: int
     letter_id: str
-    change: str
+    change: Fact
 
 
 class Drifting(NamedTuple):
-    """What has changed since a plan was made: `number` of its members, of which `changes` are the first.
-    `will_run` are the others."""
+    """The changes since planning: `number` items have changed, `changes` lists the first of them.
+
+    `will_run` items are unchanged.
+    """
 
     will_run: int
     number: int
@@ -117,7 +123,7 @@ class Drifting(NamedTuple):
 
 
 class FailedAs(NamedTuple):
-    """Items that failed in one way. `repeated`: of these, those that had failed just so before."""
+    """Items with one failure. `repeated` of them had the same failure before the replay."""
 
     fingerprint: str
     number: int
@@ -125,54 +131,47 @@ class FailedAs(NamedTuple):
 
 
 class OperationReport(NamedTuple):
-    """What came of an operation so far.
+    """The results of an operation so far.
 
-    items             how many are in each state
-    failures          failed items by the fingerprint that they failed with
-    notes             refused and skipped items by why
-    first_started_at  when its first item was begun
-    last_ended_at     when its last item ended, of those that were begun
+    items             the number of items in each state
+    failures          the number of failed items by the fingerprint of their new failure
+    notes             refused and skipped items by reason
+    first_started_at  when the first item started
+    last_ended_at     when the last started item finished
     """
 
     operation: ReplayOperation
     plan: Plan
     items: Mapping[str, int]
     failures: Mapping[str, int]
-    notes: Mapping[str, int]
+    notes: tuple[CountedFact, ...]
     first_started_at: Instant | None
     last_ended_at: Instant | None
 
-    def __str__(self) -> str:
-        """For a person: how far it is."""
-        state = f"Operation {self.operation.id} is {self.operation.state}"
-        because = f": {self.operation.stopped_because}" if self.operation.stopped_because else ""
-        counts = ", ".join(f"{number:,} {state.lower()}" for state, number in self.items.items() if number)
-        return f"{state}{because}. {counts or 'It has no items'}."
-
     @property
     def failure_rate(self) -> float | None:
-        """The part of those that succeeded or failed; None while there are none."""
+        """The share of failures among succeeded and failed items; None if no item has finished."""
         failed = self.items[ReplayState.FAILED]
         judged = failed + self.items[ReplayState.SUCCEEDED]
         return failed / judged if judged else None
 
     @property
     def seconds(self) -> float | None:
-        """From the first beginning to the last end."""
+        """The seconds from the first start to the last end."""
         if self.first_started_at is None or self.last_ended_at is None:
             return None
         return max(0.0, self.last_ended_at - self.first_started_at)
 
 
 class ItemPage(NamedTuple):
-    """Items in the order in which they are begun; `next_cursor` is None after the last of them."""
+    """Items in the order in which they start; `next_cursor` is None on the last page."""
 
     items: tuple[Replay, ...]
     next_cursor: str | None
 
 
 class OperationPage(NamedTuple):
-    """Operations, the newest first."""
+    """Operations, newest first; `next_cursor` is None on the last page."""
 
     operations: tuple[ReplayOperation, ...]
     next_cursor: str | None

@@ -1,4 +1,4 @@
-"""A query over dead letters or runs, parsed: terms that all must hold. Its `str` parses to the same."""
+"""A parsed query over dead letters or runs: all its terms must match. `str` returns text that parses back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, Dea
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunState
 
 MAX_COUNTED = 10_000
-"""Matches are counted up to this number; beyond it a count is capped."""
+"""Matches are counted up to this number; a higher count is capped."""
 TEXT = "text"
-"""The key of what stands without one: text that must occur."""
+"""The key of a term without a key: text that must occur."""
 
 _BARE = re.compile(r'[^\s",\\]+')
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60))
@@ -32,14 +32,14 @@ _GROUPS: Mapping[frozenset[str], str] = {
 
 
 class Order(StrEnum):
-    """By time."""
+    """The sort order, by time."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
 
 
 class Who(Enum):
-    """Whom a letter is assigned to, without a name. `ME` is whoever asks."""
+    """A special assignee: `ME` is the caller, `NOBODY` matches unassigned dead letters."""
 
     ME = "me"
     NOBODY = "none"
@@ -49,7 +49,7 @@ class Who(Enum):
 
 
 class Beginning(NamedTuple):
-    """Everything that begins so."""
+    """A prefix."""
 
     text: str
 
@@ -58,7 +58,7 @@ class Beginning(NamedTuple):
 
 
 class Between(NamedTuple):
-    """Whole numbers, both ends included; None is no end."""
+    """A range of integers, both ends included; None means unlimited."""
 
     low: int | None
     high: int | None
@@ -72,7 +72,7 @@ class Between(NamedTuple):
 
 
 class Ago(NamedTuple):
-    """So many seconds before the moment of asking."""
+    """A time relative to the query: that many seconds before now."""
 
     seconds: int
 
@@ -106,8 +106,8 @@ class Term(NamedTuple):
         sign = "-" if self.negated else ""
         if self.key == TEXT:
             return sign + _word(str(self.values[0]))
-        written = _states(self.values) if self.key == "is" else ",".join(map(_written, self.values))
-        return f"{sign}{self.key}:{written}"
+        text = _states(self.values) if self.key == "is" else ",".join(map(_value_text, self.values))
+        return f"{sign}{self.key}:{text}"
 
 
 class Query(NamedTuple):
@@ -117,7 +117,7 @@ class Query(NamedTuple):
         return " ".join(map(str, self.terms))
 
     def asked_by(self, name: str) -> Query:
-        """With that name wherever the query says `me`."""
+        """Replace `me` with the caller's name."""
         return Query(
             tuple(
                 term._replace(values=tuple(name if value is Who.ME else value for value in term.values))
@@ -127,9 +127,9 @@ class Query(NamedTuple):
 
 
 def letter_states(query: Query) -> dict[DeadLetterState, Prospect | None]:
-    """The states of dead letters that match, by the `is` terms of the query.
+    """The states of dead letters that match the query's `is` terms.
 
-    Where only one prospect of open letters matches, OPEN has that prospect.
+    OPEN maps to a prospect if only open dead letters with that prospect match.
     """
     terms = [term for term in query.terms if term.key == "is"]
     states: dict[DeadLetterState, Prospect | None] = {}
@@ -161,8 +161,8 @@ def _states(values: tuple[Value, ...]) -> str:
     return _GROUPS.get(frozenset(values)) or ",".join(str(value).lower() for value in values)  # type: ignore[arg-type]
 
 
-def _written(value: Value) -> str:
-    """A text that means something without quotes gets them."""
+def _value_text(value: Value) -> str:
+    """Quote a string that would otherwise have a special meaning."""
     if not isinstance(value, str):
         return str(value)
     bare = _BARE.fullmatch(value) and value not in (Who.ME.value, Who.NOBODY.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from redrive.model.fact import StoredFact
 from redrive.model.field import Instant, Json, RunId
 from redrive.model.row import Row
 from redrive.model.step import Effect
@@ -11,14 +12,14 @@ from redrive.model.transition import TransitionTable, moves
 
 
 class Mode(StrEnum):
-    """`STEP_ONLY` executes the failed step alone; `FROM_STEP` lets the run go on to its end."""
+    """`STEP_ONLY` executes only the failed step; `FROM_STEP` continues to the end of the run."""
 
     STEP_ONLY = "STEP_ONLY"
     FROM_STEP = "FROM_STEP"
 
 
 class ReplayState(StrEnum):
-    """`REFUSED`: it could not be begun; `SKIPPED`: it was left out on request."""
+    """The state of a replay. `REFUSED`: it could not start; `SKIPPED`: the plan left it out on request."""
 
     PLANNED = "PLANNED"
     RUNNING = "RUNNING"
@@ -30,7 +31,7 @@ class ReplayState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """`STOPPED`: it has stopped itself, and says why."""
+    """The state of an operation. `STOPPED`: it stopped itself; `stopped_because` has the reason."""
 
     PLANNED = "PLANNED"
     RUNNING = "RUNNING"
@@ -41,10 +42,10 @@ class OperationState(StrEnum):
 
 
 class Replay(Row, frozen=True, kw_only=True):
-    """One replay as it is remembered.
+    """A stored replay.
 
-    edit    what was changed in the payload, redacted, as JSON
-    number  which replay of its run it is
+    edit    the redacted changes of the payload, as JSON
+    number  the number of this replay among the replays of its run
     """
 
     id: str
@@ -69,7 +70,7 @@ class Replay(Row, frozen=True, kw_only=True):
     started_at: Instant | None
     ended_at: Instant | None
     fingerprint_after: str | None
-    note: str | None
+    note: StoredFact | None
     number: int | None = None
 
 
@@ -80,11 +81,11 @@ REPLAY_TRANSITIONS = TransitionTable(
     "replay",
     _P,
     [
-        *moves("begun", [_P], [_R]),
-        *moves("it could not be begun", [_P], [ReplayState.REFUSED]),
+        *moves("started", [_P], [_R]),
+        *moves("it could not start", [_P], [ReplayState.REFUSED]),
         *moves("left out on request", [_P], [ReplayState.SKIPPED]),
         *moves("the operation was cancelled", [_P], [ReplayState.CANCELLED]),
-        *moves("its run ended", [_R], _ENDS),
+        *moves("its run finished", [_R], _ENDS),
     ],
 )
 
@@ -99,7 +100,7 @@ OPERATION_TRANSITIONS = TransitionTable(
         *moves("paused", [_RUNNING], [_PAUSED]),
         *moves("resumed", [_PAUSED, _STOPPED], [_RUNNING]),
         *moves("stopped itself", [_RUNNING], [_STOPPED]),
-        *moves("every item has ended", [_RUNNING], [OperationState.DONE]),
+        *moves("every item finished", [_RUNNING], [OperationState.DONE]),
         *moves("cancelled", [_PLANNED, _RUNNING, _PAUSED, _STOPPED], [OperationState.CANCELLED]),
     ],
 )

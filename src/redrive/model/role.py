@@ -1,4 +1,4 @@
-"""Roles of the members of an organization, each with everything that the one before may do."""
+"""Roles of the members of an organization. Each role includes the permissions of the previous one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Role(StrEnum):
 
     @classmethod
     def parse(cls, word: object) -> Role:
-        """A role by its name or by one of its other names, in any case."""
+        """Return the role with this name or alias, ignoring case."""
         text = word.upper() if isinstance(word, str) else ""
         name = ROLE_ALIASES.get(text, text)
         if name not in cls.__members__:
             known = ", ".join([*cls, *ROLE_ALIASES])
-            raise InvalidValueError(f"a role is one of {known}, got {word!r:.100}")
+            raise InvalidValueError(f"a role must be one of {known}, got {word!r:.100}")
         return cls(name)
 
     @property

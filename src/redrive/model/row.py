@@ -1,7 +1,7 @@
 """The base of stored rows.
 
-Struct is chosen by measurement: for 34 fields it is built in 0.15 µs, a named tuple in 0.24 µs, a frozen
-dataclass with slots in 3.2 µs; changing one field costs 0.24 µs instead of 1.2 µs.
+msgspec's Struct is the fastest option measured: with 34 fields, creating one takes 0.15 µs, a named tuple
+0.24 µs, a frozen dataclass with slots 3.2 µs. Changing one field takes 0.24 µs instead of 1.2 µs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import msgspec
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """A stored noun: its fields are its columns, in order. `redrive.store.rows` reads it.
+    """A stored row: its fields are its columns, in order. `redrive.store.rows` reads it.
 
-    A row holds plain values and is never part of a cycle, so the garbage collector need not look at it.
+    A row holds plain values and is never part of a cycle, so the garbage collector can skip it.
     """
 
     def replace(self, **changes: Any) -> Self:

@@ -1,9 +1,11 @@
-"""A run: one execution of a workflow. A job is a run of one step."""
+"""A run: one execution of a workflow. A job is a run with one step."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
+from redrive.model.fact import Fact, StoredFact
 from redrive.model.failure import ErrorClass
 from redrive.model.field import Instant, JsonList, RunId
 from redrive.model.row import Row
@@ -27,12 +29,12 @@ ENDED_RUNS = (RunState.SUCCESS, *FAILED_RUNS, RunState.CANCELLED)
 
 
 class RunPosition(StrEnum):
-    """More about a run than its state, as queries ask for it.
+    """A more precise position of a run than its state, for queries.
 
-    ready, waiting, held, executing   where its work lies
-    retrying                          its step has failed and will be executed again
-    replaying                         it had ended, and somebody has sent it on again
-    blocked                           it has ended because its step is BLOCKED
+    ready, waiting, held, executing   what the run is doing now
+    retrying                          its step failed and will be retried
+    replaying                         it had finished and is being replayed
+    blocked                           it finished because its step is BLOCKED
     """
 
     READY = "ready"
@@ -45,7 +47,7 @@ class RunPosition(StrEnum):
 
 
 class Place(StrEnum):
-    """Where the work of a run lies. Workers look in `ready` only; the rest is outside of that index."""
+    """Where a run is stored. Workers claim from `ready` only; the other places are not in that index."""
 
     READY = "ready"
     WAITING = "waiting"
@@ -56,7 +58,7 @@ class Place(StrEnum):
 
 
 class Cancellation(StrEnum):
-    """What came of the wish to cancel a run. `REQUESTED`: a worker is executing it just now, and is told."""
+    """The outcome of a cancellation. `REQUESTED`: the run is in progress, and its worker will be notified."""
 
     CANCELLED = "cancelled"
     REQUESTED = "requested"
@@ -64,7 +66,7 @@ class Cancellation(StrEnum):
 
 
 class NewRun(Row, frozen=True):
-    """A run to be stored. It is due `delay` seconds after that, or at the instant `at`."""
+    """A run to store. It is due `delay` seconds after it is stored, or at the instant `at`."""
 
     id: RunId
     org: str
@@ -83,12 +85,12 @@ class NewRun(Row, frozen=True):
 
     @property
     def given_correlation_id(self) -> str | None:
-        """The correlation id that the caller has given; without one it is the id of the run."""
+        """The correlation id that the caller set; None if it is the run id."""
         return None if self.correlation_id == self.id else self.correlation_id
 
 
 class RunLine(Row, frozen=True, kw_only=True):
-    """A run as lists show it: without its input and results."""
+    """A run in a list: without input and results."""
 
     id: RunId
     workflow: str
@@ -121,7 +123,7 @@ class RunLine(Row, frozen=True, kw_only=True):
 
 
 class Run(RunLine, frozen=True, kw_only=True):
-    """A run as it is stored. What is said of a step and its attempts is said of the current one."""
+    """A stored run. Fields about a step and its attempts refer to the current step."""
 
     org: str
     input: str
@@ -137,14 +139,20 @@ class Run(RunLine, frozen=True, kw_only=True):
 
 
 class RunEvent(Row, frozen=True, kw_only=True):
-    """Something that happened to a run besides its attempts. The database sets `at`."""
+    """An event in the life of a run, other than an attempt. The database sets `at`."""
 
     id: str
     run_id: RunId
     kind: str
     at: Instant = 0.0
     step_index: int
-    detail: str
+    detail: StoredFact
+
+
+def new_event(event_id: str, run_id: str, kind: str, step_index: int, detail: Fact) -> RunEvent:
+    """Return an event to store; its row contains the encoded fact."""
+    text: Any = detail.encode()
+    return RunEvent(id=event_id, run_id=run_id, kind=kind, step_index=step_index, detail=text)
 
 
 _P, _R = RunState.PENDING, RunState.RUNNING
@@ -155,7 +163,7 @@ RUN_TRANSITIONS = TransitionTable(
     [
         *moves("a step is claimed", [_P], [_R]),
         *moves("the last step succeeded", [_R], [RunState.SUCCESS]),
-        *moves("a step failed for good", [_R], [RunState.FAILED]),
+        *moves("a step failed permanently", [_R], [RunState.FAILED]),
         *moves("a step replayed alone succeeded", [_R], [RunState.PARTIAL]),
         *moves("a step became a dead letter", [_R], [RunState.DLQ_PENDING]),
         *moves("cancelled", [_P, _R, *FAILED_RUNS], [RunState.CANCELLED]),

@@ -1,4 +1,4 @@
-"""A saved view: a query of a page under a name, for everybody of an org."""
+"""A saved view: a named query of a page, shared by all members of an org."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from redrive.model.row import Row
 
 
 class ViewedPage(StrEnum):
-    """The pages whose lists can be saved, by their names in addresses."""
+    """The pages with saved views, by their names in URLs."""
 
     DLQ = "dlq"
     RUNS = "runs"
 
 
 class ShownView(StrEnum):
-    """How the page of dead letters shows them. Left out, the query decides."""
+    """The layout of the dead letters page. If omitted, the query decides."""
 
     GROUPS = "groups"
     FLAT = "flat"
 
 
 class Looking(NamedTuple):
-    """What is looked at: the parameters of the address of a page. Whatever is empty is left to the page."""
+    """The URL parameters of a page. An empty value means the page's default."""
 
     page: ViewedPage
     query: str = ""

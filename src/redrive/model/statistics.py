@@ -1,4 +1,4 @@
-"""Statistics of dead letters, in the words of a stand-alone queue; and the time span of an overview."""
+"""Statistics of dead letters, with the state names of a stand-alone queue; the time span of an overview."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ STATUS_WORDS = MappingProxyType(
         DeadLetterState.ARCHIVED: "archived",
     }
 )
-"""The words of a stand-alone queue for the states of dead letters."""
+"""The names of dead letter states in a stand-alone queue."""
 
 
 class LifetimeStats(NamedTuple):
-    """Totals since the queue was created. They survive restarts and the removal of old letters."""
+    """Totals since the queue was created. They survive restarts and the deletion of old dead letters."""
 
     enqueued_total: int = 0
     retry_success: int = 0
@@ -39,7 +39,7 @@ class LifetimeStats(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """`queue_size` counts live letters; the breakdown by status includes closed ones.
+    """`queue_size` counts live dead letters; the breakdown by status also includes closed ones.
 
     max_size  None: no limit
     """
@@ -63,12 +63,12 @@ class Statistics(NamedTuple):
 
 
 def utilization(queue_size: int, max_size: int | None) -> float:
-    """Return how full a queue is, in percent; 0 without a limit."""
+    """Return how full a queue is, in percent; 0 if it has no limit."""
     return 0.0 if max_size is None else round(100.0 * queue_size / max_size, 1)
 
 
 class Span(StrEnum):
-    """How far back an overview looks. Its numbers are counted in parts of equal width."""
+    """How far back an overview looks. Numbers are counted in intervals of equal width."""
 
     HOUR = "1h"
     SIX_HOURS = "6h"
@@ -77,7 +77,7 @@ class Span(StrEnum):
 
     @property
     def width(self) -> int:
-        """The seconds of one part, a multiple of the 300 that are stored."""
+        """The width of one interval in seconds, a multiple of the 300 s that are stored."""
         return _WIDTHS[self]
 
     @property
@@ -90,16 +90,16 @@ class Span(StrEnum):
 
 
 def first_part(now: float, width: int, parts: int) -> int:
-    """Return when the first of `parts` parts starts, the last of which is in progress.
+    """Return the start of the first of `parts` intervals; the last one is in progress.
 
-    Parts are aligned to the clock, so that they are the same for all viewers.
+    Intervals are aligned to the clock, so all viewers see the same ones.
     """
     return (int(now // width) + 1 - parts) * width
 
 
-def part_number(place: int, parts: int) -> int:
-    """Return the part of `place`; the last one for the future, since the database's clock may be ahead."""
-    return min(place, parts - 1)
+def part_number(index: int, parts: int) -> int:
+    """Limit the index to the last interval: the database's clock may be ahead."""
+    return min(index, parts - 1)
 
 
 _WIDTHS = {Span.HOUR: 300, Span.SIX_HOURS: 600, Span.DAY: 1800, Span.WEEK: 7200}

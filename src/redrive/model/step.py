@@ -1,11 +1,11 @@
-"""A step: one position in a run; its attempts, and what they have used up so far."""
+"""A step: one position in a run, with its attempts and their counters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from redrive.model.decision import Decision, Reason, Release, Retry
+from redrive.model.decision import NO_FACTS, Decision, Reason, Release, Retry, StoredDecision
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant, RunId
 from redrive.model.row import Row
@@ -24,7 +24,7 @@ class StepState(StrEnum):
 
 
 class Effect(StrEnum):
-    """What executing something twice does to the outside world."""
+    """The effect of executing something twice on the outside world."""
 
     NONE = "none"
     IDEMPOTENT = "idempotent"
@@ -32,9 +32,9 @@ class Effect(StrEnum):
 
 
 def step_key(org: str, run_id: str, idempotency_key: str | None, step_index: int) -> str:
-    """Return a key that is the same for all attempts and replays: other systems recognise repetitions by it.
+    """Return an idempotency key that is the same for all attempts and replays of a step.
 
-    Idempotency keys are unique within an org only, so the org is part of it, with its colons escaped.
+    A run's idempotency key is unique only within its org, so the result includes the org, colons escaped.
     """
     if idempotency_key is None:
         return f"{run_id}:{step_index}"
@@ -43,10 +43,10 @@ def step_key(org: str, run_id: str, idempotency_key: str | None, step_index: int
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a step has used up before the attempt that is being judged.
+    """Counters of a step before the current attempt.
 
-    `failures` counts towards the budget. Waits that a rate-limit hint, a breaker or a lost lease asked for do
-    not: each is counted apart and has a limit of its own.
+    `failures` counts towards the retry budget. Waits for a rate limit, a breaker or a lost lease do not: each
+    kind has its own counter and its own limit.
     """
 
     failures: int = 0
@@ -55,7 +55,7 @@ class Tally:
     previous_delay: float | None = None
 
     def after(self, decision: Decision) -> Tally:
-        """Return what is used up once the decision has been carried out."""
+        """Return the counters after the decision has been applied."""
         if isinstance(decision, Release):
             return Tally(self.failures, self.rate_limit_waits, self.holds + 1, self.previous_delay)
         if not isinstance(decision, Retry):
@@ -75,10 +75,10 @@ STEP_TRANSITIONS = TransitionTable(
         *moves("claimed", [_P, _W], [_R]),
         *moves("succeeded", [_R], [StepState.SUCCESS]),
         *moves("failed, will be retried", [_R], [_W]),
-        *moves("buried", [_R], [StepState.DLQ]),
+        *moves("became a dead letter", [_R], [StepState.DLQ]),
         *moves("blocked", [_R], [StepState.BLOCKED]),
-        *moves("failed for good", [_R], [StepState.FAILED]),
-        *moves("released uncharged", [_R], [_P]),
+        *moves("failed permanently", [_R], [StepState.FAILED]),
+        *moves("released without counting a failure", [_R], [_P]),
         *moves("replayed", [*_STOPPED, StepState.FAILED, StepState.SUCCESS], [_P]),
         *moves("cancelled", [_P, _R, _W, *_STOPPED], [StepState.CANCELLED]),
     ],
@@ -86,7 +86,7 @@ STEP_TRANSITIONS = TransitionTable(
 
 
 class FinishedStep(Row, frozen=True, kw_only=True):
-    """A step that has succeeded. The database sets `ended_at`."""
+    """A step that succeeded. The database sets `ended_at`."""
 
     run_id: RunId
     step_index: int
@@ -110,7 +110,11 @@ class AttemptOutcome(StrEnum):
 
 
 class AttemptRecord(Row, frozen=True, kw_only=True):
-    """An attempt: one execution of a step. `delay` is the wait that was decided on afterwards, in seconds."""
+    """An attempt: one execution of a step.
+
+    delay     the wait after it, in seconds; None: no further attempt
+    decision  why it was decided
+    """
 
     run_id: RunId
     step_index: int
@@ -121,7 +125,6 @@ class AttemptRecord(Row, frozen=True, kw_only=True):
     started_at: Instant | None
     ended_at: Instant | None = None
     reason: Reason
-    explanation: str
     delay: float | None = None
     category: Category | None = None
     error_class: ErrorClass | None = None
@@ -133,3 +136,4 @@ class AttemptRecord(Row, frozen=True, kw_only=True):
     public_message: str | None = None
     replay: int = 0
     output: str | None = None
+    decision: StoredDecision = NO_FACTS

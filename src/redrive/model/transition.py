@@ -1,4 +1,4 @@
-"""State machines as data: which state may follow which, and why."""
+"""State machines as data: the allowed transitions between states and their causes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class TransitionTable(Generic[State]):
         if not self.allows(before, after):
             allowed = ", ".join(sorted(self.successors(before))) or "no other state"
             raise TransitionError(
-                f"a {self.noun} cannot go from {before} to {after}; from {before} it can go to {allowed}"
+                f"a {self.noun} cannot change from {before} to {after}; "
+                f"from {before} it can change to {allowed}"
             )
 
     def before(self, cause: str) -> list[State]:

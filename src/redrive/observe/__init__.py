@@ -1,1 +1,1 @@
-"""Listeners of the engine's events: the log, the console and metrics."""
+"""Listeners for the engine's events: log, console and metrics."""

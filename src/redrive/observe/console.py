@@ -1,4 +1,4 @@
-"""The console of a worker: a short line for every event, for a person at a terminal."""
+"""The console of a worker: one short line per event, for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from redrive.words.number import plural
 from redrive.words.time import duration
 
 MAX_COUNT = 20
-"""Lines per second of one kind; the others are counted."""
-NAME = 16
+"""Lines per second for one kind of event; further events are only counted."""
+NAME_WIDTH = 16
 
 Line = tuple[str, str]
-"""A sign, and the text after it."""
+"""A symbol, and the text after it."""
 
 
 class ConsoleListener:
     def __init__(self, write: Callable[[str, str], None], clock: Clock = SYSTEM_CLOCK) -> None:
-        """`write` gets the sign and the line, and may colour it."""
+        """`write` receives the symbol and the whole line; it may add colour."""
         self._write = write
         self._clock = clock
         self._throttle = Throttle(clock)
@@ -35,21 +35,21 @@ class ConsoleListener:
         return kind in _LINES
 
     def __call__(self, event: Event) -> None:
-        told = _LINES.get(type(event))
-        if told is None:
+        line_of = _LINES.get(type(event))
+        if line_of is None:
             return
-        left_out = self._throttle.pass_(type(event), MAX_COUNT)
-        if left_out is None:
+        suppressed = self._throttle.pass_(type(event), MAX_COUNT)
+        if suppressed is None:
             return
-        sign, text = told(event)
-        more = f"  (and {left_out:,} more before)" if left_out else ""
-        time = datetime.fromtimestamp(self._clock.now()).strftime("%H:%M:%S")  # noqa: DTZ006 - of the reader
-        self._write(sign, f"{time}  {sign} {DEFAULT_REDACTOR.text(text)}{more}")
+        symbol, text = line_of(event)
+        more = f"  ({suppressed:,} more before this)" if suppressed else ""
+        time = datetime.fromtimestamp(self._clock.now()).strftime("%H:%M:%S")  # noqa: DTZ006 - local time
+        self._write(symbol, f"{time}  {symbol} {DEFAULT_REDACTOR.text(text)}{more}")
 
 
 def _name(ref: StepRef) -> str:
     name = ref.step if ref.step == ref.workflow else f"{ref.workflow} › {ref.step}"
-    return f"{name:{NAME}}"
+    return f"{name:{NAME_WIDTH}}"
 
 
 def _succeeded(event: events.StepSucceeded) -> Line:
@@ -61,11 +61,11 @@ def _recovered(event: events.StepRecovered) -> Line:
 
 
 def _retried(event: events.RetryScheduled) -> Line:
-    return "↻", f"{_name(event.ref)}  {_error(event.failure)}; again in {duration(event.delay)}"
+    return "↻", f"{_name(event.ref)}  {_error(event.failure)}; retry in {duration(event.delay)}"
 
 
 def _held(event: events.StepHeld) -> Line:
-    return "‖", f"{_name(event.ref)}  held by {event.held_by}"
+    return "‖", f"{_name(event.ref)}  on hold: {event.held_by}"
 
 
 def _died(event: events.StepDied) -> Line:
@@ -75,31 +75,34 @@ def _died(event: events.StepDied) -> Line:
 
 
 def _released(event: events.HeldReleased) -> Line:
-    return "→", f"{event.runs:,} released that {event.held_by} held"
+    return "→", f"{plural(event.runs, 'run')} released by {event.held_by}"
 
 
 def _breaker(event: events.BreakerChanged) -> Line:
-    return "!", f"the breaker {event.breaker} is {event.after}: {event.reason}"
+    return "!", f"breaker {event.breaker} is {event.after}: {event.reason}"
 
 
 def _unknown(event: events.TaskUnknown) -> Line:
-    return "?", f"{_name(event.ref)}  waits: this worker knows no task {event.ref.task!r}"
+    return (
+        "?",
+        f"{_name(event.ref)}  waiting for another worker: task {event.ref.task!r} is not registered here",
+    )
 
 
 def _lost(event: events.LeaseLost) -> Line:
-    return "!", f"{_name(event.ref)}  took longer than its lease; another worker has it"
+    return "!", f"{_name(event.ref)}  lost its lease; another worker has taken over"
 
 
 def _store_failed(event: events.StoreFailed) -> Line:
-    return "!", f"the database cannot be used: {event.error}; again in {duration(event.wait)}"
+    return "!", f"database error: {event.error}; retry in {duration(event.wait)}"
 
 
 def _store_recovered(event: events.StoreRecovered) -> Line:
-    return "→", f"the database is back after {duration(event.seconds)}"
+    return "→", f"the database is available again after {duration(event.seconds)}"
 
 
 def _stopping(event: events.WorkerStopping) -> Line:
-    rest = f"; {event.in_flight} under way are finished first" if event.in_flight else ""
+    rest = f"; finishing {plural(event.in_flight, 'step')} first" if event.in_flight else ""
     return "→", f"stopping{rest}"
 
 

@@ -1,8 +1,8 @@
-"""The log of the engine: a line for every unusual event, and none for work that succeeds.
+"""The log of the engine: one line for each unusual event; successful work is not logged.
 
-Events of every run are logged at DEBUG only. Events that a failing dependency or database causes a thousand
-times a second are logged a few times a second for each cause, with the number of suppressed ones: the history
-of every run has them all.
+Events that every run emits are logged at DEBUG only. A failing dependency or database can cause thousands of
+events per second; the log contains a few lines per second for each cause, with the number of suppressed
+lines. The history of each run contains all events.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from redrive.model.decision import Explanation, Reason
 from redrive.model.event import Event, fields_of
 from redrive.model.step import StepState
 from redrive.observe.throttle import Throttle
+from redrive.words.decision import explain
 
 LOGGER = logging.getLogger("redrive.engine")
 
 MAX_FAILURES = 20
-"""Lines per second about one kind of failure of one task."""
+"""The maximum number of lines per second about one kind of failure of one task."""
 
 LEVELS: Mapping[type, int] = MappingProxyType(
     {
@@ -86,7 +87,7 @@ class LogListener:
         self._throttle = Throttle(clock)
 
     def wants(self, kind: type[Event]) -> bool:
-        """Tell whether an event of this type is logged."""
+        """Return whether events of this type are logged."""
         return LOGGER.isEnabledFor(LEVELS.get(kind, logging.INFO))
 
     def __call__(self, event: Event) -> None:
@@ -94,14 +95,14 @@ class LogListener:
         if not LOGGER.isEnabledFor(level):
             return
         cause = _cause(event)
-        suppressed = 0 if cause is None else self._throttle.pass_(cause, _most(event))
+        suppressed = 0 if cause is None else self._throttle.pass_(cause, _max_lines(event))
         if suppressed is not None:
             more = {"suppressed": suppressed} if suppressed else {}
             fields = _fields(event) | more
             write_log_line(LOGGER, level, _ordered(fields), _redundant(fields))
 
 
-def _most(event: Event) -> int:
+def _max_lines(event: Event) -> int:
     return MAX_FAILURES if isinstance(event, _FAILURES) else 1
 
 
@@ -114,7 +115,7 @@ def _level(event: Event) -> int:
 
 
 def _cause(event: Event) -> tuple[str, ...] | None:
-    """Return the cause that may produce very many events of this kind at once."""
+    """Return the cause by which events of this kind are throttled; None: not throttled."""
     if isinstance(event, _FAILURES):
         return type(event).__name__, event.ref.task, event.failure.error_type
     if isinstance(event, events.StepHeld):
@@ -133,12 +134,14 @@ def _cause(event: Event) -> tuple[str, ...] | None:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """Return the fields of the event, with the names that all logs use, and a status."""
+    """Return the fields of the event under the names that all logs use, with a status."""
     names = _NAMES_OF_BREAKERS if isinstance(event, events.BreakerChanged) else _NAMES
     fields = {names.get(name, name): value for name, value in fields_of(event).items()}
     explanation = getattr(event, "explanation", None)
-    if isinstance(explanation, Explanation) and explanation.max_attempts:
-        fields["max_attempts"] = explanation.max_attempts
+    if isinstance(explanation, Explanation):
+        fields["explanation"] = explain(explanation)
+        if explanation.max_attempts:
+            fields["max_attempts"] = explanation.max_attempts
     status = _STATUS.get(type(event))
     return fields if status is None else fields | {"status": str(status)}
 
@@ -156,7 +159,7 @@ _FIRST = (
     "dlq_id",
 )
 _LAST = ("explanation", "run_id", "correlation_id")
-_SAID_OTHERWISE = frozenset(
+_IMPLIED_BY_EXPLANATION = frozenset(
     {
         "category",
         "counted",
@@ -172,15 +175,15 @@ _SAID_OTHERWISE = frozenset(
 
 
 def _ordered(fields: dict[str, Any]) -> dict[str, Any]:
-    """Put the fields first that people look for first."""
+    """Sort the fields, most important first."""
     middle = [name for name in fields if name not in _FIRST and name not in _LAST]
     return {name: fields[name] for name in (*_FIRST, *middle, *_LAST) if name in fields}
 
 
 def _redundant(fields: dict[str, Any]) -> set[str]:
-    """Return fields that the line leaves out: defaults, and those that another field implies."""
+    """Return fields that the line omits: default values, and fields that another field implies."""
     same = {name for name in ("workflow", "step") if fields.get(name) == fields.get("task")}
     same |= {name for name in ("org_id", "queue") if fields.get(name) == "default"}
     if fields.get("correlation_id") == fields.get("run_id"):
         same.add("correlation_id")
-    return same | _SAID_OTHERWISE if "explanation" in fields else same
+    return same | _IMPLIED_BY_EXPLANATION if "explanation" in fields else same

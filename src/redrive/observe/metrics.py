@@ -1,8 +1,8 @@
-"""Metrics for Prometheus: counters of the events of this process, and gauges read from the shared database.
+"""Metrics for Prometheus: counters of this process's events, and gauges read from the shared database.
 
-A process sees only its own events, so gauges, such as the state of a breaker, are read when it is scraped.
-Names of workflows, steps, queues and breakers come from your code and are labels; those of organizations,
-runs and people are not.
+A process sees only its own events, so gauges such as the state of a breaker are read from the database on
+each scrape. The names of workflows, steps, queues and breakers come from your code and are labels; the names
+of organizations, runs and people are not.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ _STEP = ("workflow", "step")
 
 
 Values = Mapping[tuple[str, ...], float]
-"""Values by their labels."""
+"""Values by label."""
 
 
 class Gauges:
-    """The state of the database that all processes share."""
+    """The state of the shared database."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self.queue_depth = self._gauge("redrive_queue_depth", "Runs in a queue", "queue", "place")
         self.queue_oldest = self._gauge(
-            "redrive_queue_oldest_seconds", "Age of the oldest run that is ready, 0 if none is", "queue"
+            "redrive_queue_oldest_seconds", "Age of the oldest ready run; 0 if no run is ready", "queue"
         )
         self.breaker_open = self._gauge("redrive_breaker_open", "1 while a breaker is open", "breaker")
-        self.breaker_held = self._gauge("redrive_breaker_held", "Runs that wait for a breaker", "breaker")
+        self.breaker_held = self._gauge(
+            "redrive_breaker_held", "Runs on hold because of a breaker", "breaker"
+        )
         self.workers = self._gauge("redrive_workers", "Workers that have not stopped", "state")
         self.dead_letters = self._gauge("redrive_dead_letters", "Dead letters", "state")
-        self.needing_you = self._gauge(
-            "redrive_dead_letters_needing_you", "Dead letters that stay until somebody sees to them"
-        )
+        self.needing_you = self._gauge("redrive_dead_letters_needing_you", "Dead letters that need a person")
         self.oldest_needing_you = self._gauge(
-            "redrive_dead_letters_oldest_seconds", "Age of the oldest one that needs you, 0 if none does"
+            "redrive_dead_letters_oldest_seconds",
+            "Age of the oldest dead letter that needs a person; 0 if there is no such dead letter",
         )
 
     def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
@@ -58,30 +59,32 @@ class Gauges:
 
 
 class Metrics:
-    """Counts events after `app.listen(Metrics())`; `text()` answers a scrape."""
+    """Counts events after `app.listen(Metrics())`. `text()` returns the response to a scrape."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._attempts = self._counter("workflow_step_attempts", "Attempts of steps that were begun", _STEP)
-        self._retries = self._counter("workflow_step_retries", "Retries that were scheduled", _STEP)
+        self._attempts = self._counter("workflow_step_attempts", "Step attempts started", _STEP)
+        self._retries = self._counter("workflow_step_retries", "Retries scheduled", _STEP)
         self._moves = self._counter("workflow_dlq_moves", "Steps that became dead letters", _STEP)
-        self._replays = self._counter("workflow_dlq_replays", "Replays that were requested", ("mode",))
-        self._replayed = self._counter("redrive_replays_ended", "Replays that have ended", ("state",))
-        self._queued = self._counter("redrive_runs_queued", "Runs that were started", ("workflow",))
-        self._finished = self._counter("redrive_runs_finished", "Runs that ended", ("workflow", "state"))
-        self._failed = self._counter("redrive_steps_failed", "Failures for good, by public code", ("code",))
-        self._lost = self._counter("redrive_leases_lost", "Results that came too late to count", ())
-        self._store = self._counter("redrive_store_failures", "Times the database could not be used", ())
+        self._replays = self._counter("workflow_dlq_replays", "Replays requested", ("mode",))
+        self._replayed = self._counter("redrive_replays_ended", "Replays finished", ("state",))
+        self._queued = self._counter("redrive_runs_queued", "Runs started", ("workflow",))
+        self._finished = self._counter("redrive_runs_finished", "Runs finished", ("workflow", "state"))
+        self._failed = self._counter(
+            "redrive_steps_failed", "Steps failed permanently, by public error code", ("code",)
+        )
+        self._lost = self._counter("redrive_leases_lost", "Results discarded because the lease was lost", ())
+        self._store = self._counter("redrive_store_failures", "Database errors", ())
         self._seconds = Histogram(
-            "redrive_step_seconds", "How long steps take", ("task",), registry=self.registry, buckets=SECONDS
+            "redrive_step_seconds", "Duration of attempts", ("task",), registry=self.registry, buckets=SECONDS
         )
         self._changes = self._counter(
-            "redrive_breaker_changes", "Changes of breakers that were made here", ("breaker", "state")
+            "redrive_breaker_changes", "Breaker state changes made by this process", ("breaker", "state")
         )
 
     @cached_property
     def gauges(self) -> Gauges:
-        """Create the gauges on first use: without values they would show zeros."""
+        """Create the gauges on first use: without values they would report zeros."""
         return Gauges(self.registry)
 
     def __call__(self, event: Event) -> None:
@@ -130,7 +133,7 @@ class Metrics:
         self._lost.inc()
 
     def store_failed(self, event: events.StoreFailed | None = None) -> None:
-        """Count it, also for callers without an event."""
+        """Count a database error, also for callers without an event."""
         self._store.inc()
 
     def _breaker_changed(self, event: events.BreakerChanged) -> None:

@@ -1,4 +1,5 @@
-"""What should happen: pure decisions. Time and random numbers are arguments."""
+"""Decisions without side effects: classification, retries, breakers, redrives. Time and random numbers are
+arguments."""
 
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy.backoff import Backoff

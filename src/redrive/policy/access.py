@@ -1,4 +1,4 @@
-"""Access: the permissions of each role, and the principal that has them. Everything else is denied."""
+"""Access control: the permissions of each role, and the principal that has them. All else is denied."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from redrive.model.role import Role
 
 
 class Permission(StrEnum):
-    """A permission that a request needs. The scopes of an API key limit it to some of its role's."""
+    """A permission that a request needs. The scopes of an API key are the subset that it may use."""
 
     READ = "read"
-    """Look at everything, redacted."""
+    """Read everything, redacted."""
     PLAN = "plan"
     """Plan a replay, without starting it."""
     NOTE = "note"
-    """Write notes, tag, assign, save views."""
+    """Write notes, edit tags, assign, save views."""
     START = "start"
     """Start runs."""
     OPERATE = "operate"
     """Replay, resolve, ignore, archive, reopen, retry, cancel."""
     CONTROL = "control"
-    """Queues and breakers."""
+    """Control queues and breakers."""
     REVEAL = "reveal"
-    """See a payload with its secrets, for a reason that the audit records."""
+    """Read a payload with its secrets; the audit records the reason."""
     MANAGE = "manage"
-    """Members, keys, organizations, settings, clearing."""
+    """Manage members, keys, organizations and settings; clear queues."""
 
 
 _VIEWER = frozenset({Permission.READ, Permission.PLAN})
@@ -54,11 +54,11 @@ KEY, SESSION, PROGRAM = "key", "session", "program"
 
 
 class Principal(NamedTuple):
-    """Who acts, in which organization, and with which permissions.
+    """The authenticated caller: the organization it acts in and its permissions.
 
-    kind        "key", "session", or "program": code that has the application object itself
-    id          of the key or the session
-    everywhere  whether it is an owner of the home organization, who has access to all others
+    kind        "key", "session", or "program": code that has the application object
+    id          the id of the key or the session
+    everywhere  whether it is an owner of the home organization, who has access to all organizations
     """
 
     org: str
@@ -81,16 +81,16 @@ class Principal(NamedTuple):
 
     @property
     def at_home(self) -> bool:
-        """Queues, breakers and workers belong to the home organization."""
+        """Whether it acts in the home organization, which owns queues, breakers and workers."""
         return self.org == HOME
 
     def may_grant(self, role: Role, scopes: frozenset[Permission] | None = None) -> bool:
-        """Tell whether the principal may grant these rights: at most its own."""
+        """Return whether the principal may grant these permissions: at most its own."""
         return role.rank <= self.role.rank and permitted(role, scopes) <= self.permissions
 
 
 def program(caller: Caller) -> Principal:
-    """Return the principal of code that has the application object, and so can do everything anyway."""
+    """Return the principal of code that has the application object and therefore all permissions."""
     return Principal(
         caller.org, caller.name, Role.OWNER, frozenset(Permission), PROGRAM, caller.name, None, True
     )
@@ -112,5 +112,5 @@ def require_permission(principal: Principal, permission: Permission) -> None:
 def require_grant(principal: Principal, role: Role, scopes: frozenset[Permission] | None = None) -> None:
     if not principal.may_grant(role, scopes):
         raise AccessDeniedError(
-            f"{principal.name!r} cannot give the rights of {role}: nobody gives more than they have"
+            f"{principal.name!r} cannot grant these permissions of {role}: a caller can grant only its own"
         )

@@ -1,7 +1,7 @@
 """The audit chain: each entry's hash covers the entry and the hash before it.
 
-Changing, removing or moving an entry breaks the chain at that place. Cutting off its end, or rewriting all of
-it, does not: only a head that was exported before reveals that.
+Changing, removing or moving an entry breaks the chain at that point. Removing its end or rewriting all of it
+does not: only a previously exported head reveals that.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class ChainFault(NamedTuple):
 
 
 class _Suspect(NamedTuple):
-    """An entry with a wrong hash. `before` is the hash of the entry before it now."""
+    """An entry with a wrong hash. `before` is the hash of the entry that now precedes it."""
 
     entry: Entry
     before: str
 
 
 def chain_hash(before: str, entry: Entry) -> str:
-    """Hash an entry together with the hash before it."""
+    """Hash an entry together with the previous hash."""
     text = json.dumps([_VERSION, before, *entry[:-1]], separators=(",", ":"), default=repr)
     return sha256(text.encode()).hexdigest()
 
@@ -60,8 +60,8 @@ def chained(head: Head, entries: Iterable[Entry]) -> Iterator[Entry]:
 class ChainCheck:
     """Checks the entries of one org, in order of their sequence.
 
-    checked  the number of entries so far
-    found    the number of faults so far; `faults` lists the first of them
+    checked  the number of entries checked so far
+    found    the number of faults found so far; `faults` lists the first ones
     """
 
     def __init__(self, org: str, exported: Head | None = None) -> None:
@@ -120,10 +120,10 @@ class ChainCheck:
             self._find(FaultKind.TRUNCATED, last + 1, _missing(last + 1, head.sequence))
         elif last > head.sequence:
             first = head.sequence + 1
-            text = f"Entries {first:,} to {last:,} lie beyond the head: Redrive has not written them."
+            text = f"Entries {first:,} to {last:,} come after the head: Redrive did not write them."
             self._find(FaultKind.ADDED, first, text)
         elif self._sequence == last and (self._hash or "") != head.hash:
-            self._find(FaultKind.EDITED, last, "The last entry is not the one that the head was made of.")
+            self._find(FaultKind.EDITED, last, "The last entry does not match the head.")
 
     def _check_exported(self, last: int) -> None:
         exported = self._exported
@@ -162,8 +162,8 @@ def _missing(first: int, last: int) -> str:
     return f"Entries {first:,} to {last:,} are missing."
 
 
-_CHANGED = "Its hash does not fit: this entry, or the one before it, was changed after it was written."
+_CHANGED = "Its hash does not match: this entry, or the one before it, was changed after it was written."
 _REWRITTEN = (
-    "The entry is not the one that the head was taken from: the chain was written anew, or the head is that "
-    "of another database."
+    "The entry does not match the exported head: the chain was rewritten, or the head belongs to another "
+    "database."
 )

@@ -1,9 +1,9 @@
-"""Automatic redrives: whether, by which policy and when a dead letter is executed again.
+"""Automatic redrives: whether, when and by which policy a dead letter is executed again.
 
-A choice is a word (never, linear, exponential, immediate, by_category, custom:<name>) or a RetryPolicy. What
-follows from it for one letter is decided whenever the letter is written, and stored with it. A custom policy
-is a function of the application: the number of redrives so far → seconds or a timedelta, or None for
-no further redrive.
+A choice is a word (never, linear, exponential, immediate, by_category, custom:<name>) or a RetryPolicy. Its
+consequence for a dead letter is decided whenever the dead letter is written, and stored with it. A custom
+policy is a function of the application. It takes the number of redrives so far and returns seconds or a
+timedelta, or None for no further redrive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
 class Redriving(NamedTuple):
-    """The redrive columns of a letter. `policy` is JSON; `delay`: seconds until the next redrive, or None."""
+    """The redrive columns of a dead letter. `policy` is JSON; `delay` is the wait in seconds, or None."""
 
     name: str
     policy: str | None
@@ -62,7 +62,7 @@ def redriving(
     functions: Functions = NO_FUNCTIONS,
     draw: float = 0.5,
 ) -> Redriving:
-    """Decide what follows for a letter after `redrives` redrives; `max_redrives` overrides the policy's."""
+    """Decide the next redrive of a dead letter after `redrives`; `max_redrives` overrides the policy's."""
     policy = (
         REDRIVE_NEVER if effect is Effect.UNSAFE and may_have_executed else resolve_choice(choice, category)
     )
@@ -81,7 +81,7 @@ def resolve_choice(
 ) -> RedriveChoice:
     """Return the policy of a choice; for a custom policy, the choice itself.
 
-    By category, `default` takes the place of exponential.
+    With `by_category`, `default` replaces exponential.
     """
     check_choice(choice)
     if isinstance(choice, RetryPolicy) or choice.startswith(CUSTOM_PREFIX):
@@ -99,10 +99,10 @@ def resolve_choice(
 def check_choice(choice: object) -> RedriveChoice:
     """Reject a value that is not a redrive policy."""
     if isinstance(choice, RetryPolicy):
-        policy_to_json(choice)  # rejects what cannot be stored with a letter
+        policy_to_json(choice)  # rejects a policy that cannot be stored with a dead letter
         if not 1 <= len(choice.name) <= MAX_NAME_LENGTH or choice.name.startswith(CUSTOM_PREFIX):
             raise InvalidValueError(
-                f"the name of a redrive policy must have 1 to {MAX_NAME_LENGTH} characters and not begin "
+                f"the name of a redrive policy must have 1 to {MAX_NAME_LENGTH} characters and not start "
                 f"with {CUSTOM_PREFIX!r}, got {choice.name!r}"
             )
         return choice
@@ -122,12 +122,12 @@ def check_max_redrives(max_redrives: object) -> int | None:
 
 
 def stored_choice(name: str, policy: str | None) -> RedriveChoice:
-    """Return the choice that a letter was stored with, from its columns."""
+    """Return the choice that a dead letter was stored with, from its columns."""
     return name if policy is None else policy_from_json(decode(policy))
 
 
 def _by_function(name: str, redrives: int, max_redrives: int | None, functions: Functions) -> Redriving:
-    """Without the function, wait an hour: a process that has the function decides then."""
+    """Decide by a custom function; without it, wait an hour for a process that has it."""
     function = functions.get(name.removeprefix(CUSTOM_PREFIX))
     delay: float | None = AFTER_A_MISTAKE
     if function is not None:
@@ -137,7 +137,7 @@ def _by_function(name: str, redrives: int, max_redrives: int | None, functions: 
 
 
 def _counted(name: str, policy: str | None, most: int, redrives: int, delay: float | None) -> Redriving:
-    """Exhausted: the policy allows no further redrive, or the maximum is reached."""
+    """Exhaust the dead letter if the policy allows no further redrive, or the maximum is reached."""
     if most > 0 and (redrives >= most or (delay is None and redrives > 0)):
         return Redriving(name, policy, most, redrives, DeadLetterState.EXHAUSTED, None)
     allowed = delay if most > 0 else None

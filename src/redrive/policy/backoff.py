@@ -1,7 +1,7 @@
-"""How long to wait before the next attempt.
+"""Backoff: computes the wait before the next attempt.
 
-A backoff is a curve (how the wait grows with the failures), a cap, and a jitter. A jitter is nothing but an
-interval around the planned wait; the draw, a number from 0 to 1 that the caller gives, picks a point in it:
+A backoff has a curve (how the wait grows with the failures), a cap, and a jitter. A jitter is an interval
+around the planned wait. The caller passes a draw, a number from 0 to 1, which selects a point in it:
 
     planned = min(cap, curve(failures))
     seconds = low + (high - low) · draw
@@ -17,7 +17,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.decision import Wait
 from redrive.policy.bounds import MAX_DELAY_SECONDS, set_seconds
 from redrive.policy.curve import Curve
-from redrive.policy.jitter import Jitter, NoJitter
+from redrive.policy.jitter import Jitter, NoJitter, jitter_notation
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Backoff:
             raise InvalidValueError(f"jitter must be a jitter such as Full(), got {self.jitter!r}")
 
     def wait(self, failures: int, *, draw: float, previous: float | None = None) -> Wait | None:
-        """The wait after `failures` failures, or None when the curve allows no further attempt."""
+        """Return the wait after `failures` failures; None if the curve allows no further attempt."""
         if failures < 1:
             raise InvalidValueError(f"failures must be at least 1, got {failures}")
         if not 0.0 <= draw <= 1.0:
@@ -52,7 +52,7 @@ class Backoff:
 
     @property
     def longest(self) -> float:
-        """No wait of this backoff is ever longer."""
+        """The upper bound of all waits of this backoff."""
         return self.jitter.interval(_PlannedWait(self, self.cap, 1, self.cap))[1]
 
     def planned(self, failures: int) -> float | None:
@@ -60,19 +60,18 @@ class Backoff:
         return None if delay is None else min(self.cap, delay)
 
     def formula(self, failures: object) -> str:
-        """The formula of the planned wait, with a number or a word for the failures."""
+        """Return the formula of the planned wait. `failures` is a number or the name of a variable."""
         curve = self.curve.formula(failures)
         return curve if self.cap == MAX_DELAY_SECONDS else f"min({self.cap:g}, {curve})"
 
-    def describe(self, wait: Wait) -> str:
-        planned = f"wait {self.formula(wait.failures)} = {wait.planned:g} s, {self.jitter.describe()}"
-        if wait.low == wait.high:
-            return planned
-        return f"{planned} [{wait.low:g} … {wait.high:g}], draw {wait.draw:.4f} → {wait.seconds:g} s"
+    @property
+    def jitter_notation(self) -> str:
+        """The jitter in the notation that `parse_jitter` reads."""
+        return jitter_notation(self.jitter)
 
 
 class _PlannedWait(NamedTuple):
-    """A jitter's view of a backoff; only the decorrelated one asks for more than the planned wait."""
+    """The WaitPlan of a backoff. Only decorrelated jitter reads more than the planned wait."""
 
     backoff: Backoff
     seconds: float

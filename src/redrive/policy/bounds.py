@@ -1,4 +1,4 @@
-"""Checks of values that people choose; the message of a wrong one says what is allowed."""
+"""Checks of configured values; the message of a rejected one says what is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redrive.errors import InvalidFieldError
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_DELAY_SECONDS = 365 * 86_400.0
-"""No wait is longer: the cap of a backoff that names none, so that no attempt number can overflow."""
+"""The maximum wait: the cap of a backoff that sets none, so that no attempt number can overflow."""
 
 
 def require(name: str, value: object, low: float, high: float) -> None:

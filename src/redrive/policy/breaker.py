@@ -1,21 +1,21 @@
-"""A circuit breaker as a state machine. Time is an argument; nothing happens by itself.
+"""A circuit breaker as a state machine. Callers pass the time; the breaker has no clock and no timers.
 
-    permit = breaker.admit(now)            a Permit, or a Refusal that says when to ask again
-    breaker.report(permit, outcome, now)   what came of it
+    permit = breaker.admit(now)            a Permit, or a Refusal with the delay before the next try
+    breaker.report(permit, outcome, now)   the result of the call
 
-Closed, every call passes and its result enters the windows. Open, no call passes until the cool-down is over.
-Then, half-open, a few probes pass: each holds a slot for a limited time, and one that fails or never reports
-opens the breaker again. Every change of state starts a new generation, and results of an older one are
-dropped.
+While the breaker is closed, every call passes and the windows record its result. While it is open, no call
+passes until the cool-down is over. Then it is half-open and admits a few probes: each probe holds a slot for
+a limited time, and a probe that fails or never reports opens the breaker again. Every change of state starts
+a new generation; the breaker drops results of older generations.
 
-A person may force it open or closed. Open, it must prove itself with probes afterwards; closed, it counts
-nothing meanwhile, and starts with empty windows.
+A person may force the breaker open or closed. After a forced open state, the breaker is half-open and needs
+successful probes. While it is forced closed it records nothing, and afterwards it starts with empty windows.
 
-Many processes share a breaker through a row of a database: `dump` gives all it knows as plain JSON, and one
-that is `restored` from it goes on as if nothing had happened.
+Processes share a breaker through a database row: `dump` returns its state as JSON, and `restored` continues
+from that state.
 
-Nearly all calls succeed through a closed breaker. While its windows hold no failure, such a success is only
-added to a number, and enters the windows when anything else happens.
+Nearly all calls succeed through a closed breaker. While its windows contain no failure, the breaker only
+counts such successes, and adds them to the windows before any other result.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 
 PROBES_TAKEN_DELAY = 1.0
-"""Seconds until it is worth asking again while probes are under way: most of them end soon."""
+"""Seconds, at most, before a refused caller asks again while all probe slots are taken."""
 
 FORCED_OPEN_DELAY = 60.0
-"""Seconds, at most, until it is worth asking again while a person keeps it open: they may relent."""
+"""Seconds, at most, before a refused caller asks again while the breaker is forced open."""
 
 _LATEST = 1e15
 _CLOSED, _OPEN, _HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 
 
 class Breaker:
-    """The breaker of one dependency. Not thread-safe: whoever shares it locks it."""
+    """The breaker of one dependency. It is not thread-safe: callers that share it must lock it."""
 
     __slots__ = (
         "_force",
@@ -80,9 +80,9 @@ class Breaker:
 
     @classmethod
     def restored(cls, policy: BreakerPolicy, dumped: Mapping[str, Any]) -> Breaker:
-        """The breaker that was dumped; a new one if that cannot be read.
+        """Restore a dumped breaker, or return a new one if the dump is unreadable.
 
-        Its windows start empty if the policy has come to ask for others.
+        The windows start empty if the policy defines different ones.
         """
         breaker = cls(policy)
         try:
@@ -92,7 +92,7 @@ class Breaker:
         return breaker
 
     def dump(self) -> dict[str, JsonValue]:
-        """All it knows, as plain JSON."""
+        """Return the state of the breaker as JSON values."""
         self._settle()
         force = self._force
         return {
@@ -128,7 +128,7 @@ class Breaker:
         seconds: float = 0.0,
         retry_after: float | None = None,
     ) -> None:
-        """Count the result of a call that took `seconds`; `retry_after` is the server's own word."""
+        """Count the result of a call that took `seconds`. `retry_after` is the wait the server asked for."""
         slow = seconds >= self._slow_seconds
         succeeded = outcome is CallOutcome.SUCCEEDED and not slow
         if succeeded and permit is self.closed_permit and now < self._quiet_until:
@@ -143,12 +143,12 @@ class Breaker:
             self._end_probe(outcome, slow, now, retry_after)
 
     def force(self, force: Force | None, now: float) -> None:
-        """Stay open or closed as a person says; None takes their word back."""
+        """Force the breaker open or closed; None ends the force."""
         self._catch_up(now)
         if force is not None:
-            self._obey(_usable(force), now)
+            self._apply_force(_usable(force), now)
         elif self._force is not None:
-            self._go_on_after(self._force)
+            self._end_force(self._force)
 
     def state_at(self, now: float) -> BreakerState:
         self._catch_up(now)
@@ -182,7 +182,7 @@ class Breaker:
             return self._open_until
         return now + FORCED_OPEN_DELAY if self._force.until is None else self._force.until
 
-    def _obey(self, force: Force, now: float) -> None:
+    def _apply_force(self, force: Force, now: float) -> None:
         if force.is_over(now):
             raise InvalidValueError(f"until must be later than now ({now!r}), got {force.until!r}")
         self._settle()
@@ -190,7 +190,7 @@ class Breaker:
         self._opened_at = now
         self._enter(force.state)
 
-    def _go_on_after(self, force: Force) -> None:
+    def _end_force(self, force: Force) -> None:
         self._force = None
         self._enter(_HALF_OPEN if force.state is _OPEN else _CLOSED)
 
@@ -206,7 +206,7 @@ class Breaker:
             self._quiet_until = min(window.steady_until(now) for window in self._windows)
 
     def _settle(self) -> None:
-        """Enter the successes that were only added up so far."""
+        """Add the counted successes to the windows."""
         if self._quiet_successes:
             for window in self._windows:
                 window.add_successes(self._quiet_successes)
@@ -238,14 +238,14 @@ class Breaker:
             self._enter(_CLOSED)
 
     def _catch_up(self, now: float) -> None:
-        """Do what time alone has brought about since somebody last looked.
+        """Apply the changes of state that are due by `now`.
 
-        The order of events is that of their times, however late they are noticed: an expired probe opens the
-        breaker at its expiry, and the cool-down counts from there.
+        They apply as of their due time, however late this call is: an expired probe opens the breaker at its
+        expiry, and the cool-down starts there.
         """
         if self._force is not None:
             if self._force.is_over(now):
-                self._go_on_after(self._force)
+                self._end_force(self._force)
             return
         if self._state is _HALF_OPEN and self._probes:
             expiry = min(self._probes.values())
@@ -282,7 +282,7 @@ class Breaker:
         return tuple(windows)
 
     def _load(self, dumped: Mapping[str, Any]) -> None:
-        """Raises anything if it is not what `dump` gives."""
+        """Load the values of `dump`. Raises any exception if they are invalid."""
         force = self._force = None if dumped["force"] is None else _usable(Force(**dumped["force"]))
         self._generation = _checked_count(dumped["generation"]) - 1
         self._enter(BreakerState(dumped["state"]) if force is None else force.state)
@@ -296,8 +296,8 @@ class Breaker:
     def _loaded_windows(self, dumped: list[Any]) -> tuple[Window, ...]:
         windows = self._new_windows()
         try:
-            for window, each in zip(windows, dumped, strict=True):
-                window.load(each)
+            for window, values in zip(windows, dumped, strict=True):
+                window.load(values)
         except Exception:  # noqa: BLE001
             return self._new_windows()
         return windows
@@ -306,7 +306,7 @@ class Breaker:
 def _usable(force: Force) -> Force:
     state = choice("state", force.state, BreakerState)
     if state is _HALF_OPEN:
-        raise InvalidValueError("a breaker can be forced OPEN or CLOSED; HALF_OPEN it gets by itself")
+        raise InvalidValueError("a breaker can be forced OPEN or CLOSED, but not HALF_OPEN")
     require_kind("reason", force.reason, str)
     require_kind("by", force.by, str)
     if force.until is not None:
@@ -325,15 +325,15 @@ def _checked_count(value: int) -> int:
 
 
 def outcome_of(failure: Failure | None) -> CallOutcome:
-    """Only timeouts, network errors and 5xx speak against a dependency; any other answer shows it alive."""
+    """Count timeouts, network errors and 5xx responses as failures; other responses as successes."""
     if failure is None:
         return CallOutcome.SUCCEEDED
     if failure.http_status is not None and 400 <= failure.http_status < 500:
         return CallOutcome.SUCCEEDED
-    if failure.category in _SPEAKS_AGAINST and not failure.unavailable:
+    if failure.category in COUNTED and not failure.unavailable:
         return CallOutcome.FAILED
     answered = failure.delivery is Delivery.SEEN and failure.category is not Category.CANCELLED
     return CallOutcome.SUCCEEDED if answered else CallOutcome.NOTHING
 
 
-_SPEAKS_AGAINST = frozenset({Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX})
+COUNTED = frozenset({Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX})

@@ -17,10 +17,10 @@ _ENOUGH = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerPolicy:
-    """When a breaker opens, for how long, and how it closes again.
+    """When a breaker opens, how long it stays open, and how it closes again.
 
-    It opens when either window has at least `minimum_calls` calls (or is full) and the share of failed or
-    of slow ones has reached its rate. A window of None is not watched.
+    It opens when one of its windows has at least `minimum_calls` calls (or is full) and the share of failed
+    or slow calls has reached its rate. A window of None is not used.
     """
 
     window_calls: int | None = 20

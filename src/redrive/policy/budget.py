@@ -1,7 +1,7 @@
-"""Token buckets: the retry budget of a dependency, and a rate of requests. Time is an argument.
+"""Token buckets: the retry budget of a dependency, and request rate limits. Time is an argument.
 
-Retries cost tokens, and successes give some back. While a dependency works, its budget stays full. When it
-fails for every caller, the budget runs dry and retries stop, so that they do not multiply the load on it.
+Retries cost tokens, and successes return some. While a dependency works, its budget stays full. When it fails
+for every caller, the budget runs out and retries stop, so that they do not multiply the load on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from redrive.policy.bounds import require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPolicy:
-    """Starts full. By default 100 retries in a row; in the long run, one retry for every five successes."""
+    """A budget starts full. The default allows 100 retries in a row, then one per five successes."""
 
     capacity: float = 500.0
     retry_cost: float = 5.0
@@ -36,28 +36,28 @@ class Budget:
         self.tokens = self.policy.capacity
 
     def take(self) -> bool:
-        """Pay for one retry; False if there are not enough tokens."""
+        """Take the tokens for one retry; False if there are not enough."""
         if self.tokens < self.policy.retry_cost:
             return False
         self.tokens -= self.policy.retry_cost
         return True
 
     def give_back(self) -> None:
-        """Add the tokens that a successful call earns."""
+        """Return the tokens for one successful call."""
         self.tokens = min(self.policy.capacity, self.tokens + self.policy.success_gain)
 
 
 class Bucket(NamedTuple):
-    """The tokens that were left at a time."""
+    """The tokens left at a given time."""
 
     tokens: float
     at: float
 
 
 def take(bucket: Bucket | None, now: float, rate: float, burst: float) -> tuple[Bucket, float]:
-    """Take one token; return the new bucket, and the seconds to wait if there was none (0 otherwise).
+    """Take one token; return the new bucket, and the seconds to wait if it was empty (0 otherwise).
 
-    None is a full bucket. A caller that has to wait took nothing.
+    None is a full bucket. If the caller has to wait, no token was taken.
     """
     filled = burst if bucket is None else min(burst, bucket.tokens + max(0.0, now - bucket.at) * rate)
     if filled >= 1.0:

@@ -1,8 +1,8 @@
-"""Classification: what an exception means, by an application's own rules and the built-in ones.
+"""Classification of exceptions by the application's rules and the built-in ones.
 
 The first rule that recognises the error, or one of the errors it was raised from, decides. The order is: the
-application's own rules, an error that names its own class, known types of libraries, provider codes, HTTP
-status, SQLSTATE, gRPC code, and last the types of the standard library. No library is imported to recognise
+application's rules, errors that state their class, known types of libraries, provider codes, HTTP status,
+SQLSTATE, gRPC code, and finally the types of the standard library. Redrive imports no library to recognise
 its errors, and no exception, however hostile, makes the classification fail.
 """
 
@@ -32,7 +32,7 @@ _UNKNOWN = ErrorMeaning(Category.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An application's own rule. Build one with `for_type`, `for_status` or `when`."""
+    """A rule of the application. Create one with `for_type`, `for_status` or `when`."""
 
     name: str
     matches: Callable[[BaseException], bool]
@@ -110,9 +110,9 @@ class Rule:
 class Classifier:
     """Answers three questions about an error: `classify`, `category`, `is_retriable`.
 
-    rules         the application's own, asked first and in order
+    rules         the application's rules, tried first and in order
     public_codes  the codes that callers outside the organization see
-    unknown       the class of errors that no rule knows
+    unknown       the class of errors that no rule recognises
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Classifier:
         return f"Classifier({len(self._rules)} own rules)"
 
     def classify(self, error: BaseException, *, now: float | None = None) -> Failure:
-        """Return the failure behind an exception. An HTTP date in Retry-After is read relative to `now`."""
+        """Return the failure that an exception means. An HTTP date in Retry-After is relative to `now`."""
         try:
             return self._failure(error, self._find(error, {}), now)
         except BaseException:  # noqa: BLE001
@@ -146,7 +146,7 @@ class Classifier:
         return self.classify(error).retryable
 
     def _find(self, error: BaseException, done: dict[int, Recognition]) -> Recognition:
-        """`done` holds what was found for each error: groups share members and may contain one another."""
+        """Find the meaning of an error. `done` caches results, since groups may share or contain members."""
         if id(error) not in done:
             done[id(error)] = Recognition("unknown", _UNKNOWN, error)
             done[id(error)] = self._look(error, done)
@@ -166,7 +166,7 @@ class Classifier:
         return Recognition("unknown", _UNKNOWN, error)
 
     def _find_in_group(self, error: BaseException, done: dict[int, Recognition]) -> Recognition | None:
-        """A group is as bad as its worst member: final, rate-limited (the longest), retryable, cancelled."""
+        """Return the worst member of a group: final, rate-limited (longest wait), retryable, cancelled."""
         if not exception.members(error):
             return None
         findings = (self._find(leaf, done) for leaf in exception.leaves(error))
@@ -210,13 +210,15 @@ class Classifier:
 
 
 def _is_stated(error: BaseException, found: BaseException) -> bool:
-    """Tell whether the error is the found one, or was raised from it on purpose. A context proves nothing
-    about what was done afterwards, and one member of a group proves nothing about the others."""
+    """Return whether the error is the found one, or was explicitly raised from it.
+
+    A context proves nothing about what happened afterwards, and one member of a group nothing about the rest.
+    """
     return error is found or any(cause is found for cause in exception.causes(error))
 
 
 def _delivery(meaning: ErrorMeaning, error: BaseException) -> Delivery:
-    """A lost connection or a timeout was never seen if it was raised from an error that says so."""
+    """Return the delivery; a lost connection or a timeout was never seen if one of its causes proves it."""
     if meaning.delivery is not Delivery.MAYBE_SEEN or meaning.category not in _LOST:
         return meaning.delivery
     for cause in exception.causes(error):

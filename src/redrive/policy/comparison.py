@@ -1,4 +1,4 @@
-"""The comparison of a recorded policy with another: dead letters, attempts, and the time until success."""
+"""The comparison of the recorded policy with another: dead letters, attempts, and time until success."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINUTE = 60.0
 
 
 class Peak(NamedTuple):
-    """The minute with the most attempts; `at` is its beginning."""
+    """The minute with the most attempts; `at` is its start."""
 
     at: float
     attempts: int
@@ -46,7 +46,7 @@ class Side:
     def busiest(self) -> Peak | None:
         if not self.minutes:
             return None
-        minute, attempts = max(self.minutes.items(), key=lambda each: (each[1], -each[0]))
+        minute, attempts = max(self.minutes.items(), key=lambda entry: (entry[1], -entry[0]))
         return Peak(minute * MINUTE, attempts)
 
     def waited(self, share: float) -> float | None:
@@ -56,16 +56,16 @@ class Side:
 
 @dataclass(slots=True)
 class PolicyComparison:
-    """What would change with the other policy.
+    """The differences that the other policy would make.
 
     failures   steps of runs that failed at least once
-    avoided    dead letters that would not exist, by the evidence
+    avoided    dead letters that would not exist, by kind of evidence
     made       additional dead letters
     unsure     additional dead letters with attempts that may have succeeded
     final      dead letters that remain because no retry helps against the error
     too_early  dead letters that remain because the step worked only later
     unknown    dead letters that remain because nothing shows when the step worked
-    hoped_for  the expected number of unknown and unsure ones that would succeed, judged by other retries
+    hoped_for  the expected number of unknown and unsure ones that would succeed, estimated from other retries
     """
 
     failures: int = 0
@@ -79,18 +79,18 @@ class PolicyComparison:
     unknown: int = 0
     hoped_for: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def add(self, trouble: FailedStep, relived: Relived, works: Works | None, chance: float = 0.0) -> None:
-        """`chance`: that one of its unseen attempts succeeds, from 0 to 1."""
-        began = trouble.first_failed_at
-        recorded = None if trouble.succeeded_at is None else trouble.succeeded_at - began
+    def add(self, step: FailedStep, relived: Relived, works: Works | None, chance: float = 0.0) -> None:
+        """Add a step. `chance`, from 0 to 1: the probability that one of its unseen attempts succeeds."""
+        began = step.first_failed_at
+        recorded = None if step.succeeded_at is None else step.succeeded_at - began
         self.failures += 1
-        self.recorded.add(trouble.starts, recorded)
+        self.recorded.add(step.starts, recorded)
         self.changed.add(relived.starts, relived.starts[-1] - began if relived.succeeded else None)
-        if trouble.succeeded_at is None:
+        if step.succeeded_at is None:
             self._judge_letter(relived, works, chance)
         elif not relived.succeeded:
             self.made += 1
-            self.unsure += unseen(trouble, relived) > 0
+            self.unsure += unseen(step, relived) > 0
             self.hoped_for["unsure"] += chance
 
     def _judge_letter(self, relived: Relived, works: Works | None, chance: float) -> None:

@@ -1,7 +1,7 @@
 """Credentials as text: the formats of keys, tokens, names and passwords, and their stored digests.
 
-A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so that storing their plain SHA-256 is
-enough; passwords have fewer, and are hashed with argon2 (`identity.passwords`).
+A key is `rdk_<id>_<secret>`. Secrets and tokens have 256 random bits, so storing their plain SHA-256 is safe.
+Passwords have less entropy and are hashed with argon2 (`identity.passwords`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def user_name(name: object) -> str:
         )
     if text in (SELF, APPLICATION) or text.startswith(KEY_ACTOR) or is_id(text):
         raise InvalidValueError(
-            f"{text!r} cannot be the name of a user: Redrive, programs and keys are called so; take another"
+            f"{text!r} cannot be the name of a user: it is reserved for Redrive, programs or API keys; "
+            f"choose another name"
         )
     return text
 
@@ -99,14 +100,14 @@ def findable_user(name: object) -> str:
 
 
 def checked_password(password: object) -> str:
-    """Return the password normalized for hashing: every keyboard gives the same. No message shows it."""
+    """Return the password, normalized so that every keyboard gives the same hash. No message shows it."""
     if not isinstance(password, str) or not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise InvalidValueError(
             f"a password must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH:,} characters; "
-            "take a sentence"
+            "use a phrase of several words"
         )
     if any("\ud800" <= character <= "\udfff" for character in password):
-        raise InvalidValueError("a password must be text; this one has half of a character in it")
+        raise InvalidValueError("the password contains an incomplete Unicode character; enter it again")
     return normalize("NFKC", password)
 
 
@@ -118,7 +119,7 @@ def checked_scopes(scopes: Iterable[str] | None, role: Role) -> frozenset[Permis
         raise InvalidValueError(f"scopes must be a list of permissions, got {scopes!r:.100}")
     named = frozenset(_permission(scope) for scope in scopes)
     if not named:
-        raise InvalidValueError("a key without any scope could do nothing; name some, or leave scopes out")
+        raise InvalidValueError("a key with no scopes has no permissions; name scopes, or omit the list")
     if strange := named - PERMISSIONS[role]:
         raise InvalidValueError(
             f"the role {role} does not have {', '.join(sorted(strange))}; it has "
@@ -130,5 +131,5 @@ def checked_scopes(scopes: Iterable[str] | None, role: Role) -> frozenset[Permis
 def _permission(scope: object) -> Permission:
     word = scope.lower() if isinstance(scope, str) else ""
     if word not in list(Permission):
-        raise InvalidValueError(f"a scope is one of {', '.join(Permission)}, got {scope!r:.100}")
+        raise InvalidValueError(f"a scope must be one of {', '.join(Permission)}, got {scope!r:.100}")
     return Permission(word)

@@ -1,4 +1,4 @@
-"""Curves: how a wait grows with the failures, before the cap and the jitter."""
+"""Curves: how a wait grows with the number of failures, before the cap and the jitter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.duration import Seconds, to_seconds
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, set_seconds
 
 AFTER_A_MISTAKE = 3600.0
-"""The wait after a custom function failed."""
+"""The wait, in seconds, after a custom function failed."""
 
 
 class Curve(Protocol):
@@ -96,9 +96,9 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A function of your own: failures so far → seconds or a timedelta, or None for no further attempt.
+    """Your own function: from the failures so far to seconds or a timedelta, or None for no further attempt.
 
-    Its mistakes cannot strand work: a negative answer counts as 0, and an exception or something that is no
+    Its mistakes cannot strand work: a negative result counts as 0, and an exception or a result that is not a
     number as an hour, or the cap if that is less.
     """
 
@@ -121,4 +121,4 @@ class Custom:
 CURVES: Mapping[str, type[Any]] = MappingProxyType(
     {curve.word: curve for curve in (Exponential, Linear, Immediate, Never)}
 )
-"""The curves that can be stored, by their words; a Custom one holds a function."""
+"""The curves that can be stored, by their words. A Custom curve cannot, because it contains a function."""

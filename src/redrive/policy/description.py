@@ -1,4 +1,4 @@
-"""Policies in words: of retries by category of error, of breakers, and of bulk replays."""
+"""Policies as sentences: retry policies by category of error, breakers, and bulk replays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_WAITS = 5
 
 
 def describe_stored_policy(stored: JsonValue) -> tuple[str, ...]:
-    """Return the sentences about a retry policy in stored JSON; none if it can't be read."""
+    """Return the sentences about a retry policy in stored JSON; none if it cannot be read."""
     if not stored:
         return ()
     try:
@@ -52,39 +52,39 @@ def _typical_waits(schedule: Schedule) -> str:
 
 
 def describe_opening(policy: BreakerPolicy) -> str:
-    """Say when a breaker opens: "Opens when 50 % of the last 20 calls fail, from 10 calls on."."""
-    rules = [f"{percent(policy.failure_rate)} {_window(policy)} fail"]
+    """Describe when a breaker opens: "Opens when at least 50% of the last 20 calls fail; …"."""
+    rules = [f"at least {percent(policy.failure_rate)} {_window(policy)} fail"]
     if policy.slow_seconds is not None:
-        rules.append(f"{percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
-    return f"Opens when {' or '.join(rules)}, from {plural(policy.minimum_calls, 'call')} on."
+        rules.append(f"at least {percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
+    return f"Opens when {' or '.join(rules)}; needs at least {plural(policy.minimum_calls, 'call')}."
 
 
 def _window(policy: BreakerPolicy) -> str:
     calls = None if policy.window_calls is None else f"of the last {plural(policy.window_calls, 'call')}"
     if policy.window_seconds is None:
         return str(calls)
-    recent = f"of those within {duration(policy.window_seconds)}"
-    return recent if calls is None else f"{calls}, or {recent},"
+    recent = f"of the calls in the last {duration(policy.window_seconds)}"
+    return recent if calls is None else f"{calls} (or {recent})"
 
 
 def describe_closing(policy: BreakerPolicy) -> str:
     return (
         f"Probed after {duration(policy.cool_down)}; closes after "
-        f"{plural(policy.successes_to_close, 'good probe')}."
+        f"{plural(policy.successes_to_close, 'successful probe')}."
     )
 
 
 ENDINGS = {
     Ending.BURY: "the step becomes a dead letter",
-    Ending.BLOCK: "the step becomes a dead letter and blocks its run until somebody decides",
-    Ending.FAIL: "the step becomes a dead letter and its run has failed",
+    Ending.BLOCK: "the step becomes a dead letter and blocks its run until a person decides",
+    Ending.FAIL: "the step becomes a dead letter and its run fails",
 }
 
 
 class CategoryConsequence(NamedTuple):
-    """What a policy does after errors of one category.
+    """The consequence of errors of one category under a policy.
 
-    retries  maximum attempts after the first; None: not counted
+    retries  the maximum number of attempts after the first; None: not counted
     waits    the formula of the waits between them
     note     a special rule
     """
@@ -97,13 +97,15 @@ class CategoryConsequence(NamedTuple):
 
 
 def consequences(policy: RetryPolicy) -> tuple[CategoryConsequence, ...]:
-    """Describe each category for errors whose class follows from it; a classifier may decide otherwise."""
+    """Describe the consequences by category. A classifier may still give an error another class."""
     return tuple(_consequence(policy, category) for category in Category)
 
 
 def _consequence(policy: RetryPolicy, category: Category) -> CategoryConsequence:
     if category is Category.CANCELLED:
-        note = f"interrupted, not failed: given back uncounted, up to {policy.max_holds:,} times"
+        note = (
+            f"interrupted, not failed: returned to the queue, not counted, up to {policy.max_holds:,} times"
+        )
         return CategoryConsequence(category, True, None, "", note)
     backoff = policy.backoff_for(category)
     failure = Failure(category, CLASS_OF_CATEGORY.get(category, ErrorClass.FINAL), "", "", "", "", "")
@@ -116,7 +118,7 @@ def _consequence(policy: RetryPolicy, category: Category) -> CategoryConsequence
 
 def _why_not(policy: RetryPolicy, category: Category) -> str:
     if category in policy.never_retry:
-        return "the policy says so"
+        return "the policy never retries this category"
     if category is Category.RATE_LIMIT and policy.max_retries == 0:
         return _hint(policy)
     return "" if policy.max_retries else "the policy never retries"
@@ -124,29 +126,29 @@ def _why_not(policy: RetryPolicy, category: Category) -> str:
 
 def _hint(policy: RetryPolicy) -> str:
     times = f"up to {policy.max_rate_limit_waits:,} times"
-    return f"if the server says when: exactly then, uncounted, {times}"
+    return f"if the server says when to retry: exactly then, not counted, {times}"
 
 
 def describe_rollout(rollout: RolloutOptions, will_run: int) -> Iterator[str]:
-    """Say how a replay of `will_run` dead letters starts, how fast it is, and when it stops itself."""
+    """Describe how a replay of `will_run` dead letters starts, its rate, and when it stops automatically."""
     rest = max(0, will_run - rollout.canary)
     if will_run <= 1:
-        yield "Starts at once."
+        yield "Starts immediately."
     elif rest and rollout.canary:
-        yield f"Starts with a canary of {number(rollout.canary)}; the others follow if it goes well."
+        yield f"Starts with a canary of {number(rollout.canary)}; the rest follows if it passes."
     elif not rest or rollout.rate is None:
-        yield f"Starts all {number(will_run)} at once."
+        yield f"Starts all {number(will_run)} immediately."
     if rollout.rate is not None and rest:
         yield f"At most {rollout.rate:g} per second, so {duration(rest / rollout.rate)} or longer."
     if will_run > 1:
-        yield f"Stops itself {_describe_stop(rollout)}."
+        yield f"Stops automatically {_describe_stop(rollout)}."
 
 
 def _describe_stop(rollout: RolloutOptions) -> str:
-    judged = f"judged once {rollout.minimum:,} have finished, and at the end of a canary"
-    causes = [f"when more than {percent(rollout.failure_rate)} fail ({judged})"]
+    checked = f"checked once {rollout.minimum:,} have finished, and at the end of a canary"
+    causes = [f"if more than {percent(rollout.failure_rate)} fail ({checked})"]
     if rollout.same_failures is not None:
-        causes.append(f"when {plural(rollout.same_failures, 'item')} failed again in the same way")
+        causes.append(f"if {plural(rollout.same_failures, 'item')} failed again with the same error")
     if rollout.stop_on_breaker:
-        causes.append("when a breaker opens that the rest depends on")
+        causes.append("if a breaker opens that the rest depends on")
     return causes[0] if len(causes) == 1 else f"{', '.join(causes[:-1])}, or {causes[-1]}"

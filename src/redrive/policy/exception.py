@@ -1,8 +1,8 @@
 """Reading untrusted exceptions.
 
 Exceptions come from any code: an attribute may be a property that raises, `__str__` may raise, a class may
-lie about itself. No function here raises, and BaseException is caught on purpose: a hostile `__str__` may
-raise SystemExit as well as anything else.
+misreport itself. No function here raises. They catch BaseException on purpose, because a hostile `__str__`
+may even raise SystemExit.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def text(error: BaseException, longest: int = MAX_TEXT_LENGTH) -> str:
-    """Return the message of an exception, truncated to `longest` characters."""
+def text(error: BaseException, max_length: int = MAX_TEXT_LENGTH) -> str:
+    """Return the message of an exception, truncated to `max_length` characters."""
     try:
         message = str.__str__(str(error))
     except BaseException:  # noqa: BLE001
         return "(the exception cannot be printed)"
-    if len(message) <= longest:
+    if len(message) <= max_length:
         return message
-    return f"{message[:longest]}… ({len(message) - longest} more characters)"
+    return f"{message[:max_length]}… ({len(message) - max_length} more characters)"
 
 
 def type_name(kind: type) -> str:
@@ -59,7 +59,7 @@ def type_keys(kind: type) -> tuple[str, ...]:
 
 
 def has_own_attributes(kind: type) -> bool:
-    """Tell whether an instance can carry more than its message even if its `__dict__` is empty."""
+    """Return whether an instance can carry more than its message even if its `__dict__` is empty."""
     return any(
         type(name) is not str or not name.startswith("__") or name in _TELLING
         for ancestor in _ancestry(kind)
@@ -76,7 +76,7 @@ def _ancestry(kind: type) -> tuple[type, ...]:
 
 
 def _read(kind: type, name: str) -> str:
-    # Past the metaclass, which may have ideas of its own about every name of its classes.
+    # Bypasses the metaclass, which may override any attribute of its classes.
     try:
         value = type.__dict__[name].__get__(kind)
     except BaseException:  # noqa: BLE001
@@ -93,7 +93,7 @@ def number(value: object, low: int, high: int) -> int | None:
 
 
 def string(value: object) -> str | None:
-    """Return the value as a plain string if it is one: a subclass may compare and hash as it likes."""
+    """Return the value as a plain string if it is one: a subclass may compare and hash differently."""
     return str.__str__(cast("str", value)) if issubclass(type(value), str) else None
 
 
@@ -103,7 +103,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def links(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, then everything it was raised from, or that was being handled when it was raised."""
+    """Yield the error, then the errors it was raised from or that were being handled when it was raised."""
     yield error
     yield from _walk(error, _all_causes)
 

@@ -1,13 +1,13 @@
-"""The fingerprint of a failure: failures that share one are shown, triaged and replayed as one group.
+"""The fingerprint of a failure: failures with the same one are shown, triaged and replayed as one group.
 
-It is a digest of the first of these that exists:
+It is a digest of the first of these that is available:
 
     an explicit key
-    the type of the exception, the frames of the application, the step and the status
+    the type of the exception, the application frames, the step and the status
     the type of the exception, the normalized message, the step and the status
 
-Line numbers, frames of libraries and the variable parts of a message do not count, so that a group outlives
-a release. The version of the rules precedes the digest: every change of the rules raises it.
+Line numbers, library frames and the variable parts of a message do not count, so that a group survives a
+release. The fingerprint starts with the version of these rules, which every change of the rules increments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = "v1"
 MAX_FRAMES = 8
 MAX_TITLE_LENGTH = 400
 MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 1_000
-"""Work fails alike again and again: the latest fingerprints of messages up to this length are remembered."""
+"""The number of recent fingerprints to cache, and the maximum length of their messages: failures repeat."""
 
 _Situation = tuple[str | None, str | None, str | None]
 _Places = tuple[tuple[str, str], ...]
@@ -43,7 +43,7 @@ class TraceFrame:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """`reason` tells an operator why failures share it; `title` names the group in a list."""
+    """A fingerprint. `reason` explains to an operator why failures share it; `title` names the group."""
 
     value: str
     reason: str
@@ -62,7 +62,7 @@ def fingerprint(
     status: int | str | None = None,
     message: str | None = None,
 ) -> Fingerprint:
-    """Compute the fingerprint of a failure; `frames` has the deepest first, like `frames_of`."""
+    """Compute the fingerprint of a failure; `frames` starts with the deepest, as `frames_of` returns them."""
     text = message or ""
     compute = _computed if len(text) > MAX_REMEMBERED_LENGTH or key else _remembered
     return compute(key, (error_type, step, None if status is None else str(status)), _places(frames), text)
@@ -78,7 +78,7 @@ def _computed(key: str | None, situation: _Situation, places: _Places, message: 
         return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", title)
     if places:
         return Fingerprint(*_by_places(situation, places), title)
-    reason = f"the same message, but for its numbers, ids and quoted values; {_describe(situation)}"
+    reason = f"the same message, ignoring numbers, ids and quoted values; {_describe(situation)}"
     return Fingerprint(_digest("message", *situation, text), reason, title)
 
 
@@ -101,8 +101,8 @@ def fingerprint_of(
 
 @lru_cache(MAX_REMEMBERED)
 def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
-    way = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
-    reason = f"the same way through the code: {way}; {_describe(situation)}"
+    calls = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
+    reason = f"the same call path: {calls}; {_describe(situation)}"
     return _digest("frames", *situation, *chain(*places)), reason
 
 
@@ -112,8 +112,8 @@ def _places(frames: Iterable[TraceFrame]) -> _Places:
 
 
 def _digest(*parts: str | None) -> str:
-    """Each part follows its length, so that different parts never give the same bytes."""
-    from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
+    """Hash the parts, each after its length, so that different parts never give the same bytes."""
+    from hashlib import sha256  # imported here because it loads OpenSSL, so that `import redrive` stays fast
 
     digest = sha256()
     for part in parts:
@@ -129,7 +129,7 @@ def _describe(situation: Sequence[str | None]) -> str:
 
 
 def _with_status(text: str, message: str, status: str | None) -> str:
-    """All failures of a group have the same status: if it is the only number, the title shows it."""
+    """Put the status, which all failures of a group share, into the title if it is the only number."""
     if status is None or text.count("<n>") != 1 or not re.search(rf"\b{re.escape(status)}\b", message):
         return text
     return text.replace("<n>", status)
@@ -148,7 +148,8 @@ _LIBRARY = r"/(?:site|dist)-packages/|/lib/python3\.|/python3\d+/lib/|^<frozen "
 
 
 def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
-    """Return the functions of the traceback, deepest first, each once: at most 50 own and 50 others."""
+    """Return the functions of the traceback once each, deepest first: at most 50 application frames and 50
+    library frames."""
     seen: dict[int, TracebackType] = {}
     times: Counter[int] = Counter()
     for traceback in _tracebacks(error):
@@ -161,7 +162,7 @@ def frames_of(error: BaseException) -> tuple[TraceFrame, ...]:
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """Read it through BaseException itself, since a subclass may return anything."""
+    """Read the traceback through BaseException, because a subclass may return anything."""
     trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
     return trace
 
@@ -169,14 +170,14 @@ def traceback_of(error: BaseException) -> TracebackType | None:
 def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
     traceback = traceback_of(error)
     while traceback is not None:
-        # Comprehensions have frames of their own only up to Python 3.11.
+        # Comprehensions have separate frames only up to Python 3.11.
         if traceback.tb_frame.f_code.co_name not in _COMPREHENSIONS:
             yield traceback
         traceback = traceback.tb_next
 
 
 def _without_last_calls(seen: dict[int, TracebackType], times: Counter[int]) -> dict[int, TracebackType]:
-    """Keep the repeating functions of a runaway recursion: the last ones called are not its cause."""
+    """Keep the repeating functions of a runaway recursion; drop the last calls, which are not its cause."""
     kept: dict[int, TracebackType] = {}
     running_away = False
     for code, traceback in seen.items():
@@ -198,7 +199,7 @@ def _frame(traceback: TracebackType) -> TraceFrame:
 
 
 def is_application(module: str, file: str) -> bool:
-    """Tell whether code belongs to the application: not to a library, Python or Redrive."""
+    """Return whether code belongs to the application, not to a library, Python or Redrive."""
     if module == "redrive" or module.startswith("redrive."):
         return False
     return re.search(_LIBRARY, file.replace("\\", "/").lower()) is None
@@ -218,8 +219,8 @@ _MAX_MESSAGE_LENGTH = 20_000
 _MAX_PASSES = 8
 _INVISIBLE = r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
 
-# Repetitions are possessive (*+, ++), what could start anywhere in a word starts only where it does, and
-# a quote that is never closed ends with the message: so the time stays in proportion to the length.
+# For linear time, repetitions are possessive (*+, ++), a pattern that could start anywhere in a word starts
+# only at its beginning, and an unclosed quote ends with the message.
 _QUOTED = r"""
     "(?:[^"\\]|\\.?)*+(?:"|\Z)
     | (?<![\w>])[bBrRuU]{0,2}+'(?:[^'\\]|\\.?|'(?=[\w<…]))*+(?:'|\Z)
@@ -263,7 +264,7 @@ _VARIABLE = rf"""
 
 
 def normalize(message: str) -> str:
-    """Replace what varies from one failure to the next by placeholders; return at most 400 characters."""
+    """Replace the variable parts of a message by placeholders; return at most 400 characters."""
     text = message[:_MAX_MESSAGE_LENGTH]
     for _ in range(_MAX_PASSES):
         before, text = text, _normalized_once(text)
@@ -277,7 +278,7 @@ def _normalized_once(text: str) -> str:
     return _truncate(_compiled(_VARIABLE).sub(_placeholder, text))
 
 
-@cache  # compiled when first needed: `import redrive` stays quick
+@cache  # compiled on first use, so that `import redrive` stays fast
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.VERBOSE | re.DOTALL)
 
@@ -298,7 +299,7 @@ def _placeholder(match: re.Match[str]) -> str:
 
 
 def _normalized_word(word: str) -> str:
-    """`user42` is a name with a number; `3MqLiJ2e` is an id."""
+    """Normalize a word with digits: `user42` is a name with a number, `3MqLiJ2e` is an id."""
     name = word.rstrip("0123456789")
     return f"{name}<n>" if len(word) < 16 and name.isalpha() else "<n>"
 

@@ -1,12 +1,12 @@
 """Idempotency keys: `<domain>:<userId>:<entityId>:<operation>:<version>`, and requests with one.
 
 The operation may have several words: `"module:resume"` and `("module", "resume")` are the same operation. All
-other parts are one word each, so a key can be read back from its two ends. In a word, a colon and whatever is
-not an ASCII letter, a digit or one of `-._~` is percent-escaped as UTF-8. A key therefore fits into an HTTP
-header, and keys differ whenever their parts do.
+other parts are one word each, so a key can be parsed from its two ends. In a word, every character except
+ASCII letters, digits and `-._~` is percent-escaped as UTF-8, including the colon. A key is therefore valid in
+an HTTP header, and different parts always give different keys.
 
-A part is text; an int or a UUID stands for its text, so 7 and "7" are the same id. Text is taken as it is and
-not normalized: "é" in one code point and "é" in two are different ids.
+A part is text; an int or a UUID is converted to text, so 7 and "7" are the same id. Text is not normalized:
+"é" in one code point and "é" in two are different ids.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[!#-+\--:<-\[\]-~]*")
 _ESCAPED = re.compile(r"\\(.)")
 
 _PASSING = frozenset({401, 403, 408, 409, 425, 429})
-"""Statuses of responses that may change a moment later, or with other credentials."""
+"""Statuses of responses that may be different a moment later or with other credentials."""
 
 
 class KeyParts(NamedTuple):
@@ -44,7 +44,7 @@ class KeyParts(NamedTuple):
 
 
 class Uuid(Protocol):
-    """A `uuid.UUID`; the pure core does not import that module, since it makes random ones."""
+    """A `uuid.UUID`. The policy package does not import that module, which generates random values."""
 
     @property
     def hex(self) -> str: ...
@@ -80,19 +80,19 @@ def idempotency_key(
 def parse_idempotency_key(key: str) -> KeyParts:
     """Return the parts of a key that `idempotency_key` made; reject any other text."""
     if type(key) is not str or len(key) > MAX_KEY_LENGTH:
-        raise InvalidKeyError(f"an idempotency key is a text of at most {MAX_KEY_LENGTH} characters")
+        raise InvalidKeyError(f"an idempotency key must be text of at most {MAX_KEY_LENGTH} characters")
     words = [_unescaped(word) for word in key.split(":")]
     if len(words) < 5:
         raise InvalidKeyError(f"{key!r} has {len(words)} parts; a key has at least 5, {KeyParts._fields}")
     parts = KeyParts(words[0], words[1], words[2], tuple(words[3:-1]), words[-1])
     if idempotency_key(*parts) != key:
-        raise InvalidKeyError(f"{key!r} is not escaped as keys are; make it with idempotency_key()")
+        raise InvalidKeyError(f"{key!r} is not escaped like a key; create keys with idempotency_key()")
     return parts
 
 
 def request_hash(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
-    """Hash a request, to tell a reused key from a repeated request; the order of dict keys does not count."""
-    from hashlib import sha256  # here, since it loads OpenSSL: `import redrive` stays quick
+    """Hash a request, to detect a key reused for another one; the order of dict keys does not matter."""
+    from hashlib import sha256  # imported here because it loads OpenSSL, so that `import redrive` stays fast
 
     return sha256(canonical(value, limits=limits).encode()).hexdigest()
 
@@ -102,7 +102,9 @@ def _words(operation: Any) -> Sequence[object]:
         return str.split(operation, ":")
     if type(operation) in (tuple, list):
         if not operation:
-            raise InvalidKeyError("operation is empty; name what is done, such as 'start' or 'module:resume'")
+            raise InvalidKeyError(
+                "operation is empty; name the operation, such as 'start' or 'module:resume'"
+            )
         return list(operation)
     return [operation]
 
@@ -110,9 +112,11 @@ def _words(operation: Any) -> Sequence[object]:
 def _word(name: str, part: object) -> str:
     text = _text(name, part)
     if not text or text.isspace():
-        raise InvalidKeyError(f"{name} is empty or blank; every part of a key says something")
+        raise InvalidKeyError(f"{name} is empty or blank; every part of a key needs a value")
     if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", text):
-        raise InvalidKeyError(f"{name} {_shown(text)} has control characters or lone surrogates; remove them")
+        raise InvalidKeyError(
+            f"{name} {_abbreviate(text)} has control characters or lone surrogates; remove them"
+        )
     return "".join(map(_ESCAPES.__getitem__, text.encode()))
 
 
@@ -124,13 +128,13 @@ def _text(name: str, part: Any) -> str:
         return _digits(name, part)
     if (kind.__module__, kind.__name__) == ("uuid", "UUID"):
         return str(part)
-    raise InvalidKeyError(f"{name} is of type {kind.__name__}; parts of a key are str, int or UUID")
+    raise InvalidKeyError(f"{name} is of type {kind.__name__}; parts of a key must be str, int or UUID")
 
 
 def _digits(name: str, number: int) -> str:
     bits = int.bit_length(number)
     if bits > _MAX_BITS:
-        raise InvalidKeyError(f"{name} is an integer of {bits:,} bits; at most {_MAX_BITS} are allowed")
+        raise InvalidKeyError(f"{name} is an integer of {bits:,} bits; the limit is {_MAX_BITS}")
     return int.__repr__(number)
 
 
@@ -139,23 +143,25 @@ def _unescaped(word: str) -> str:
         escaped = re.sub("%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), word)
         return escaped.encode("latin-1").decode()
     except UnicodeError:
-        raise InvalidKeyError(f"{_shown(word)} is not part of a key: its escapes are not UTF-8") from None
+        raise InvalidKeyError(
+            f"{_abbreviate(word)} is not part of a key: its escapes are not UTF-8"
+        ) from None
 
 
 def _refuse_length(key: str, parts: Sequence[str]) -> NoReturn:
     longest = max(parts, key=len)
     raise InvalidKeyError(
-        f"the key has {len(key):,} characters, {len(longest):,} of them in {_shown(longest)}; at most "
-        f"{MAX_KEY_LENGTH} are allowed. Give a hash of the long part instead, such as request_hash(part)"
+        f"the key has {len(key):,} characters, {len(longest):,} of them in {_abbreviate(longest)}; the limit "
+        f"is {MAX_KEY_LENGTH}. Pass a hash of the long part instead, such as request_hash(part)"
     )
 
 
-def _shown(text: str) -> str:
+def _abbreviate(text: str) -> str:
     return ascii(text if len(text) <= 60 else f"{text[:60]}…")
 
 
 def request_status(state: KeyState, request_hash: str) -> RequestStatus:
-    """Compare a request with its key; the key of a crashed worker is free for the same request only."""
+    """Compare a request with its key. The key of a crashed worker is free only for the same request."""
     if state.time_left <= 0.0 and not state.is_held:
         return RequestStatus.FREE
     if state.request_hash != request_hash:
@@ -166,7 +172,7 @@ def request_status(state: KeyState, request_hash: str) -> RequestStatus:
 
 
 def retry_after(state: KeyState) -> float:
-    """Return how long to wait: as long as the work took so far, but no longer than its lease lasts."""
+    """Return how long to wait: as long as the work has taken so far, but at most until its lease expires."""
     return max(MIN_RETRY_AFTER_SECONDS, min(state.age, state.lease_left))
 
 
@@ -179,7 +185,7 @@ def checked_key(key: object) -> str:
 
 
 def key_in_header(values: Sequence[str]) -> str:
-    """Read the key out of its header: a quoted string, as in structured fields, or bare text.
+    """Read the key from its header: a quoted string, as in structured fields, or bare text.
 
     Bare text must not contain spaces, quotes, backslashes, commas or semicolons.
     """
@@ -191,11 +197,11 @@ def key_in_header(values: Sequence[str]) -> str:
         return checked_key(_ESCAPED.sub(r"\1", quoted[1]))
     if not _PLAIN.fullmatch(text):
         raise InvalidKeyError(
-            "the header Idempotency-Key must hold one text in double quotes, of printable ASCII characters"
+            "the header Idempotency-Key must be one string in double quotes, of printable ASCII characters"
         )
     return checked_key(text)
 
 
 def is_kept(status: int) -> bool:
-    """Tell whether a response is repeated, rather than the request executed again."""
+    """Return whether a response is stored and repeated, instead of executing the request again."""
     return status < 500 and status not in _PASSING

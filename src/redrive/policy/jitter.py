@@ -1,6 +1,6 @@
-"""Jitter: the interval around a planned wait in which the real wait is drawn.
+"""Jitter: the interval around a planned wait from which the actual wait is drawn.
 
-Spreading the waits keeps callers that failed together from coming back together.
+Jitter keeps callers that failed at the same time from retrying at the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS, require, set_seconds
 
 
 class WaitPlan(Protocol):
-    """What a jitter may look at."""
+    """The values from which a jitter computes its interval."""
 
     @property
     def seconds(self) -> float:
@@ -24,19 +24,19 @@ class WaitPlan(Protocol):
 
     @property
     def cap(self) -> float:
-        """The longest wait that may be planned."""
+        """The maximum planned wait."""
 
     @property
     def first(self) -> float:
-        """The wait planned after the first failure."""
+        """The planned wait after the first failure."""
 
     @property
     def previous(self) -> float:
-        """The wait before this one."""
+        """The previous wait."""
 
 
 class Jitter(Protocol):
-    """Each kind has a `word`, under which it is stored, and a `syntax`, as people write it."""
+    """Each kind of jitter has a `word`, its stored name, and a `syntax` for settings and the command line."""
 
     def interval(self, plan: WaitPlan) -> tuple[float, float]: ...
 
@@ -57,7 +57,7 @@ class NoJitter:
 
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Up to `ratio` less or more than planned."""
+    """The planned wait, plus or minus up to `ratio` of it."""
 
     word: ClassVar[str] = "proportional"
     syntax: ClassVar[str] = "25%"
@@ -76,7 +76,7 @@ class Proportional:
 
 @dataclass(frozen=True, slots=True)
 class Additive:
-    """As planned, and up to `maximum` more."""
+    """The planned wait plus up to `maximum`."""
 
     word: ClassVar[str] = "additive"
     syntax: ClassVar[str] = "additive:SECONDS"
@@ -99,7 +99,7 @@ class Additive:
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Anything from nothing to the planned wait."""
+    """From 0 to the planned wait."""
 
     word: ClassVar[str] = "full"
     syntax: ClassVar[str] = word
@@ -113,7 +113,7 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Half of the planned wait, and up to the other half more."""
+    """From half the planned wait to the planned wait."""
 
     word: ClassVar[str] = "equal"
     syntax: ClassVar[str] = word
@@ -127,7 +127,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Decorrelated:
-    """Between the first wait and `factor` times the wait before, whatever the curve plans; capped."""
+    """From the first wait to `factor` times the previous wait, up to the cap. Ignores the curve."""
 
     word: ClassVar[str] = "decorrelated"
     syntax: ClassVar[str] = "decorrelated:FACTOR"
@@ -147,13 +147,13 @@ class Decorrelated:
 JITTERS: Mapping[str, type[Any]] = MappingProxyType(
     {jitter.word: jitter for jitter in (NoJitter, Full, Equal, Proportional, Additive, Decorrelated)}
 )
-"""All kinds of jitter, by their words."""
+"""All kinds of jitter by their words."""
 
 JITTER_SYNTAX = ", ".join(jitter.syntax for jitter in JITTERS.values())
 
 
 def parse_jitter(text: str) -> Jitter:
-    """Read a jitter as people write it: see `JITTER_SYNTAX`."""
+    """Parse a jitter in one of the forms of `JITTER_SYNTAX`."""
     word, _, argument = text.strip().lower().removeprefix("±").partition(":")
     percent = word.endswith("%") and not argument
     if percent:
@@ -172,6 +172,17 @@ def parse_jitter(text: str) -> Jitter:
     except InvalidFieldError as error:
         raise InvalidFieldError("jitter", f"is {word}, whose {error}") from None
     return jitter
+
+
+def jitter_notation(jitter: Jitter) -> str:
+    """Format a jitter as `parse_jitter` reads it; a custom class as its name."""
+    kind = type(jitter)
+    if JITTERS.get(getattr(kind, "word", "")) is not kind:
+        return kind.__name__
+    if isinstance(jitter, Proportional):
+        return f"{100 * jitter.ratio:g}%"
+    arguments = [f"{getattr(jitter, field.name):g}" for field in fields(kind)]
+    return ":".join([kind.word, *arguments])
 
 
 def _bad_jitter(text: str) -> InvalidFieldError:

@@ -1,6 +1,6 @@
-"""What the errors of the standard library and of well-known clients mean. Data only.
+"""The meanings of errors of the standard library and of well-known clients. Data only.
 
-Keys are `package:ClassName` (see probe.type_keys), HTTP statuses, SQLSTATEs, gRPC and AWS codes.
+Keys are `package:ClassName` (see exception.type_keys), HTTP statuses, SQLSTATEs, gRPC and AWS codes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLASS_OF_CATEGORY = MappingProxyType(
         C.RATE_LIMIT: E.RATE_LIMITED,
     }
 )
-"""Every other category is final."""
+"""The classes of categories; all other categories are final."""
 
 _NEVER_CONNECTED = ErrorMeaning(C.NETWORK, D.NEVER_SEEN)
 _CONNECTION_LOST = ErrorMeaning(C.NETWORK)
@@ -147,7 +147,7 @@ LIBRARY_ERRORS: Table = MappingProxyType(
         **_named("redrive", _BAD_REQUEST, "InvalidValueError"),
     }
 )
-"""Looked at before statuses and codes: these types say more than what they carry."""
+"""Types that are checked before statuses and codes, because they say more than the codes they carry."""
 
 GENERAL_ERRORS: Table = MappingProxyType(
     {
@@ -176,7 +176,7 @@ GENERAL_ERRORS: Table = MappingProxyType(
         **_named("builtins", _NOT_VALID, "ValueError"),
     }
 )
-"""Looked at last: what is left when nothing more telling was found."""
+"""Types that are checked last, if nothing more specific was found."""
 
 WRAPPERS = frozenset(
     {
@@ -189,15 +189,15 @@ WRAPPERS = frozenset(
         "urllib:URLError",
     }
 )
-"""Types (not their subclasses) that are put around errors of many kinds: what is inside says more."""
+"""Types (not their subclasses) that wrap errors of many kinds: the inner error decides."""
 
 STATUS_FIRST = frozenset({"aiohttp:ContentTypeError"})
-"""An answer of the wrong type is a bad answer, unless its status says that the server is in trouble."""
+"""Types that mean a bad answer, unless its status shows that the server is in trouble."""
 
 Phrases = tuple[tuple[str, ErrorMeaning], ...]
 PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
     {
-        # asyncio, when a name has several addresses and none of them can be reached
+        # asyncio, if a host name has several addresses and none can be reached
         "builtins:OSError": (("Multiple exceptions: [Errno", _NEVER_CONNECTED),),
         "asyncpg:InterfaceError": (("connection is closed", _NEVER_CONNECTED),),
         "psycopg:OperationalError": (
@@ -233,7 +233,7 @@ PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
         ),
     }
 )
-"""Types (not their subclasses) that tell several things apart only by their text: the first phrase wins."""
+"""Types (not their subclasses) whose errors differ only in their text: the first matching phrase decides."""
 
 STATUSES: MappingProxyType[int, ErrorMeaning] = MappingProxyType(
     {
@@ -257,7 +257,7 @@ _SPENT_QUOTA = ErrorMeaning(C.RESOURCE, D.SEEN, E.FINAL)
 SPENT_QUOTA_CODES: Table = MappingProxyType(
     dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"), _SPENT_QUOTA)
 )
-"""Providers answer 429 for a spent quota too; no wait brings it back."""
+"""Codes of a used-up quota: providers answer 429 for it too, but waiting does not help."""
 
 MODEL_ERRORS: Table = MappingProxyType(
     {
@@ -277,7 +277,7 @@ MODEL_ERRORS: Table = MappingProxyType(
         "request_too_large": OTHER_4XX,
     }
 )
-"""Errors of a language model after its stream has started, when the status was already 200."""
+"""Errors of a language model after its stream has started, when the status is 200 already."""
 
 SQLSTATES: Table = MappingProxyType(
     {
@@ -305,7 +305,7 @@ SQLSTATES: Table = MappingProxyType(
         "58": _REFUSED_FOR_NOW,
     }
 )
-"""By the whole code, then its first three, then its first two characters (the class)."""
+"""Looked up by the whole code, then by its first three, then by its first two characters (the class)."""
 
 GRPC_CODES: Table = MappingProxyType(
     {
@@ -359,7 +359,7 @@ AWS_CODES: Table = MappingProxyType(
 SMTP_CODES: Table = MappingProxyType(
     {"4": OTHER_5XX, "5": OTHER_4XX, **dict.fromkeys(("530", "534", "535", "538"), _DENIED)}
 )
-"""By the whole code, then its first digit. Mail says 4 for "try again" and 5 for "never"."""
+"""Looked up by the whole code, then by its first digit. In SMTP, 4 means "try again" and 5 "never"."""
 
 SQLITE_NAMES: Table = MappingProxyType(
     {
@@ -376,7 +376,7 @@ SQLITE_NAMES: Table = MappingProxyType(
         "SQLITE_CANTOPEN": _NOT_CONFIGURED,
     }
 )
-"""By the whole name, then by its first two words."""
+"""Looked up by the whole name, then by its first two words."""
 
 USED_UP = _USED_UP
 UNREACHABLE = _NEVER_CONNECTED

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from redrive.model.statistics import LifetimeStats, Statistics
 from redrive.policy.bounds import require, require_whole
+from redrive.words.number import noun, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The values beyond which an alert is raised.
+    """The thresholds of alerts.
 
-    minimum_samples  redrives that must have ended before their success rate counts
+    minimum_samples  redrives that must have finished before their success rate counts
     """
 
     utilization_percent: float = 80.0
@@ -30,7 +31,7 @@ class Thresholds:
 
 
 class Alert(NamedTuple):
-    """`name` is one word for machines, `message` a sentence for people."""
+    """An alert: `name` is an identifier for programs, `message` a sentence for people."""
 
     name: str
     message: str
@@ -45,7 +46,7 @@ def alerts(
     *,
     since: LifetimeStats | None = None,
 ) -> tuple[Alert, ...]:
-    """Return all alerts; with earlier figures, only redrives `since` then count."""
+    """Return all alerts. With earlier figures in `since`, only redrives after them count."""
     lifetime = statistics.lifetime_stats
     recent = lifetime if since is None else lifetime.since(since)
     return (
@@ -59,13 +60,19 @@ def _nearly_full(statistics: Statistics, thresholds: Thresholds) -> Iterator[Ale
     size, most = statistics.queue_size, statistics.max_size
     if most is not None and size * 100.0 > most * thresholds.utilization_percent:
         percent = statistics.utilization_percent
-        yield Alert("queue_nearly_full", f"{size:,} of {most:,} places are taken ({percent:g} %)")
+        yield Alert(
+            "queue_nearly_full",
+            f"the queue is {percent:g}% full ({size:,} of {plural(most, 'dead letter')})",
+        )
 
 
 def _many_exhausted(statistics: Statistics, thresholds: Thresholds) -> Iterator[Alert]:
     exhausted = statistics.status_breakdown.get("exhausted", 0)
     if exhausted > thresholds.exhausted:
-        yield Alert("many_exhausted", f"{exhausted:,} dead letters have used up their redrives")
+        yield Alert(
+            "many_exhausted",
+            f"{plural(exhausted, 'dead letter')} {noun(exhausted, 'has', 'have')} no automatic redrives left",
+        )
 
 
 def _few_successes(figures: LifetimeStats, thresholds: Thresholds) -> Iterator[Alert]:
@@ -75,5 +82,6 @@ def _few_successes(figures: LifetimeStats, thresholds: Thresholds) -> Iterator[A
     percent = 100.0 * figures.retry_success / ended
     if percent < thresholds.success_percent:
         yield Alert(
-            "few_successes", f"{figures.retry_success:,} of {ended:,} redrives succeeded ({percent:.0f} %)"
+            "few_successes",
+            f"{figures.retry_success:,} of {plural(ended, 'redrive')} succeeded ({percent:.0f}%)",
         )

@@ -1,4 +1,4 @@
-"""Changes of a retry policy: an alteration of some of its fields, and an override for one replay."""
+"""Changes of a retry policy: new values for some fields, and the override for one replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ATTEMPTS = 1_000
 MAX_RATE_LIMIT_WAITS = 1_000
 MAX_RETRIES = 1_000
 _INCREMENT = {"step": "increment"}
-"""The field here of a curve's `step`: in an alteration a step would be one of a workflow."""
+"""The name here for a curve's `step`: in an alteration, a step would be a step of a workflow."""
 
 OVERRIDE_NAME = "override"
 
@@ -36,7 +36,7 @@ _MAX_MS = MAX_DELAY_SECONDS * 1000.0
 
 
 class Alteration(NamedTuple):
-    """Fields that are None or empty stay as they are; `preset` names a policy to start from instead."""
+    """New values for fields of a policy; None or empty: unchanged. `preset` names a policy to start from."""
 
     preset: str | None = None
     attempts: int | None = None
@@ -55,7 +55,7 @@ class Alteration(NamedTuple):
         return self == Alteration()
 
     def of(self, policy: RetryPolicy) -> RetryPolicy:
-        """Return the changed policy; reject values out of bounds, and fields that the curve does not have."""
+        """Return the changed policy; reject values out of bounds and fields that the curve does not have."""
         self.check()
         begun = policy if self.preset is None else preset(self.preset)
         also, never = _categories(self.also_retry), _categories(self.never_retry)
@@ -71,7 +71,7 @@ class Alteration(NamedTuple):
         )
 
     def check(self) -> None:
-        """Check everything that does not depend on the policy to change."""
+        """Check all values that do not depend on the policy to change."""
         if self.preset is not None:
             preset(self.preset)
         if self.jitter is not None:
@@ -120,7 +120,7 @@ def _categories(words: Iterable[str]) -> frozenset[Category]:
 
 
 def override_from_json(value: object) -> RetryPolicy:
-    """Read a policy: all fields of `policy_to_json`, or any of the short ones, `_DEFAULTS`."""
+    """Read a policy: all fields of `policy_to_json`, or any of the short form in `_DEFAULTS`."""
     if not isinstance(value, Mapping):
         raise InvalidValueError(
             f"a retry policy must be a JSON object, for example {{'max_retries': 5}}, got {value!r:.80}"

@@ -1,7 +1,7 @@
-"""A retry policy as JSON and back, so that stored work keeps its policy.
+"""Conversion between retry policies and JSON, so that stored work keeps its policy.
 
 A curve or a jitter is stored with its word and all its fields. Stored JSON is checked as strictly as a policy
-that a person writes.
+in code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def policy_to_json(policy: RetryPolicy) -> dict[str, JsonValue]:
 
 
 def policy_from_json(value: object) -> RetryPolicy:
-    """Return an equal policy; reject everything that `policy_to_json` does not return."""
+    """Return the policy; reject any value that `policy_to_json` cannot have returned."""
     stored = dict(_entries("a stored policy", value, _names(RetryPolicy)))
     require_kind("name", stored["name"], str)
     stored["backoff"] = _backoff_from_json("backoff", stored["backoff"])
@@ -97,7 +97,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 
 def _entries(what: str, value: object, names: Collection[str]) -> Mapping[str, Any]:
-    """Return the entries of a stored object, which has exactly these names."""
+    """Return the entries of a stored object; reject it unless it has exactly these names."""
     stored = _object(what, value)
     unknown, missing = stored.keys() - set(names), set(names) - stored.keys()
     if unknown:

@@ -1,4 +1,4 @@
-"""Presets: the named policies, with exactly the documented defaults."""
+"""Presets: the named policies with their documented defaults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GATEWAY = RetryPolicy(
     also_retry=frozenset({Category.UNKNOWN}),
     never_retry=frozenset({Category.PROVIDER_4XX, Category.CONFLICT}),
 )
-"""Work behind a gateway: waits 5–10 and 10–15 s; retries unknown errors, never a 4xx."""
+"""Work behind a gateway: waits 5–10 and 10–15 s; retries unknown errors, but never a 4xx."""
 
 REDRIVE_NEVER = RetryPolicy(name="never", max_attempts=1, backoff=Backoff(Never()))
 REDRIVE_LINEAR = RetryPolicy(name="linear", max_attempts=4, backoff=Backoff(Linear(5 * MINUTE, 5 * MINUTE)))

@@ -1,4 +1,4 @@
-"""Public codes: a failure as a code and one line, without stack traces and server paths."""
+"""Public codes: a failure as a code and one line of text, without tracebacks and server paths."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class PublicCodes:
-    """An application's own table of public codes.
+    """An application's table of public codes.
 
-    A status is looked up before the category; what neither table knows is `default`. Without any table the
-    code is the name of the category.
+    The status is looked up before the category; `default` is the code if neither is found. Without tables and
+    default, the code is the name of the category.
     """
 
     by_category: Mapping[Category, str] = field(default_factory=dict)
@@ -39,7 +39,9 @@ class PublicCodes:
     default: str | None = None
 
     def __post_init__(self) -> None:
-        by_category = {choice("category", each, Category): code for each, code in self.by_category.items()}
+        by_category = {
+            choice("category", category, Category): code for category, code in self.by_category.items()
+        }
         object.__setattr__(self, "by_category", by_category)
         for code, message in self.messages.items():
             if message.splitlines() != [message]:

@@ -2,10 +2,10 @@
 
     is:open category:timeout,network -step:charge attempts:>3 since:2h "connection reset"
 
-Terms are separated by spaces, and all of them must match. `key:a,b` matches any of the values; a minus in
-front matches none of them. A term without a key must occur in the title, the message or the type of the
-error. The languages of dead letters, their groups and runs differ in their keys; runs have no text. Text in
-quotes is taken literally; a backslash in quotes escapes the next character.
+Terms are separated by spaces, and all of them must match. `key:a,b` matches any of the values; with a minus
+in front, it matches none of them. A term without a key must occur in the title, the message or the type of
+the error. The languages of dead letters, their groups and runs have different keys, and runs cannot be
+searched by text. Quoted text is literal; a backslash in quotes escapes the next character.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NoReturn
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, QueryWordError
 from redrive.model.failure_group import GroupSort
 from redrive.model.query import TEXT, Order, Query, Term, Value
 from redrive.model.saved_view import Looking, ShownView, ViewedPage
@@ -27,10 +27,10 @@ MAX_QUERY_LENGTH = 4_000
 MAX_TERMS = 32
 MAX_VALUES = 100
 MAX_SAVED_LENGTH = 2_000
-"""Characters that fit into an address."""
+"""The maximum length of a saved query, which must fit into a URL."""
 
 OTHER_WORDS = {"fingerprint": "fp", "group": "fp", "state": "is"}
-"""Words that people write instead of a key."""
+"""Words that people often write instead of a key."""
 
 _PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
 _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
@@ -38,7 +38,7 @@ _VALUES = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",]+)(?:,(?:"(?:[^"\\]|\\.)*"|[^",
 
 
 def parse(text: str, language: Language = DEAD_LETTERS) -> Query:
-    """Parse a query; an error names the position of what is wrong."""
+    """Parse a query; an error names the position of the problem."""
     require_kind("a query", text, str)
     if len(text) > MAX_QUERY_LENGTH:
         raise InvalidValueError(
@@ -57,7 +57,7 @@ def _terms(text: str, language: Language) -> Iterator[Term]:
             place += 1
             continue
         piece = _PIECE.match(text, place)
-        assert piece is not None  # noqa: S101 — it matches nothing at all, too
+        assert piece is not None  # noqa: S101 — the pattern also matches the empty string
         yield _term(piece, place + 1, language)
         place = piece.end()
 
@@ -73,7 +73,7 @@ def _term(piece: re.Match[str], position: int, language: Language) -> Term:
         _refuse_key(piece["key"], place, language)
     if negated and key in TIMES:
         raise InvalidValueError(
-            f"{key!r} at position {place} cannot be negated; say since: or until: instead"
+            f"{key!r} at position {place} cannot be negated; use since: or until: instead"
         )
     return Term(key, _values(key, piece["rest"], place + len(key) + 1, language), negated)
 
@@ -81,7 +81,7 @@ def _term(piece: re.Match[str], position: int, language: Language) -> Term:
 def _refuse_odd(piece: re.Match[str], position: int) -> None:
     if piece["odd"]:
         raise InvalidValueError(
-            f"the quote at position {piece.start('odd') + 1} is never closed; add another one"
+            f"the quote at position {piece.start('odd') + 1} is never closed; add a closing quote"
         )
     if not piece[0].isprintable():
         raise InvalidValueError(f"the term at position {position} has characters that cannot be printed")
@@ -90,8 +90,8 @@ def _refuse_odd(piece: re.Match[str], position: int) -> None:
 def _refuse_text(text: str, position: int, language: Language) -> None:
     if not language.has_text:
         raise InvalidValueError(
-            f"the term at position {position}, {text[:100]!r}, has no key, and {language.noun} have no text "
-            f"to look in; put a key before it: {', '.join(language.readers)}"
+            f"the term at position {position}, {text[:100]!r}, has no key, and {language.noun} cannot be "
+            f"searched by text; put a key before it: {', '.join(language.readers)}"
         )
 
 
@@ -101,13 +101,18 @@ def _refuse_key(key: str, position: int, language: Language) -> NoReturn:
         other = OTHER_WORDS.get(key.lower())
         instead = f"; did you mean {other!r}?" if other in known else ""
         raise InvalidValueError(
-            f"the key {key!r} at position {position} asks about {noun}, not about {language.noun}; leave it "
-            f"out, or ask for {noun}{instead}"
+            f"the key {key!r} at position {position} filters {noun}, not {language.noun}; remove it, or "
+            f"query {noun}{instead}"
         )
     is_text = language.has_text and closest(key, known, aliases=OTHER_WORDS) is None
-    quote = "; text with a colon in it stands in quotes" if is_text else ""
-    suggestion = suggest(key, known, aliases=OTHER_WORDS)
-    raise InvalidValueError(f"unknown key {key!r} at position {position}; {suggestion}{quote}")
+    quote = "; put text that contains a colon in quotes" if is_text else ""
+    hint = suggest(key, known, aliases=OTHER_WORDS)
+    raise QueryWordError(
+        f"unknown key {key!r} at position {position}; {hint}{quote}",
+        word=key,
+        position=position,
+        suggestion=closest(key, known, aliases=OTHER_WORDS),
+    )
 
 
 def _free_text(rest: str, position: int) -> str:
@@ -122,7 +127,7 @@ def _values(key: str, rest: str, position: int, language: Language) -> tuple[Val
     if not _VALUES.fullmatch(rest):
         raise InvalidValueError(
             f"{key!r} at position {position - len(key) - 1} has no value, or an empty one; "
-            f"it is written {key}:value, or {key}:one,another"
+            f"write {key}:value, or {key}:one,another"
         )
     words = [
         Word(match[2] or _unescaped(match[1]), match[2] is None, key, position + match.start())
@@ -141,16 +146,16 @@ _EITHER = Language("dead letters and their groups", {**DEAD_LETTERS.readers, **G
 
 
 def about_groups(text: str) -> bool:
-    """Tell whether a query selects failure groups; otherwise it selects single dead letters.
+    """Return whether a query selects failure groups; otherwise it selects single dead letters.
 
-    Reject unknown keys, and keys of both, since no list could show the result.
+    Reject unknown keys, and queries with keys of both kinds, which no list could show.
     """
     keys = {term.key for term in parse(text, _EITHER).terms} - {TEXT}
     letters, groups = sorted(keys - GROUPS.readers.keys()), sorted(keys & set(GROUPS_ONLY))
     if letters and groups:
         raise InvalidValueError(
-            f"{letters[0]!r} asks about single dead letters and {groups[0]!r} about failure groups; leave "
-            f"one of them out"
+            f"{letters[0]!r} filters single dead letters and {groups[0]!r} filters failure groups; remove "
+            f"one of them"
         )
     return not letters
 
@@ -159,14 +164,13 @@ def require_understood(looking: Looking) -> None:
     """Reject a view whose query or order its page does not understand."""
     if len(looking.query) > MAX_SAVED_LENGTH:
         raise InvalidValueError(
-            f"a query that is saved has at most {MAX_SAVED_LENGTH:,} characters, this one has "
-            f"{len(looking.query):,}"
+            f"a saved query has at most {MAX_SAVED_LENGTH:,} characters, this one has {len(looking.query):,}"
         )
     if looking.page is ViewedPage.RUNS:
         parse(looking.query, RUNS)
         for name in ("view", "sort"):
             if getattr(looking, name):
-                raise InvalidValueError(f"the page of runs has no {name}; leave it out")
+                raise InvalidValueError(f"the page of runs has no {name}; omit it")
     elif _shows_groups(looking):
         parse(looking.query, GROUPS)
         _require_order(looking.sort, GroupSort)

@@ -1,6 +1,6 @@
-"""The query languages of dead letters, failure groups and runs: the keys of each, and how values are read.
+"""The query languages of dead letters, failure groups and runs: their keys, and how values are parsed.
 
-Each key has a reader, which rejects a value with a message that says what it expects.
+Each key has a reader, which rejects an invalid value with a message that says what it expects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn, TypeAlias
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, QueryWordError
 from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category, ErrorClass
@@ -23,7 +23,7 @@ from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, R
 from redrive.model.step import Effect
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.presets import REDRIVE_POLICIES
-from redrive.words.suggestion import suggest
+from redrive.words.suggestion import closest, suggest
 from redrive.words.time import parse_duration
 
 MIN_PREFIX_LENGTH = 6
@@ -43,7 +43,7 @@ _STATES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
 
 
 class Word(NamedTuple):
-    """A value as written, with its position, counted from one."""
+    """A value as written, with its position, counted from 1."""
 
     text: str
     quoted: bool
@@ -51,9 +51,19 @@ class Word(NamedTuple):
     position: int
 
     def refuse(self, allowed: str) -> NoReturn:
-        raise InvalidValueError(
-            f"unknown value {self.text!r} of {self.key!r} at position {self.position}; {allowed}"
+        raise InvalidValueError(self._unknown(allowed))
+
+    def refuse_unknown(self, known: Iterable[str]) -> NoReturn:
+        known = list(known)
+        raise QueryWordError(
+            self._unknown(suggest(self.text, known)),
+            word=self.text,
+            position=self.position,
+            suggestion=closest(self.text, known),
         )
+
+    def _unknown(self, allowed: str) -> str:
+        return f"unknown value {self.text!r} of {self.key!r} at position {self.position}; {allowed}"
 
 
 Reader: TypeAlias = Callable[[Word], tuple[Value, ...]]
@@ -62,7 +72,7 @@ Reader: TypeAlias = Callable[[Word], tuple[Value, ...]]
 class Language(NamedTuple):
     """The keys for one kind of object, with their readers; `has_text`: terms without a key are allowed.
 
-    `elsewhere` has the keys that only another kind of object has, with the name of that kind.
+    `elsewhere` contains keys that only another kind of object has, with the name of that kind.
     """
 
     noun: str
@@ -77,11 +87,11 @@ def _read_text(word: Word) -> tuple[Value, ...]:
 
 def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
     known = [str(choice) for choice in choices]
-    return (word.text.lower(),) if word.text.lower() in known else word.refuse(suggest(word.text, known))
+    return (word.text.lower(),) if word.text.lower() in known else word.refuse_unknown(known)
 
 
 def _one_of_states(states: Mapping[str, tuple[Value, ...]]) -> Reader:
-    return lambda word: states.get(word.text.lower()) or word.refuse(suggest(word.text, states))
+    return lambda word: states.get(word.text.lower()) or word.refuse_unknown(states)
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
@@ -100,7 +110,7 @@ def _read_assignee(word: Word) -> tuple[Value, ...]:
 def _read_fingerprint(word: Word) -> tuple[Value, ...]:
     found = _FINGERPRINT.fullmatch(word.text.lower())
     if found is None or not MIN_PREFIX_LENGTH <= len(found[1]) <= _FULL:
-        word.refuse(f"a fingerprint, or its first {MIN_PREFIX_LENGTH} digits or more, is expected")
+        word.refuse(f"expected a fingerprint, or at least its first {MIN_PREFIX_LENGTH} digits")
     whole = found[0] if found[0].startswith("v") else f"{VERSION}:{found[1]}"
     return (whole if len(found[1]) == _FULL else Beginning(whole),)
 
@@ -110,7 +120,7 @@ def _read_number(word: Word) -> tuple[Value, ...]:
     if span and int(span[1]) <= int(span[2]):
         return (Between(int(span[1]), int(span[2])),)
     if compared is None:
-        word.refuse("a number is expected, as in 3, >3, >=3, <3, <=3 or 3..5")
+        word.refuse("expected a number, such as 3, >3, >=3, <3, <=3 or 3..5")
     return (_BETWEEN[compared[1] or "="](int(compared[2])),)
 
 
@@ -131,11 +141,13 @@ def _read_time(word: Word) -> tuple[Value, ...]:
     try:
         moment = datetime.fromisoformat(word.text)
     except ValueError:
-        word.refuse("a time is expected, as in 30m, 2h, 7d, 2026-11-01 or 2026-11-01T09:30:00Z")
+        word.refuse("expected a time, such as 30m, 2h, 7d, 2026-11-01 or 2026-11-01T09:30:00Z")
     if not 1971 <= moment.year <= 9000:
-        word.refuse("a year from 1971 to 9000 is expected")
+        word.refuse("expected a year from 1971 to 9000")
     if moment.tzinfo is None and len(word.text) > len("2026-11-01"):
-        word.refuse("a time of day needs its zone, as in 2026-11-01T09:30:00Z or 2026-11-01T09:30:00+02:00")
+        word.refuse(
+            "a time of day needs a time zone, such as 2026-11-01T09:30:00Z or 2026-11-01T09:30:00+02:00"
+        )
     return (Moment((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()),)
 
 
@@ -167,10 +179,10 @@ READERS: MappingProxyType[str, Reader] = MappingProxyType(
 )
 
 KEYS = tuple(READERS)
-"""Every key of the language of dead letters."""
+"""All keys of the language of dead letters."""
 
 GROUPS_ONLY = ("group", "occurrences")
-"""Keys of failure groups that a single dead letter does not have."""
+"""Keys that failure groups have and single dead letters do not."""
 
 DEAD_LETTERS = Language("dead letters", READERS, elsewhere=dict.fromkeys(GROUPS_ONLY, "failure groups"))
 
@@ -198,7 +210,7 @@ GROUP_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
 """The values of `group:`, the state of the group itself. A `regressed` group was reopened."""
 
 SHARED = ("is", "category", "workflow", "step", "task", "error", "fp", "since", "until")
-"""Keys that groups share with dead letters; `is` matches if one dead letter of the group has that state."""
+"""Keys that groups share with dead letters; `is` matches if a dead letter of the group has that state."""
 
 _GROUP_READERS: Mapping[str, Reader] = MappingProxyType(
     {key: READERS[key] for key in SHARED}

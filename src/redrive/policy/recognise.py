@@ -1,7 +1,7 @@
-"""Recognising one exception: by its type, or by the code, status or number it carries.
+"""Recognising one exception by its type, or by the code, status or number that it carries.
 
-What follows from the type alone is computed once per type and cached. Most errors carry nothing beyond their
-message, and are recognised by their type alone.
+The traits of a type are computed once and cached. Most errors carry only a message, and are recognised by
+their type alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
 MAX_NESTED = 16
-"""The maximum depth of errors inside errors: a chain of them may be a cycle."""
+"""The maximum depth of nested errors, which may form a cycle."""
 
 
 class Recognition(NamedTuple):
@@ -34,7 +34,7 @@ _Recogniser = Callable[[BaseException, int], Recognition | None]
 
 
 class _Traits(NamedTuple):
-    """What follows from the type of an error."""
+    """The traits of an error type."""
 
     name: str
     keys: tuple[str, ...]
@@ -62,7 +62,7 @@ _kept_traits: Callable[[type], _Traits] = lru_cache(maxsize=2048)(_read_traits)
 
 
 def _traits_of(kind: type) -> _Traits:
-    # Only plain classes are kept: a metaclass could make its class equal to any other.
+    # Only plain classes are cached: a metaclass could make its class equal to any other.
     return _kept_traits(kind) if type(kind) is type else _read_traits(kind)
 
 
@@ -87,7 +87,7 @@ def type_name(error: BaseException) -> str:
 
 
 def has_details(error: BaseException) -> bool:
-    """Tell whether the error carries anything beyond its message."""
+    """Return whether the error carries anything beyond its message."""
     if _traits_of(type(error)).has_attributes:
         return True
     own = exception.attribute(error, "__dict__")
@@ -95,7 +95,7 @@ def has_details(error: BaseException) -> bool:
 
 
 def recognise(error: BaseException, depth: int = 0) -> Recognition | None:
-    """Recognise one error; `depth` counts the errors that it is nested in."""
+    """Recognise one error; `depth` is the number of errors around it."""
     traits = _traits_of(type(error))
     found = traits.special(error, depth) if traits.special else None
     if found is None and traits.library:
@@ -136,18 +136,18 @@ def _by_own_word(error: BaseException, depth: int) -> Recognition | None:
 
 
 def _by_stated_class(error: BaseException, error_class: ErrorClass, depth: int) -> Recognition:
-    """The code decided whether to retry; the category is that of the error it was raised from, if known."""
+    """Use the class that the application's code stated, and the category of the error's cause, if known."""
     rule = exception.short_name(type(error))
     inside = _by_what_is_inside(error, depth)
     if inside is None:
         return Recognition(rule, ErrorMeaning(Category.UNKNOWN, error_class=error_class), error)
-    # Status and hint are those of the error inside, unless the verdict names a hint of its own.
+    # Take status and hint from the inner error, unless the stated class has its own hint.
     telling = error if exception.attribute(error, "retry_after") is not None else inside.error
     return Recognition(rule, inside.meaning._replace(error_class=error_class), telling)
 
 
 def _by_deferral(error: BaseException, depth: int) -> Recognition:
-    """The category is that of the error behind the deferral; the wait in `retry_after` is the deferral's."""
+    """Use the category of the error behind the deferral, and the deferral's own wait in `retry_after`."""
     inside = _by_what_is_inside(error, depth)
     meaning = inside.meaning if inside else ErrorMeaning(Category.RATE_LIMIT)
     return Recognition(exception.short_name(type(error)), meaning, error)
@@ -261,7 +261,7 @@ def _by_system_number(error: BaseException) -> Recognition | None:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error, wherever its library stores it."""
+    """Return the HTTP status of an error from the attribute where its library stores it."""
     response = exception.attribute(error, "response")
     candidates = (
         exception.attribute(error, "status_code"),
@@ -304,7 +304,7 @@ def _header(headers: object, name: str) -> object:
 
 
 def _item(mapping: object, key: str) -> object:
-    """Read a header: every library has its own class for headers."""
+    """Read a header; every library has its own class for headers."""
     getter = exception.attribute(mapping, "get")
     if mapping is None or not callable(getter):
         return None

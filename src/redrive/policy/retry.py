@@ -1,4 +1,4 @@
-"""The retry decision: what has been used up, and what just happened → what happens next."""
+"""The retry decision: from the tally so far and the outcome of an attempt to the next action."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.schedule import Schedule
 
 NOT_ASKED_DELAY = 1.0
-"""Seconds until work comes up again whose dependency was not asked and did not say when it can be."""
+"""Seconds until work is retried whose dependency was not called and gave no time for a retry."""
 
 
 class Ending(StrEnum):
-    """What becomes of a step that is not retried any more."""
+    """The state of a step that is not retried any further."""
 
     BURY = "bury"
     BLOCK = "block"
@@ -39,7 +39,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, how long apart, and for which failures. `max_attempts` counts executions in all."""
+    """How often, how long apart, and after which failures to retry. `max_attempts` counts all executions."""
 
     name: str = "custom"
     max_attempts: int
@@ -60,11 +60,11 @@ class RetryPolicy:
 
     @property
     def max_retries(self) -> int:
-        """Executions after the first."""
+        """The maximum number of executions after the first."""
         return self.max_attempts - 1
 
     def retries(self, failure: Failure) -> bool:
-        """Does this policy consider trying again after such a failure at all?"""
+        """Return whether the policy ever retries after such a failure."""
         if failure.category in self.never_retry:
             return False
         return failure.retryable or (failure.category in self.also_retry and not failure.said)
@@ -73,7 +73,7 @@ class RetryPolicy:
         return self.backoff_by_category.get(category, self.backoff)
 
     def explain(self) -> Schedule:
-        """Every attempt of this policy with its earliest, typical and latest time. Print it."""
+        """Return the schedule of all attempts, with their earliest, typical and latest times. Print it."""
         return Schedule.of(self.name, self.max_attempts, self.backoff)
 
 
@@ -86,10 +86,10 @@ def decide(
     draw: float,
     repeatable: bool = True,
 ) -> Decision:
-    """What happens after an attempt: `failure` is None when it succeeded.
+    """Decide what happens after an attempt; `failure` is None if it succeeded.
 
-    `draw` is a random number from 0 to 1, `now` the instant at which the attempt ended. Work that is not
-    `repeatable` is done again only when the failed attempt cannot have had an effect.
+    `draw` is a random number from 0 to 1, `now` the time when the attempt ended. Work that is not
+    `repeatable` is repeated only if the failed attempt cannot have had a side effect.
     """
     if failure is None:
         return Complete(Explanation(Reason.SUCCEEDED))
@@ -117,7 +117,7 @@ def next_retry_at(
 
 
 def _not_repeated(decision: Decision, policy: RetryPolicy) -> Decision:
-    """An ending in place of a repetition. Work whose dependency was not asked has not been executed."""
+    """Replace a repetition by an ending, except for work that did not call its dependency."""
     why = decision.explanation
     if not isinstance(decision, Retry | Release) or why.reason is Reason.UNAVAILABLE:
         return decision
@@ -156,7 +156,7 @@ def _back_off(tally: Tally, failure: Failure, policy: RetryPolicy, now: float, d
 
 
 def end(reason: Reason, tally: Tally, failure: Failure, policy: RetryPolicy) -> Decision:
-    """Nothing more is done automatically; what becomes of the step is the policy's choice."""
+    """End the automatic retries; the policy chooses the state of the step."""
     return _ending(policy, _explain(reason, tally, failure, policy))
 
 

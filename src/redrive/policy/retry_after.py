@@ -1,4 +1,4 @@
-"""Retry-After: the server's own word on when to come back."""
+"""Retry-After: the wait that a server asks for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import cast
 
 MAX_HINT_SECONDS = 86_400.0
-"""A hint of more than a day is cut to a day: a mistaken server must not put work to sleep for a year."""
+"""The maximum wait. Longer hints are reduced to it: a server's mistake must not delay work for a year."""
 
 MAX_TEXT_LENGTH = 64
 
 
 def parse_retry_after(value: object, *, now: float | None) -> float | None:
-    """Seconds to wait; None for nonsense.
+    """Parse the seconds to wait; None if the value is not valid.
 
     The value is a number of seconds, a timedelta, or an HTTP date, which needs `now`.
     """
@@ -24,14 +24,14 @@ def parse_retry_after(value: object, *, now: float | None) -> float | None:
 
 
 def parse_milliseconds(value: object) -> float | None:
-    """Seconds to wait, from a number of milliseconds; None for nonsense."""
+    """Parse the seconds to wait from a number of milliseconds; None if the value is not valid."""
     text = _text(value)
     milliseconds = _number(value) if text is None else _from_digits(text)
     return None if milliseconds is None else _clamp(milliseconds / 1000)
 
 
 def _text(value: object) -> str | None:
-    # By type(), and past any method of a subclass: the value comes from anybody's exception.
+    # By type(), without calling methods of a subclass: the value comes from an untrusted exception.
     if issubclass(type(value), bytes):
         value = bytes.decode(cast("bytes", value), "ascii", "replace")
     if issubclass(type(value), str):
@@ -57,14 +57,14 @@ def _from_digits(text: str) -> float | None:
 
 
 def _from_date(text: str, now: float) -> float | None:
-    from datetime import UTC  # slow to import, seldom needed
+    from datetime import UTC  # slow to import and rarely needed
     from email.utils import parsedate_to_datetime
 
     if len(text) > MAX_TEXT_LENGTH:
         return None
     try:
         date = parsedate_to_datetime(text)
-        # The oldest of the three forms of an HTTP date names no zone; all three mean UTC.
+        # The oldest of the three forms of an HTTP date has no zone; all three mean UTC.
         moment = date if date.tzinfo else date.replace(tzinfo=UTC)
         return _clamp(max(0.0, moment.timestamp() - now))
     except (ValueError, TypeError, IndexError, OverflowError, OSError):

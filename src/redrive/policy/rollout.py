@@ -1,12 +1,12 @@
-"""The rollout of a bulk replay: a few items first, the others if those succeed, and a stop on failures.
+"""The rollout of a bulk replay: a canary first, then the remaining items, with a stop on failures.
 
-    canary   a few items; no other item starts before all of them have finished
-    ramp     the others, at a rate or as fast as they are executed: the more succeed, the more run at once
-    stop     too many failures, the same failures as before, or an open breaker: a person decides
-    finish   no item is left to start, and none is in progress
+    canary   a few items; the remaining items start only after all of them have finished
+    ramp     the remaining items, at a rate or as fast as workers execute them; more at once as items finish
+    stop     after too many failures, repeated failures or an open breaker; a person decides how to continue
+    finish   when no item is left to start and none is in progress
 
-A person who resumes a stopped operation pardons its failures so far: it starts with a canary again, and only
-later items are counted.
+Resuming a stopped operation pardons its earlier failures: the operation starts with a canary again, and
+counts only later items.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from math import floor
 from typing import Any, NamedTuple
 
+from redrive.model.fact import Fact, fact
 from redrive.policy.bounds import require, require_kind, require_whole
 from redrive.policy.codec import JsonValue
-from redrive.words.number import plural
 
 MAX_BATCH_SIZE = 500
 MAX_RUNNING = 2_000
@@ -31,12 +31,12 @@ MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 1.0, 0.01
 class RolloutOptions:
     """How carefully a bulk replay proceeds, and when it stops itself.
 
-    canary           the number of items that are replayed first, and finish before the others start
-    rate             items per second after that; None: as fast as they are executed
-    failure_rate     the share of failures among finished items beyond which it stops
-    minimum          the number of finished items before that share counts; a whole canary always counts
-    same_failures    the number of items that failed as before at which it stops; None: it does not
-    stop_on_breaker  stop when a breaker is open that the remaining items depend on
+    canary           the number of items that must finish before the remaining items start
+    rate             items per second after the canary; None: as fast as workers execute them
+    failure_rate     the share of failures among finished items above which the operation stops
+    minimum          the number of finished items before `failure_rate` applies; a whole canary always counts
+    same_failures    the number of items with the same failure as before at which it stops; None: no limit
+    stop_on_breaker  stop when a breaker opens on which the remaining items depend
     """
 
     canary: int = 10
@@ -58,7 +58,7 @@ class RolloutOptions:
 
 
 class Score(NamedTuple):
-    """The results of the items. `repeated`: the failed items that failed as before."""
+    """The results of the items. `repeated` counts failed items with the same failure as before."""
 
     begun: int = 0
     succeeded: int = 0
@@ -92,11 +92,11 @@ class RolloutFigures(NamedTuple):
     """An operation at one moment.
 
     score         the results of its items, without pardoned ones
-    ready         items that could start now; counted up to a batch
+    ready         items that can start now, counted up to a batch
     running       items in progress
-    ramping       the canary is over
-    released_at   when the rate allows the next items
-    open_breaker  the name of an open breaker that the remaining items depend on
+    ramping       whether the canary is over
+    released_at   the time from which the rate grants further items
+    open_breaker  the name of an open breaker on which the remaining items depend
     """
 
     score: Score
@@ -108,7 +108,7 @@ class RolloutFigures(NamedTuple):
 
 
 class ItemRelease(NamedTuple):
-    """Start `number` items; the rate allows the next ones after `released_at`."""
+    """Start `number` items; the rate grants further items from `released_at` on."""
 
     number: int
     released_at: float
@@ -123,11 +123,11 @@ class CanaryPassed(NamedTuple):
 
 
 class Stop(NamedTuple):
-    reason: str
+    reason: Fact
 
 
 class Finish(NamedTuple):
-    """The operation is over; no planned item can start any more."""
+    """The operation is finished: no planned item can start."""
 
 
 Move = ItemRelease | RolloutWait | CanaryPassed | Stop | Finish
@@ -156,7 +156,7 @@ def _in_ramp(figures: RolloutFigures, rate: float | None, now: float) -> Move:
         return _released(figures, MAX_BATCH_SIZE, now)
     since = _credited_since(figures.released_at, rate, now)
     credit = (now - since) * rate
-    # Rounded first: an item must not wait for a moment more because it was computed as 0.9999999999.
+    # Round before flooring: a credit of 0.9999999999 is a whole item.
     number = floor(round(credit, 6))
     if number < 1:
         return RolloutWait(min(MAX_WAIT_SECONDS, max(MIN_WAIT_SECONDS, (1.0 - credit) / rate)))
@@ -169,34 +169,36 @@ def _in_ramp(figures: RolloutFigures, rate: float | None, now: float) -> Move:
 
 
 def _credited_since(released_at: float | None, rate: float, now: float) -> float:
-    """Unused time counts for at most a second, or one item: a pause is not made up for."""
+    """Return the time from which the rate grants items.
+
+    Unused time accumulates for at most a second, or one item, so that a pause causes no burst.
+    """
     oldest = now - max(BURST_SECONDS, 1.0 / rate)
     return oldest if released_at is None else min(now, max(oldest, released_at))
 
 
 def _released(figures: RolloutFigures, wanted: int, now: float) -> ItemRelease | RolloutWait:
-    number = min(wanted, figures.ready, MAX_BATCH_SIZE, _most_running(figures.score) - figures.running)
+    number = min(wanted, figures.ready, MAX_BATCH_SIZE, _max_running(figures.score) - figures.running)
     return ItemRelease(number, now) if number > 0 else RolloutWait(POLL_SECONDS)
 
 
-def _most_running(score: Score) -> int:
-    """Items in progress cannot be stopped: allow as many as have finished, and at least a batch."""
+def _max_running(score: Score) -> int:
+    """Limit the items in progress, which cannot be stopped, to the finished ones, but at least a batch."""
     return min(MAX_RUNNING, max(MAX_BATCH_SIZE, score.judged))
 
 
-def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> str | None:
+def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> Fact | None:
     score = figures.score
     if options.stop_on_breaker and figures.open_breaker is not None:
-        return f"the breaker {figures.open_breaker!r} is open, and items that are left depend on it"
+        return fact("breaker_opened", breaker=figures.open_breaker)
     if options.same_failures is not None and score.repeated >= options.same_failures:
-        return f"{plural(score.repeated, 'item')} failed again just as before"
+        return fact("same_failures", items=score.repeated)
     if score.judged < _enough(figures, options) or score.failed <= options.failure_rate * score.judged:
         return None
-    part = f"{score.failed / score.judged:.0%}, more than {options.failure_rate:.0%}"
-    return f"{score.failed} of {plural(score.judged, 'item')} failed: {part}"
+    return fact("too_many_failed", failed=score.failed, finished=score.judged, limit=options.failure_rate)
 
 
 def _enough(figures: RolloutFigures, options: RolloutOptions) -> int:
-    """Return how many items must have finished before their failures count."""
+    """Return the number of items that must finish before `failure_rate` applies."""
     whole_canary = figures.score.begun >= options.canary and not figures.running
     return 1 if not figures.ramping and whole_canary else options.minimum

@@ -1,4 +1,4 @@
-"""The schedule of a policy: when each attempt starts, at the earliest, typically and at the latest."""
+"""The schedule of a policy: the earliest, typical and latest start of each attempt."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HEADINGS = ("earliest", "typical", "latest")
 class ScheduledAttempt:
     """One attempt: the wait before it, and its start counted from the first failure, in seconds.
 
-    Each is a triple of earliest, typical (the middle of the jitter) and latest. The time that the attempts
-    themselves take comes on top.
+    Each is a triple of earliest, typical (the middle of the jitter) and latest. The duration of the attempts
+    is not included.
     """
 
     number: int

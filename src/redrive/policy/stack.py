@@ -1,8 +1,8 @@
-"""Stored tracebacks: the exceptions that a text tells of, and the frames that each of them passed.
+"""Parsing of stored tracebacks: their exceptions, and the frames of each.
 
-A reader wants to know first where their own code failed. So the exception that was caught comes first, before
-those that led to it; its frames come deepest first, those of the application apart from those of libraries. A
-text without frames, such as one of another language, stays a text.
+A reader first wants to know where their own code failed. The exception that was caught therefore comes first,
+followed by its causes. Its frames come deepest first, application frames separate from library frames. A text
+without frames, such as a traceback of another language, stays raw text.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _LINKS = {
 }
 _GROUP = "Exception Group Traceback (most recent call last):"
 _OWN_FOLDER = __file__[: -len("policy/stack.py")]
-"""Where Redrive's own modules are: the text of a traceback has no names of modules."""
+"""The folder of Redrive's modules: the text of a traceback contains no module names."""
 
 
 class StackFrame(NamedTuple):
-    """`repeated` counts recursive calls that Python left out; `application`: it is the user's own code."""
+    """`repeated` counts recursive calls that Python omitted; `application`: it is in the user's code."""
 
     file: str
     line: int
@@ -59,12 +59,13 @@ class StackFrame(NamedTuple):
 class RaisedException(NamedTuple):
     """An exception of a stack.
 
-    message      its last lines: the type, and what it says
-    application  its frames in the user's own code; `libraries`: the others
-    relation     "caused by" or "while handling": what it is to the exception before it
-    member       its number in a group of exceptions
-    depth        how many groups it is in
-    gap          a note about text that was left out when the traceback was stored
+    message      its last lines: the type and the message
+    application  its frames in the user's code
+    libraries    its other frames
+    relation     "caused by" or "while handling": its relation to the previous exception
+    member       its number in an exception group
+    depth        the number of exception groups around it
+    gap          a note about text that was omitted when the traceback was stored
     """
 
     message: str
@@ -77,7 +78,7 @@ class RaisedException(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """`exceptions` is empty if the text has no frames; `left` counts those beyond `MAX_EXCEPTIONS`."""
+    """`exceptions` is empty if the text has no frames; `left` counts exceptions beyond `MAX_EXCEPTIONS`."""
 
     exceptions: tuple[RaisedException, ...]
     text: str
@@ -89,7 +90,7 @@ class Stack(NamedTuple):
 
     @property
     def origin(self) -> tuple[StackFrame, ...]:
-        """The frames of the exception that was caught, deepest first: those of the application, if any."""
+        """The frames of the caught exception, deepest first: application frames if there are any."""
         raised = self.exceptions[0] if self.exceptions else RaisedException("")
         return raised.application or raised.libraries
 
@@ -109,9 +110,9 @@ def stack_of(text: str | None) -> Stack:
 
 @dataclass(slots=True)
 class _Parsed:
-    """An exception while its lines are read; `link` is what it is to the one before it in the text.
+    """An exception while its lines are parsed; `link` is its relation to the previous one in the text.
 
-    After a gap, lines before the next frame belong to a frame that was left out.
+    After a gap, lines before the next frame belong to an omitted frame.
     """
 
     depth: int
@@ -124,7 +125,7 @@ class _Parsed:
 
 
 class _Parser:
-    """`_in_frames`: an indented line belongs to the last frame, and not to a message."""
+    """Parses line by line. `_in_frames`: an indented line belongs to the last frame, not to a message."""
 
     def __init__(self) -> None:
         self.found: list[_Parsed] = []
@@ -164,7 +165,7 @@ class _Parser:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield each line with the number of groups it is in, and the number of the member that it starts."""
+    """Yield each line with the number of groups around it, and the number of the member that it starts."""
     grouped = _GROUP in text
     for line in text.split("\n"):
         if not grouped:
@@ -193,14 +194,14 @@ def _take_frame(current: _Parsed, line: str) -> None:
     elif current.frames and (repeated := _REPEATED.fullmatch(line)):
         current.frames[-1] = current.frames[-1]._replace(repeated=int(repeated[1]))
     elif line.startswith("  File ") or current.message:
-        current.message.append(line)  # a SyntaxError says in its message where it is
+        current.message.append(line)  # the message of a SyntaxError contains its location
     elif current.frames and not _UNDERLINE.fullmatch(line) and len(current.frames[-1].code) < MAX_CODE_LINES:
         last = current.frames[-1]
         current.frames[-1] = last._replace(code=(*last.code, line.strip()))
 
 
 def _ordered(found: Sequence[_Parsed]) -> list[_Parsed]:
-    """Put an exception before those that led to it, and a group before its members."""
+    """Put an exception before its causes, and a group before its members."""
     if not found:
         return []
     lowest = min(parsed.depth for parsed in found)
@@ -220,7 +221,7 @@ def _ordered(found: Sequence[_Parsed]) -> list[_Parsed]:
 
 
 def _chains(families: Iterable[list[_Parsed]]) -> list[list[list[_Parsed]]]:
-    """Split into chains of exceptions that led to each other; each member of a group starts a chain."""
+    """Split into chains of exceptions that caused each other; each member of a group starts a chain."""
     numbered: list[tuple[int, list[_Parsed]]] = []
     for family in families:
         before = numbered[-1][0] if numbered else 0
@@ -232,7 +233,7 @@ def _chains(families: Iterable[list[_Parsed]]) -> list[list[list[_Parsed]]]:
 
 
 def _relate(chain: list[_Parsed]) -> None:
-    """Turn the links round: in the text the later exception has the link, in a stack the earlier one."""
+    """Reverse the links: in the text, the later exception has the link; in a stack, the earlier one."""
     links = [parsed.link for parsed in chain[1:]] + [""]
     members = [parsed.member for parsed in chain]
     for parsed, link in zip(chain, links, strict=True):

@@ -38,13 +38,14 @@ class Circumstances(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Each matcher is one value, or several of which one must match; all given matchers must match.
+    """A template. A matcher is one value, or several of which one must match; all set matchers must match.
 
     category      a category, or a coarse kind (redrive.policy.triage): transient, network, resource,
                   permission, validation, permanent. A word that is both means the kind: "network" includes
                   timeouts; Category.NETWORK is the category alone
-    redrive       how letters that match are redriven: see redrive.policy.automatic_redrive; or a function
-    max_redrives  the maximum; by default that of the policy
+    redrive       the redrive policy of matching dead letters: see redrive.policy.automatic_redrive; or a
+                  function
+    max_redrives  the maximum; by default, the maximum of the policy
     owner         the assignee
     """
 
@@ -71,19 +72,18 @@ class Template:
         object.__setattr__(self, "category", tuple(chain.from_iterable(self.category)))
         if not any(getattr(self, matcher) for matcher in _MATCHERS):
             raise InvalidValueError(
-                f"the template {self.name!r} matches nothing in particular; give at least one of "
-                f"{', '.join(_MATCHERS)}"
+                f"the template {self.name!r} has no matcher; set at least one of {', '.join(_MATCHERS)}"
             )
         self._check_handling()
 
     @property
     def function_name(self) -> str:
-        """The name of its redrive function, if it has one."""
+        """The name of the redrive function, if the template has one."""
         return f"template {self.name}"
 
     @property
     def redrive_choice(self) -> RedriveChoice | None:
-        """How letters that match are redriven, as it is stored."""
+        """The redrive policy of matching dead letters, as stored."""
         return CUSTOM_PREFIX + self.function_name if callable(self.redrive) else self.redrive
 
     def _check_handling(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
+from redrive.model.fact import Fact, fact
 from redrive.model.failure import Category
 from redrive.policy.presets import REDRIVE_EXPONENTIAL, REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy
@@ -54,7 +54,7 @@ def redrive_policy(category: Category) -> RetryPolicy:
 
 
 class Strategy(StrEnum):
-    """Which failures become dead letters: with `SELECTIVE` those that a redrive can fix."""
+    """Which failures become dead letters. `SELECTIVE`: the failures that a redrive can fix."""
 
     AUTOMATIC = "automatic"
     SELECTIVE = "selective"
@@ -62,26 +62,14 @@ class Strategy(StrEnum):
     DISABLED = "disabled"
 
 
-class QueueAdmission(NamedTuple):
-    """Whether a failure becomes a dead letter, and why."""
-
-    admitted: bool
-    reason: str
-
-    def __bool__(self) -> bool:
-        return self.admitted
-
-
-def enters(strategy: Strategy, category: Category, requested: bool = False) -> QueueAdmission:
-    """Decide whether a failure becomes a dead letter; `requested`: the caller asked for this one."""
+def rejection(strategy: Strategy, category: Category, *, requested: bool = False) -> Fact | None:
+    """Return why a failure does not become a dead letter; None if it does. `requested`: on request."""
     if strategy is Strategy.DISABLED:
-        return QueueAdmission(False, "the dead-letter queue is disabled")
-    if requested:
-        return QueueAdmission(True, "it was requested")
-    if strategy is Strategy.AUTOMATIC:
-        return QueueAdmission(True, "every failure enters")
+        return fact("queue_disabled")
+    if requested or strategy is Strategy.AUTOMATIC:
+        return None
     if strategy is Strategy.MANUAL:
-        return QueueAdmission(False, "only requested failures enter")
+        return fact("only_on_request")
     if redrive_policy(category) is REDRIVE_NEVER:
-        return QueueAdmission(False, f"trying again later does not help against {category}")
-    return QueueAdmission(True, f"trying again later may help against {category}")
+        return fact("redrive_cannot_help", category=str(category))
+    return None

@@ -1,40 +1,31 @@
-"""The verdict on a dead letter: why it stopped, what has changed since, and what is likely to work.
+"""The verdict on a dead letter: why its work stopped, which changes followed, and what is likely to work.
 
-For an operator at three in the morning: short sentences with exact numbers, derived from facts alone.
+A verdict consists of facts; `redrive.words.verdict` writes the sentences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import ACTIONABLE, DeadLetterState
-from redrive.model.decision import Reason
+from redrive.model.decision import DecisionFacts
+from redrive.model.fact import Fact, fact
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import UNKNOWN_VERSIONS
 from redrive.model.step import Effect
-from redrive.words.number import names, plural
-from redrive.words.time import age, duration
-
-MAX_NAMED = 3
 
 Likely = Literal["likely", "unlikely", "unknown"]
 
 _PASSING = frozenset(
     {Category.TIMEOUT, Category.NETWORK, Category.PROVIDER_5XX, Category.RATE_LIMIT, Category.RESOURCE}
 )
-"""Failures that tend to pass by themselves; all others need a change."""
-
-CAREFUL = (
-    "Careful: it may have taken effect already, and a replay may repeat that. "
-    "Look at the other side before you replay."
-)
-"""The end of the advice about an unsafe step that may have been executed."""
+"""Failures that often pass without a change. All other failures need a change."""
 
 
 class BreakerFact(NamedTuple):
-    """The breaker of the step as it is now; `open_until` while it is open."""
+    """The current state of the step's breaker; `open_until` is None unless it is open."""
 
     name: str
     state: str
@@ -50,23 +41,22 @@ class ReplayCounts(NamedTuple):
 class LetterFacts(NamedTuple):
     """The facts about a dead letter at `now`. "Since" means since `failed_at`.
 
-    versions        other versions of the code that have started since
+    versions        other code versions that have started since
     failing         versions that have failed in the same way since
-    succeeded       how often its step has succeeded since, at least
-    succeeded_in    the versions in which it did
-    occurred        how often the same failure has occurred since, elsewhere
+    succeeded       how often the step has succeeded since; may be incomplete
+    succeeded_in    the versions in which the step succeeded
+    occurred        how often the same failure has occurred since in other work
     most            the limit of the counts
-    replays         of this letter
-    other_replays   of other letters with the same failure
-    waits_for       dead letters that must be resolved before it
+    replays         results of replays of this letter
+    other_replays   results of replays of other letters with the same failure
+    waits_for       dead letters that must be resolved first
     """
 
     state: str
     now: float
     failed_at: float
     step: str
-    reason: str
-    explanation: str
+    decision: DecisionFacts
     category: str
     error_class: str
     error_type: str
@@ -109,16 +99,19 @@ class LetterFacts(NamedTuple):
 
 
 class ReplayVerdict(NamedTuple):
-    """`likely`: whether a replay now is likely to succeed. `heals_itself`: no person has to act."""
+    """
+    why           why the work stopped
+    changed       the changes since the failure
+    advice        the next step for a person, and warnings
+    likely        whether a replay now is likely to succeed
+    heals_itself  whether the work continues without a person
+    """
 
-    why: str
-    changed: tuple[str, ...]
-    advice: str
+    why: Fact
+    changed: tuple[Fact, ...]
+    advice: tuple[Fact, ...]
     likely: Likely
     heals_itself: bool
-
-    def __str__(self) -> str:
-        return "\n".join([self.why, *self.changed, self.advice])
 
 
 def verdict(facts: LetterFacts) -> ReplayVerdict:
@@ -128,128 +121,130 @@ def verdict(facts: LetterFacts) -> ReplayVerdict:
         or _judge_by_replays(facts)
         or _judge_by_changes(facts)
     )
-    parts = (advice, _redrive(facts), _warning(facts))
+    why = fact(
+        "stopped",
+        attempts=facts.attempts,
+        error_type=facts.error_type,
+        category=str(facts.category),
+        decision=facts.decision,
+    )
     return ReplayVerdict(
-        why=_why(facts),
+        why=why,
         changed=tuple(_changes(facts)),
-        advice=" ".join(part for part in parts if part),
+        advice=(advice, *_redrive(facts), *_warning(facts)),
         likely=likely,
         heals_itself=_heals_itself(facts),
     )
 
 
-def _why(facts: LetterFacts) -> str:
-    reasons = {reason.value: reason.sentence for reason in Reason}
-    because = reasons.get(facts.reason, facts.explanation) or "no reason was kept"
-    attempts = plural(facts.attempts, "attempt")
-    return f"It stopped after {attempts} with {facts.error_type} ({facts.category}): {because}."
+# Changes since the failure
 
 
-# What has changed
-
-
-def _changes(facts: LetterFacts) -> Iterator[str]:
+def _changes(facts: LetterFacts) -> Iterator[Fact]:
     yield from _breaker(facts)
     yield from _versions(facts)
     if facts.succeeded:
-        yield f"The step {facts.step!r} has succeeded {_times(facts.succeeded, facts)} since."
+        yield fact("step_succeeded", step=facts.step, **_times(facts.succeeded, facts))
     if facts.occurred:
-        yield f"The same failure has occurred {_times(facts.occurred, facts)} elsewhere since."
-    yield from _count_replays("This one", facts.replays, facts.most)
-    yield from _count_replays("Others with the same failure", facts.other_replays, facts.most)
+        yield fact("failure_occurred", **_times(facts.occurred, facts))
+    yield from _replays("replayed", facts.replays, facts.most)
+    yield from _replays("others_replayed", facts.other_replays, facts.most)
     if facts.waits_for:
-        yield f"It waits for {names(facts.waits_for, MAX_NAMED)}, not resolved yet."
+        yield fact("waits_for", dead_letters=list(facts.waits_for))
 
 
-def _breaker(facts: LetterFacts) -> Iterator[str]:
+def _breaker(facts: LetterFacts) -> Iterator[Fact]:
     breaker = facts.breaker
     if breaker is None:
         return
     if breaker.state == BreakerState.HALF_OPEN:
-        yield f"The breaker {breaker.name!r} is finding out whether the dependency is back."
+        yield fact("breaker_probing", breaker=breaker.name)
     elif facts.breaker_open:
         until = breaker.open_until
-        again = "" if until is None else f"; it is tried again in {duration(until - facts.now)}"
-        yield f"The breaker {breaker.name!r} is open: the dependency does not work at the moment{again}."
+        yield fact(
+            "breaker_open", breaker=breaker.name, probe_in=None if until is None else until - facts.now
+        )
     elif breaker.closed_at is not None and facts.breaker_closed_since:
-        ago = age(facts.now - breaker.closed_at)
-        yield f"The breaker {breaker.name!r} has closed {ago} ago: the dependency works again."
+        yield fact("breaker_closed", breaker=breaker.name, seconds_ago=facts.now - breaker.closed_at)
 
 
-def _versions(facts: LetterFacts) -> Iterator[str]:
+def _versions(facts: LetterFacts) -> Iterator[Fact]:
     new = sorted(facts.new_versions)
     still = sorted(facts.failing - UNKNOWN_VERSIONS - {facts.code_version})
-    before = f", it failed in {facts.code_version}" if facts.code_version not in UNKNOWN_VERSIONS else ""
     if new:
-        yield f"Another version of the code is at work: {names(new, MAX_NAMED)}{before}."
+        failed_in = None if facts.code_version in UNKNOWN_VERSIONS else facts.code_version
+        yield fact("code_changed", versions=new, failed_in=failed_in)
     if still:
-        yield f"It fails in the same way in {names(still, MAX_NAMED)}."
+        yield fact("still_fails", versions=still)
 
 
-def _count_replays(who: str, record: ReplayCounts, most: int) -> Iterator[str]:
-    if record.succeeded or record.failed:
-        least = "at least " if max(record) >= most else ""
-        times = plural(record.succeeded + record.failed, "replay")
-        yield f"{who}: {least}{times} so far, {record.succeeded:,} succeeded, {record.failed:,} failed."
+def _replays(code: str, counts: ReplayCounts, most: int) -> Iterator[Fact]:
+    if counts.succeeded or counts.failed:
+        yield fact(code, succeeded=counts.succeeded, failed=counts.failed, capped=max(counts) >= most)
 
 
-# What is likely to work
+def _times(times: int, facts: LetterFacts) -> dict[str, Any]:
+    return {"times": times, "capped": times >= facts.most}
 
 
-def _judge_by_state(facts: LetterFacts) -> tuple[Likely, str] | None:
+# Likelihood of success
+
+
+def _judge_by_state(facts: LetterFacts) -> tuple[Likely, Fact] | None:
     if facts.state == DeadLetterState.REPLAYING:
-        return "unknown", "It is being replayed: wait for the outcome."
+        return "unknown", fact("being_replayed")
     if facts.state not in ACTIONABLE:
-        return "unknown", f"It is {facts.state.lower()}: there is nothing to do."
+        return "unknown", fact("closed", state=str(facts.state))
     return None
 
 
-def _judge_by_obstacles(facts: LetterFacts) -> tuple[Likely, str] | None:
+def _judge_by_obstacles(facts: LetterFacts) -> tuple[Likely, Fact] | None:
     if facts.waits_for:
-        return "unlikely", f"See to {names(facts.waits_for, MAX_NAMED)} first."
-    if facts.breaker_open:
-        return "unlikely", "Wait until the breaker closes; a replay before that is held until then."
+        return "unlikely", fact("resolve_first", dead_letters=list(facts.waits_for))
+    if facts.breaker is not None and facts.breaker_open:
+        return "unlikely", fact("wait_for_breaker", breaker=facts.breaker.name)
     return None
 
 
-def _judge_by_replays(facts: LetterFacts) -> tuple[Likely, str] | None:
-    """Judge by replays of letters with the same failure; this one's own replays failed before `failed_at`."""
+def _judge_by_replays(facts: LetterFacts) -> tuple[Likely, Fact] | None:
+    """Judge by replays of letters with the same failure. Its own replays all failed before `failed_at`."""
     others, improved = facts.other_replays, _has_improved(facts)
-    alone = others.succeeded + others.failed == 1
-    most = "the only replay of the same failure has" if alone else "most replays of the same failure have"
+    only = others.succeeded + others.failed == 1
     if others.succeeded > others.failed:
-        return "likely", f"Replay it: {most} succeeded."
+        return "likely", fact("replays_succeeded", only=only)
     if others.failed > others.succeeded and not improved:
-        return "unlikely", f"Find the cause first: {most} failed."
+        return "unlikely", fact("replays_failed", only=only)
     if facts.replays.failed and not others.succeeded and not improved:
-        return "unlikely", "Find the cause first: it has failed in a replay already, and nothing has changed."
+        return "unlikely", fact("replay_failed_before")
     return None
 
 
-def _judge_by_changes(facts: LetterFacts) -> tuple[Likely, str]:
+def _judge_by_changes(facts: LetterFacts) -> tuple[Likely, Fact]:
     if facts.may_pass:
         return _judge_passing(facts)
     if facts.new_versions and facts.succeeded_in & facts.new_versions:
-        return "likely", "Replay it: the step works in another version of the code."
+        return "likely", fact("works_in_new_version")
     if facts.new_versions:
-        return "unknown", "Replay one to see: the code was changed, whether in this place is not known."
-    return "unlikely", "A replay would fail again, unless the code, the settings or the payload have changed."
+        return "unknown", fact("try_new_version")
+    if facts.error_type.rpartition(".")[2] == "PayloadError":
+        return "unlikely", fact("payload_mismatch")
+    return "unlikely", fact("needs_change")
 
 
-def _judge_passing(facts: LetterFacts) -> tuple[Likely, str]:
+def _judge_passing(facts: LetterFacts) -> tuple[Likely, Fact]:
     if facts.occurred > facts.succeeded:
-        return "unlikely", "Wait, or find the cause: it is still happening."
+        return "unlikely", fact("still_happening")
     if facts.succeeded or facts.breaker_closed_since:
-        return "likely", "Replay it: what it failed of has passed."
-    return "unknown", "Replay one to see: such failures often pass, and nothing shows yet that this one has."
+        return "likely", fact("has_passed")
+    return "unknown", fact("may_have_passed")
 
 
 def _has_improved(facts: LetterFacts) -> bool:
-    """Tell whether anything has changed for the better since it failed."""
+    """Return whether a new version, a success or a closed breaker followed the failure."""
     return bool(facts.new_versions or facts.succeeded or facts.breaker_closed_since)
 
 
-# What comes by itself, and what to beware of
+# Automatic redrives and warnings
 
 
 def _heals_itself(facts: LetterFacts) -> bool:
@@ -259,27 +254,14 @@ def _heals_itself(facts: LetterFacts) -> bool:
     return waits and not facts.waits_for
 
 
-def _redrive(facts: LetterFacts) -> str:
+def _redrive(facts: LetterFacts) -> Iterator[Fact]:
     if facts.state == DeadLetterState.EXHAUSTED:
-        return f"Its {plural(facts.redrives, 'automatic replay')} did not help; there will be no further one."
-    if not _heals_itself(facts) or facts.next_redrive_at is None:
-        return ""
-    turn = f" ({facts.redrives + 1:,} of {facts.max_redrives:,})" if facts.max_redrives else ""
-    left = facts.next_redrive_at - facts.now
-    when = f"in {duration(left)}" if left > 0.0 else "as soon as the processor gets to it"
-    return f"It is replayed automatically {when}{turn}."
+        yield fact("redrives_used_up", redrives=facts.redrives)
+    elif _heals_itself(facts) and facts.next_redrive_at is not None:
+        seconds = max(0.0, facts.next_redrive_at - facts.now)
+        yield fact("redriven", seconds=seconds, number=facts.redrives + 1, of=facts.max_redrives or None)
 
 
-def _warning(facts: LetterFacts) -> str:
-    if facts.state not in ACTIONABLE or facts.effect != Effect.UNSAFE or not facts.may_have_executed:
-        return ""
-    return CAREFUL
-
-
-# Words
-
-
-def _times(number: int, facts: LetterFacts) -> str:
-    if number >= facts.most:
-        return f"at least {number:,} times"
-    return "once" if number == 1 else f"{number:,} times"
+def _warning(facts: LetterFacts) -> Iterator[Fact]:
+    if facts.state in ACTIONABLE and facts.effect == Effect.UNSAFE and facts.may_have_executed:
+        yield fact("may_repeat_effect")

@@ -1,11 +1,11 @@
-"""What if a failed step had had another policy? Its recorded attempts are replayed under that policy.
+"""Simulation of a failed step under another retry policy, from its recorded attempts.
 
-The records say when attempts started, how they failed, and from when on the step worked: because it succeeded
-later, or because other work did (`Recoveries`). An attempt of the other policy that starts from then on
-succeeds; one that starts earlier fails as the recorded one did. If nothing shows that the step ever worked,
-every attempt fails. What the policy does not control stays as recorded: how long attempts took, how long work
-was held or waited for a worker, and the draws of the jitter. Attempts beyond the recorded ones fail like the
-last one, take as long, wait for no worker, and draw the middle.
+The records show when attempts started, how they failed, and when the step worked again: because it succeeded
+later, or because other work did (`Recoveries`). A simulated attempt that starts at that time or later
+succeeds; an earlier one fails like the recorded attempt. Without evidence that the step ever worked again,
+every attempt fails. Everything that the policy does not control stays as recorded: how long attempts took,
+how long work was held or waited for a worker, and the random draws of the jitter. Attempts beyond the
+recorded ones fail like the last one, take as long, wait for no worker, and draw the middle of the jitter.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from redrive.policy.retry import RetryPolicy, decide
 
 MIDDLE = 0.5
 ROUNDING = 1e-3
-"""Seconds that sums of waits may be off; no wait is decided that finely."""
+"""The tolerance, in seconds, for rounding errors in sums of waits; every real difference is larger."""
 
 MAX_LOOKED_AT = 1_000
-"""Recoveries that are considered for one failure."""
+"""The maximum number of recoveries to consider for one failure."""
 
 UNCHANGEABLE = frozenset(
     {
@@ -37,11 +37,11 @@ UNCHANGEABLE = frozenset(
         Reason.HOLDS_SPENT,
     }
 )
-"""Endings that depend on the error, not on the number of attempts."""
+"""Reasons that depend on the error, not on the number of attempts."""
 
 
 class Proof(StrEnum):
-    """The evidence that a step worked from a moment on."""
+    """The evidence that a step worked after a certain time."""
 
     ITSELF = "itself"
     WORKED_AGAIN = "worked_again"
@@ -49,16 +49,16 @@ class Proof(StrEnum):
 
 
 class Works(NamedTuple):
-    """An attempt that starts at `since` or later succeeds."""
+    """The time from which attempts succeed, with its evidence."""
 
     since: float
     proof: Proof
 
 
 class Failed(NamedTuple):
-    """An attempt that failed. `delay` is the wait that was decided on afterwards; None: no further attempt.
+    """A failed attempt. `delay` is the wait that the policy chose afterwards; None: no further attempt.
 
-    bound  the step ended without asking any policy
+    bound  the step ended independently of any policy
     """
 
     started_at: float
@@ -73,10 +73,10 @@ class Failed(NamedTuple):
 
 
 class FailedStep(NamedTuple):
-    """A step of a run that failed at least once, from its first attempt to its success or its last failure.
+    """A step that failed at least once, from its first attempt to its success or its last failure.
 
-    succeeded_at  when the successful attempt started; None if there was none
-    policy        the policy that it had
+    succeeded_at  when the successful attempt started; None if none succeeded
+    policy        the policy in use
     repeatable    it may be executed again even if it may have been executed already
     """
 
@@ -96,9 +96,9 @@ class FailedStep(NamedTuple):
 
 
 class Relived(NamedTuple):
-    """The step under another policy: when each attempt starts, and whether the last one succeeds.
+    """A step under another policy: the start of each attempt, and whether the last one succeeds.
 
-    reason  why there is no further attempt; None if the last one succeeds
+    reason  why no further attempt follows; None if the last one succeeds
     """
 
     starts: tuple[float, ...]
@@ -109,57 +109,57 @@ class Relived(NamedTuple):
         return self.reason is None
 
 
-def unseen(trouble: FailedStep, relived: Relived) -> int:
-    """Count the attempts that start after the last recorded failure: whether they would fail is not known."""
-    return sum(start > trouble.failed[-1].started_at + ROUNDING for start in relived.starts)
+def unseen(step: FailedStep, relived: Relived) -> int:
+    """Count the attempts after the last recorded failure, of which it is unknown whether they would fail."""
+    return sum(start > step.failed[-1].started_at + ROUNDING for start in relived.starts)
 
 
-def relive(trouble: FailedStep, policy: RetryPolicy, works: Works | None) -> Relived:
-    """Replay the step under another policy. The first attempt stays as recorded: no policy affects it."""
-    draws, delays = _draws(trouble), _held_up(trouble)
-    starts, tally, last = [trouble.failed[0].started_at], Tally(), len(trouble.failed) - 1
-    moment, number = trouble.failed[0].ended_at, 0
+def relive(step: FailedStep, policy: RetryPolicy, works: Works | None) -> Relived:
+    """Simulate the step under another policy. The first attempt stays as recorded: no policy affects it."""
+    draws, delays = _draws(step), _held_up(step)
+    starts, tally, last = [step.failed[0].started_at], Tally(), len(step.failed) - 1
+    moment, number = step.failed[0].ended_at, 0
     while True:
-        failed = trouble.failed[min(number, last)]
+        failed = step.failed[min(number, last)]
         draw = draws[number] if number < len(draws) else MIDDLE
-        decision = decide(tally, failed.failure, policy, now=moment, draw=draw, repeatable=trouble.repeatable)
+        decision = decide(tally, failed.failure, policy, now=moment, draw=draw, repeatable=step.repeatable)
         if failed.bound or not isinstance(decision, Retry):
             reason = Reason.WORKER_CRASHED if failed.bound else decision.explanation.reason
             return Relived(tuple(starts), reason)
         start = decision.at + (delays[number] if number < len(delays) else 0.0)
         starts.append(start)
         tally, number = tally.after(decision), number + 1
-        if _works(trouble, number, start, works):
+        if _works(step, number, start, works):
             return Relived(tuple(starts), None)
-        moment = start + trouble.failed[min(number, last)].seconds
+        moment = start + step.failed[min(number, last)].seconds
 
 
-def _works(trouble: FailedStep, number: int, start: float, works: Works | None) -> bool:
-    """A recorded failure stays one, even at the same moment as a success elsewhere."""
+def _works(step: FailedStep, number: int, start: float, works: Works | None) -> bool:
+    """Return whether an attempt succeeds. A recorded failure stays one, even if other work succeeded then."""
     if works is None or start < works.since - ROUNDING:
         return False
-    return number >= len(trouble.failed) or start > trouble.failed[number].started_at + ROUNDING
+    return number >= len(step.failed) or start > step.failed[number].started_at + ROUNDING
 
 
-def _held_up(trouble: FailedStep) -> list[float]:
-    """Return how much later than due each further attempt started: it was held, or waited for a worker."""
+def _held_up(step: FailedStep) -> list[float]:
+    """Return how late each further attempt started, because it was held or waited for a worker."""
     late = []
-    for failed, following in zip(trouble.failed, trouble.starts[1:], strict=False):
+    for failed, following in zip(step.failed, step.starts[1:], strict=False):
         due = failed.ended_at + (failed.delay or 0.0)
         late.append(max(0.0, following - due))
     return late
 
 
-def _draws(trouble: FailedStep) -> list[float]:
-    """Return the draw after each failure, from 0 to 1, so that the same numbers are drawn again."""
+def _draws(step: FailedStep) -> list[float]:
+    """Return the random draw after each failure, from 0 to 1, to reuse it in the simulation."""
     draws, counted, previous = [], 0, None
-    for failed in trouble.failed:
+    for failed in step.failed:
         hinted = failed.failure.retry_after is not None and failed.failure.error_class == "rate_limited"
         if failed.delay is None or hinted:
             draws.append(MIDDLE)
             continue
         counted += 1
-        draws.append(_draw(trouble.policy, failed, counted, previous))
+        draws.append(_draw(step.policy, failed, counted, previous))
         previous = failed.delay
     return draws
 
@@ -184,12 +184,13 @@ class _Retries(NamedTuple):
 
 
 class Recoveries:
-    """When a dependency worked again, judged by other work that used it. Add everything, `settle`, then ask.
+    """When a dependency worked again, according to other work that used it. Add all work, call `settle`, then
+    query.
 
-    Two signs count. If no work succeeded while a step failed, and some did afterwards, the dependency was
-    down and came back; if other work succeeded meanwhile, that says nothing about this step, which may fail
-    because of its own data. Other work that failed in the same way at the same time, and succeeded later,
-    always counts.
+    Two kinds of evidence count. If no work succeeded while a step failed, and some did afterwards, the
+    dependency was down and recovered. If other work succeeded in the meantime, that says nothing about this
+    step, which may fail because of its data. Other work that failed with the same category at the same time
+    and succeeded later always counts.
     """
 
     def __init__(self) -> None:
@@ -203,15 +204,15 @@ class Recoveries:
     def recovered(self, dependency: str, category: str, since: float, at: float) -> None:
         self._recoveries[dependency, category].append(_Recovery(at, since))
 
-    def retried(self, dependency: str, category: str, trouble: FailedStep) -> None:
+    def retried(self, dependency: str, category: str, step: FailedStep) -> None:
         made, succeeded = self._retries[dependency, category]
-        more = len(trouble.starts) - 1
+        more = len(step.starts) - 1
         self._retries[dependency, category] = _Retries(
-            made + more, succeeded + (trouble.succeeded_at is not None)
+            made + more, succeeded + (step.succeeded_at is not None)
         )
 
     def chance(self, dependency: str, category: str, attempts: int) -> float:
-        """Return the chance that one of `attempts` further attempts succeeds, judged by other retries."""
+        """Estimate, from other retries, the chance that one of `attempts` further attempts succeeds."""
         made, succeeded = self._retries.get((dependency, category), _Retries())
         return 1.0 - (1.0 - succeeded / made) ** max(0, attempts) if made else 0.0
 
@@ -222,7 +223,7 @@ class Recoveries:
             recoveries.sort()
 
     def works(self, dependency: str, category: str, began: float, last: float) -> Works | None:
-        """Return when it worked again for other work, after a step failed from `began` until `last`."""
+        """Return when the dependency worked for other work after a step failed from `began` to `last`."""
         signs = (self._worked_again(dependency, began, last), self._recovered(dependency, category, last))
         return min((sign for sign in signs if sign is not None), key=lambda sign: sign.since, default=None)
 

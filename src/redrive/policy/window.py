@@ -1,4 +1,4 @@
-"""Sliding windows over the results of calls: the last n calls, or the last n seconds."""
+"""Sliding windows of call results: the last n calls, or the last n seconds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CountWindow:
         self._slow = self._slow << count & self._mask
 
     def steady_until(self, now: float) -> float:
-        """Until then, time alone does not change the window."""
+        """Return until when the passing of time alone does not change the window."""
         return math.inf
 
     def dump(self) -> dict[str, JsonValue]:
@@ -59,7 +59,7 @@ class CountWindow:
         }
 
     def load(self, dumped: Mapping[str, Any]) -> None:
-        """Go on where a dumped window of the same size stopped; any exception: it cannot be used."""
+        """Restore a dumped window of the same size; any exception means that it cannot be used."""
         calls = dumped["calls"]
         failed, slow = int(dumped["failed"], 16), int(dumped["slow"], 16)
         require_whole("size", dumped["size"], self.size, self.size)
@@ -86,11 +86,11 @@ class TimeWindow:
         self._add(1, failed, slow)
 
     def add_successes(self, count: int) -> None:
-        """Calls of the newest bucket's time, which may be over by now."""
+        """Add calls to the newest bucket, whose time may have passed already."""
         self._add(count, 0, 0)
 
     def steady_until(self, now: float) -> float:
-        """Until then, time alone does not change the window."""
+        """Return until when the passing of time alone does not change the window."""
         self._advance(now)
         return (self._newest + 1) * self._width
 
@@ -99,12 +99,12 @@ class TimeWindow:
         return {"seconds": self.seconds, "newest": self._newest, "buckets": buckets}
 
     def load(self, dumped: Mapping[str, Any]) -> None:
-        """Go on where a dumped window of the same length stopped; any exception: it cannot be used."""
+        """Restore a dumped window of the same length; any exception means that it cannot be used."""
         buckets = [_checked_bucket(*bucket) for bucket in dumped["buckets"]]
         require_whole("buckets", len(buckets), BUCKETS, BUCKETS)
         require_whole("newest", dumped["newest"], -MAX_COUNT, MAX_COUNT)
         if dumped["seconds"] != self.seconds:
-            raise InvalidValueError("the window was of another length")
+            raise InvalidValueError("the dumped window has another length")
         self._newest, self._buckets = dumped["newest"], buckets
         self._sum_up()
 

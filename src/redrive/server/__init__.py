@@ -1,1 +1,1 @@
-"""The HTTP API: a door. It parses requests, asks who is there, and calls what the application offers."""
+"""The HTTP API and the admin pages: parse requests, check access, and call the application's services."""

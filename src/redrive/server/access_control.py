@@ -1,7 +1,6 @@
-"""Access control: the rule of a route, and the checks that it takes before the body of a request is read.
+"""Authentication, authorization, rate limits and CSRF, all checked before the body of a request is read.
 
-They are authentication, authorization, rate limits, CSRF, and the address. The result is the `RequestContext`
-that the route works with.
+Each route has an `AccessRule`. The result of the checks is the `RequestContext` that the route uses.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ MAX_QUERY_LENGTH = 8_192
 class AccessRule(NamedTuple):
     """What a route requires of its caller.
 
-    permission  what the caller must be allowed to do; None: callers need no credentials
+    permission  the permission that the caller needs; None: callers need no credentials
     signed_in   the caller must be signed in, and needs no permission
-    home        only from the organization that owns the installation
-    repeatable  with an Idempotency-Key, the response is stored and returned again; not if it holds a secret
+    home        only for callers in the organization that owns the installation
+    repeatable  with an Idempotency-Key, the response is stored and returned again; never for secrets
     own_key     the route handles the Idempotency-Key itself
-    heavy       counted more strictly: signing in
-    tolerant    it ignores parameters that it does not know, as a standard requires
-    uncounted   no rate limit, because a response costs no more than a refusal: a flood of strangers must not
-                make the server look unhealthy, nor colleagues behind one address run out of static files
+    heavy       has a stricter rate limit: signing in
+    tolerant    ignores unknown parameters, as a standard requires
+    uncounted   no rate limit, because a response costs no more than a refusal: a flood of requests must not
+                make the server look unhealthy, nor block static files for people behind one address
     """
 
     permission: Permission | None = None
@@ -59,7 +58,7 @@ class AccessRule(NamedTuple):
 
     @property
     def changes_access(self) -> bool:
-        """Whether a request may take a right away from somebody."""
+        """Whether a request may revoke access."""
         return self.permission is Permission.MANAGE or self.signed_in
 
 
@@ -118,34 +117,34 @@ class AccessControl:
             raise ProblemError(
                 403,
                 "forbidden",
-                f"this needs the permission {permission.value!r}, which {principal.name} does not have in "
+                f"{principal.name} does not have the permission {permission.value!r} in the organization "
                 f"{principal.org!r}",
-                hint="ask an owner of the organization for a role or a key that has it",
+                hint="ask an owner of the organization for a role or an API key with this permission",
             )
         if self._rule.home and not principal.at_home:
             raise ProblemError(
                 403,
                 "not_at_home",
-                "queues, breakers, workers and settings are shared by all organizations, and are changed "
-                "from the one that owns the installation",
-                hint="ask somebody of the organization 'default'",
+                "all organizations share queues, breakers, workers and settings; only the organization that "
+                "owns the installation can use this",
+                hint="ask a member of the organization 'default'",
             )
 
     def _check_address(self, request: Request) -> None:
         query: bytes = request.scope["query_string"]
         if len(request.scope["path"]) > MAX_PATH_LENGTH or len(query) > MAX_QUERY_LENGTH:
-            raise ProblemError(414, "address_too_long", "the address is too long", hint="use a shorter query")
+            raise ProblemError(414, "address_too_long", "the URL is too long", hint="use a shorter query")
         if b"rdk_" in query:
             raise ProblemError(
                 400,
                 "key_in_address",
-                "an API key must not be part of an address, which logs keep",
-                hint="revoke this key, and send another one as: Authorization: Bearer rdk_…",
+                "the URL contains an API key, and URLs end up in logs",
+                hint="revoke this key, and send a new one as: Authorization: Bearer rdk_…",
             )
         for name in request.query_params if query and not self._rule.tolerant else ():
             if name not in self._parameters:
-                hint = suggest(name, self._parameters) if self._parameters else "it takes none"
-                detail = f"there is no parameter {name[:100]!r} here"
+                hint = suggest(name, self._parameters) if self._parameters else "this route takes none"
+                detail = f"unknown query parameter {name[:100]!r}"
                 raise ProblemError(422, "unknown_parameter", detail, hint=hint)
 
     def _application(self, request: Request, site: Site, visit: RequestContext | None) -> ASGIApp:
@@ -156,7 +155,7 @@ class AccessControl:
             raise ProblemError(
                 400,
                 "key_not_taken",
-                "this route does not take an Idempotency-Key: its answer is not kept",
+                "this route doesn't accept an Idempotency-Key, because it stores no response",
                 hint="omit the header",
             )
         who = KeyScope(visit.org, visit.principal.whose)
@@ -165,12 +164,12 @@ class AccessControl:
             site.app,
             methods=(request.method,),
             scope_of=lambda _scope: who,
-            most_body=site.parts.settings.server_body_bytes,
+            max_body_bytes=site.parts.settings.server_body_bytes,
         )
 
 
 def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Receive) -> Receive:
-    """Authenticate again when the body is complete: a caller may have lost a right while sending it."""
+    """Authenticate again when the body is complete: the caller may have lost access while sending it."""
     authenticator, clock = site.authenticator, site.parts.clock
     forgotten, until = authenticator.times_forgotten, clock.monotonic() + TRUSTED_SECONDS
 
@@ -187,7 +186,7 @@ def _rechecking(request: Request, site: Site, visit: RequestContext, receive: Re
 
 
 def _forgetting(site: Site, send: Send) -> Send:
-    """Forget all credentials before the response says that a right was revoked."""
+    """Clear the credential cache before the response confirms that access was revoked."""
 
     async def sending(message: Message) -> None:
         site.authenticator.forget()
@@ -200,19 +199,19 @@ def _not_signed_in() -> ProblemError:
     return ProblemError(
         401,
         "not_signed_in",
-        "this needs a valid API key or a session",
+        "not signed in, or the API key is not valid",
         hint="send an API key as: Authorization: Bearer rdk_…",
         headers={"WWW-Authenticate": 'Bearer realm="redrive"'},
     )
 
 
 def other_organization(org: str) -> ProblemError:
-    """The problem of a page that was opened before its user entered another organization."""
+    """Return the problem for a page opened before its user switched to another organization."""
     return ProblemError(
         409,
         "other_organization",
-        f"this was asked from a page of another organization; {org!r} was entered since",
-        hint="read the page again",
+        f"this page belongs to another organization; you have switched to {org!r} since",
+        hint="reload the page",
     )
 
 
@@ -223,8 +222,8 @@ def _check_csrf(request: Request, site: Site, csrf: str) -> None:
         raise ProblemError(
             403,
             "csrf",
-            f"the header {CSRF_HEADER} does not hold the token of this session",
-            hint="read it from GET /api/v1/session",
+            f"the header {CSRF_HEADER} doesn't match this session",
+            hint="get the token from GET /api/v1/session",
         )
 
 
@@ -236,8 +235,8 @@ def check_origin(request: Request, site: Site) -> None:
         raise ProblemError(
             403,
             "foreign_origin",
-            "this request does not come from a page of this server",
-            hint="programs use an API key; if this is a page of this server, set server_url to its address",
+            "this request was sent from another site",
+            hint="programs need an API key; if this is a page of the server, set server_url to its address",
         )
 
 

@@ -1,4 +1,4 @@
-"""Answers: JSON out of what the application gives, with times in RFC 3339."""
+"""JSON responses, with times in RFC 3339."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.responses import Response
 
 _encode = msgspec.json.Encoder().encode
 _PARTS = [f".{part:03}Z" for part in range(1000)]
-"""Of a second: a page has hundreds of moments, and each would be written anew."""
+"""The milliseconds of a time, formatted once: a page has hundreds of times."""
 
 
 def encoded(value: Any) -> bytes:
-    """Text that somebody has sent may hold half of a character, which no UTF-8 can: it is marked as lost."""
+    """Encode as JSON. Unpaired surrogates, which UTF-8 can't encode, become replacement characters."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -30,7 +30,7 @@ def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = No
 
 
 def etag(version: str) -> dict[str, str]:
-    """Return the header that tells the version of what people edit."""
+    """Return the header with the version of a resource."""
     return {"ETag": f'"{version}"'}
 
 
@@ -39,7 +39,7 @@ def nothing() -> Response:
 
 
 def when(moment: float | None) -> str | None:
-    """Seconds since 1970 as people and programs read them."""
+    """Format seconds since 1970 as an RFC 3339 time."""
     if moment is None:
         return None
     thousandths = round(moment * 1000.0)
@@ -48,7 +48,7 @@ def when(moment: float | None) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _second(second: int) -> str:
-    """Most moments of a page lie in few seconds, and writing one takes longer than looking it up."""
+    """Format a second. Cached: most times on a page share a few seconds."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

@@ -1,7 +1,6 @@
-"""The API as an ASGI application: its routes, and what every response gets.
+"""The API and the pages as an ASGI application.
 
-That is a request id, headers that protect browsers, a line in the log, and a problem in place of an
-exception.
+Every response gets a request id, security headers and a log line; exceptions become problems.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
 MAX_STACK_LENGTH = 20_000
 PROBES = ("/healthz", "/readyz")
-"""Requested every few seconds."""
+"""Health probes, requested every few seconds."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 PROTECTION = {
@@ -80,7 +79,7 @@ async def _lifespan(site: Site) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
-    """Run a worker beside the server, if `server_worker` is set."""
+    """Run a worker in the server process, if `server_worker` is set."""
     if not parts_of(app).settings.server_worker:
         yield
         return
@@ -95,23 +94,23 @@ async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Answer an exception of a route with a problem, in place of FastAPI's own error handlers."""
+    """Turn an exception of a route into a problem. Replaces FastAPI's error handlers."""
     problem = problem_of(error)
     if problem is None:
         raise error
-    if problem.status_code == 405:  # the router names the methods of one route alone
+    if problem.status_code == 405:  # the router only names the methods of one route
         problem.headers = {"Allow": ", ".join(methods_of(request.app.router.routes, request.scope))}
     return _problem_answer(request, problem)
 
 
 def _problem_answer(request: Request, problem: ProblemError) -> Response:
-    """Answer requests for pages with a page, others with JSON."""
+    """Return a page for requests of pages, and JSON for others."""
     known = (problem, request.state.request_id, request.scope["app"].state.site.parts.redactor)
     return problem_page(request, *known) if is_page(request) else problem_response(*known)
 
 
 class ResponseMiddleware:
-    """Completes every response, and writes a line about it into the log."""
+    """Adds headers to every response and logs it."""
 
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
@@ -157,15 +156,15 @@ class ResponseMiddleware:
         message["headers"] = [*given, *own, *(pair for pair in self._headers if pair[0] not in names)]
 
     def _check_host(self, scope: Scope) -> None:
-        if scope["path"] in PROBES:  # a probe may know any name or address, and learns nothing
+        if scope["path"] in PROBES:  # probes may use any host name, and their response reveals nothing
             return
         hosts = Headers(scope=scope).getlist("host") or [""]
         if len(hosts) > 1 or not self._site.knows_host(hosts[0]):
             raise ProblemError(
                 421,
                 "unknown_host",
-                "this server does not answer to that host name",
-                hint="name it in server_hosts, or set server_url",
+                "this server doesn't serve that host name",
+                hint="add it to server_hosts, or set server_url",
             )
 
     def _internal_problem(self, error: Exception, request_id: str) -> ProblemError:
@@ -175,8 +174,8 @@ class ResponseMiddleware:
         return ProblemError(
             500,
             "internal",
-            "the server has failed to answer this request",
-            hint="the log of the server tells more under this request_id",
+            "an internal error occurred",
+            hint="search the server log for this request_id",
         )
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
@@ -199,7 +198,7 @@ class ResponseMiddleware:
 
 @lru_cache(maxsize=10_000)
 def _redacted(text: str) -> str:
-    """Redact a text. Cached: that takes longer than the rest of a log line, and the same names come often."""
+    """Redact a text. Cached: redaction is the slowest part of a log line, and the same names are frequent."""
     return DEFAULT_REDACTOR.text(text)
 
 

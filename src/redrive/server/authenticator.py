@@ -1,8 +1,8 @@
-"""Authentication: who sends a request, by its API key or its session cookie.
+"""Authentication: identifies the caller by API key or session cookie.
 
-A credential that was found good is trusted for a moment without asking the database again: one that is
-revoked here is refused at once, one that is revoked by another process within that time. What a session
-changes is not left to memory: its user may have entered another organization through another process.
+A valid credential is cached for `TRUSTED_SECONDS`. If this process revokes a credential, it is refused
+immediately; if another process does, within that time. Changes that use a session bypass the cache,
+because the user may have switched to another organization in another process.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class AuthenticatedCaller(NamedTuple):
-    """`csrf` is the token that a browser must show; None for keys, which no browser sends by itself.
+    """`csrf` is the token that a browser must send; None for keys, which browsers never send automatically.
 
-    `forwarded`: a proxy has signed them in, and has to name them with every request.
+    `forwarded`: a proxy authenticated the caller, and must name them in every request.
     """
 
     principal: Principal
@@ -49,31 +49,31 @@ class Authenticator:
         self._times_forgotten = 0
 
     async def authenticate(self, request: Request) -> AuthenticatedCaller | None:
-        """None where there is no credential, or none that holds."""
+        """Return the caller, or None if the request has no valid credential."""
         bearer = _bearer(request)
         if bearer is not None:
             return await self._remembered("key", bearer)
         token = self.session_token(request)
         if token is None:
             return None
-        found = await self._remembered("session", token, anew=request.method not in READING)
+        found = await self._remembered("session", token, fresh=request.method not in READING)
         return None if found is None or not self._is_named(request, found) else found
 
     def _is_named(self, request: Request, visitor: AuthenticatedCaller) -> bool:
-        """Who signs out at the proxy, or comes past it, is nobody here either."""
+        """Check that the proxy still names the caller: they may have signed out there, or bypassed it."""
         return not visitor.forwarded or self.proxies.user_of(request) == visitor.principal.name
 
     @property
     def times_forgotten(self) -> int:
-        """As long as it stays the same, nothing was revoked here."""
+        """How often the cache was cleared. If it has not changed, this process has revoked nothing."""
         return self._times_forgotten
 
     def forget(self) -> None:
-        """Ask the database for everybody again: something was revoked, or a right was taken."""
+        """Clear the cache, because access was revoked or changed."""
         self._known.clear()
         self._times_forgotten += 1
 
-    # The cookie of a session: no script can read it, and forms of other sites do not send it along
+    # The session cookie: scripts can't read it, and forms of other sites don't send it
 
     def session_token(self, request: Request) -> str | None:
         return request.cookies.get(self._cookie)
@@ -93,16 +93,16 @@ class Authenticator:
     def drop_session(self, response: Response) -> None:
         response.delete_cookie(self._cookie, path="/", secure=self.is_secure, httponly=True, samesite="lax")
 
-    async def _remembered(self, kind: str, text: str, *, anew: bool = False) -> AuthenticatedCaller | None:
+    async def _remembered(self, kind: str, text: str, *, fresh: bool = False) -> AuthenticatedCaller | None:
         if not text or len(text) > MAX_CREDENTIAL_LENGTH or not text.isascii():
             return None
         now, name = parts_of(self._app).clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
         known = self._known.get(name)
-        if known is not None and now < known.until and not anew:
+        if known is not None and now < known.until and not fresh:
             return known
         before = self._times_forgotten
         found = await (self._by_key(text, now) if kind == "key" else self._by_session(text, now))
-        if before == self._times_forgotten:  # else it may have been revoked while we looked
+        if before == self._times_forgotten:  # otherwise it may have been revoked in the meantime
             self._remember(name, found)
         return found
 
@@ -126,7 +126,7 @@ class Authenticator:
 
 
 def _bearer(request: Request) -> str | None:
-    """An Authorization header of another kind is a credential that does not hold, not none."""
+    """Return the bearer token; "" for another Authorization scheme, which is an invalid credential."""
     header = request.headers.get("authorization")
     if header is None:
         return None

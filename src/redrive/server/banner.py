@@ -1,6 +1,6 @@
-"""A banner: what an extension shows at the top of every admin page, with style sheets and scripts of its own.
+"""A banner: HTML of an extension at the top of every admin page, with its own style sheets and scripts.
 
-Hand it to `create_app`, `serve` or `run`. A server has none by default.
+Pass it to `create_app`, `serve` or `run`. By default, there is no banner.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Render = Callable[[Request, Caller], Awaitable[str]]
 
 
 class RenderedBanner(NamedTuple):
-    """`styles` and `scripts` are the addresses of the files that the page has to load."""
+    """`styles` and `scripts` are the addresses of the files that the page loads."""
 
     html: Markup
     styles: Sequence[str]
@@ -50,8 +50,8 @@ class Banner:
     """`render` returns the HTML for one request of one caller, or "" to show nothing.
 
     `markupsafe.Markup`, which a template with autoescape returns, is inserted as it is; any other string is
-    escaped. The pages allow no inline scripts and styles: `files` are served to everybody under an address
-    that changes with their content. The page loads style sheets, and scripts as modules; a style sheet refers
+    escaped. The pages allow no inline scripts and styles: `files` are public, at an address that changes with
+    their content. The page loads style sheets, and scripts as modules; a style sheet refers
     to images among the files by their names.
     """
 
@@ -60,17 +60,17 @@ class Banner:
         self._contents = {file.name: file.read_bytes() for file in files}
         for name in self._contents:
             if _suffix(name) not in TYPES:
-                raise InvalidValueError(f"a banner has files of the types {', '.join(TYPES)}, not {name!r}")
+                raise InvalidValueError(f"a banner file must be one of {', '.join(TYPES)}, not {name!r}")
         digest = sha256(repr(sorted(self._contents.items())).encode()).hexdigest()[:12]
         self._address = f"{PREFIX}/{digest}"
         self.routes = Routes("banner", PREFIX)
         self.routes.get("/{version}/{name}", UNCOUNTED, include_in_schema=False)(self._file)
 
     async def rendered(self, request: Request, caller: Caller) -> RenderedBanner | None:
-        """None where there is nothing to show. A banner that fails is logged: the page does without it."""
+        """Render the banner; None if it is empty or fails. A failure is logged."""
         try:
             html = escape(await self._render(request, caller))
-        except Exception as error:  # noqa: BLE001 - whatever an extension does wrong
+        except Exception as error:  # noqa: BLE001 - an extension may raise anything
             stack = "".join(traceback.format_exception(error))[-MAX_TRACEBACK_LENGTH:]
             fields = {"event": "banner_failed", "error": type(error).__name__, "stack": stack}
             write_log_line(LOGGER, logging.ERROR, fields)
@@ -84,7 +84,7 @@ class Banner:
         self, version: Annotated[str, Path(max_length=40)], name: Annotated[str, Path(max_length=80)]
     ) -> Response:
         if name not in self._contents:
-            raise ProblemError(404, "no_route", "there is no such file")
+            raise ProblemError(404, "no_route", "this file doesn't exist")
         current = self._address.endswith(f"/{version}")
         headers = {"Cache-Control": FOREVER if current else "no-cache"}
         return Response(self._contents[name], 200, headers, TYPES[_suffix(name)])

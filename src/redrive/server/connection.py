@@ -1,4 +1,4 @@
-"""Connections with limits: seconds and bytes for the head of a request, seconds to read the response."""
+"""Connection limits: time and size of request headers, and time to read the response."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ READING_SECONDS = 30.0
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Closes connections of clients that are too slow, so that they do not keep others out."""
+    """Closes connections of slow clients, so that they can't block others."""
 
     _head_deadline: asyncio.TimerHandle | None = None
     _reading_deadline: asyncio.TimerHandle | None = None
     _head_is_whole = False
     _head_bytes = 0
     _pending_bytes = 0
-    """Since the parser has last given us something: it gathers the whole of a header before it tells."""
+    """Bytes since the last callback of the parser, which buffers a whole header before it calls."""
     _cycles: tuple[RequestResponseCycle, ...] = ()
 
     def connection_made(self, transport: Any) -> None:
@@ -29,15 +29,15 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_deadlines()
-        for cycle in self._cycles:  # of requests in a row, only the last one would be told
+        for cycle in self._cycles:  # of pipelined requests, uvicorn notifies only the last one
             cycle.disconnected = not cycle.response_complete
             cycle.message_event.set()
         super().connection_lost(exc)
 
-    # What the client says
+    # Callbacks of the parser
 
     def data_received(self, data: bytes) -> None:
-        if all(each.response_complete for each in self._cycles):
+        if all(cycle.response_complete for cycle in self._cycles):
             self._expect_head()
         self._pending_bytes += len(data)
         super().data_received(data)
@@ -55,7 +55,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """What comes after the body is no header: neither a proxy nor we have looked at it."""
+        """Ignore trailers after the body: neither a proxy nor the access checks have seen them."""
         if not self._head_is_whole:
             self._count(len(name) + len(value))
             super().on_header(name, value)
@@ -63,7 +63,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_is_there()
         super().on_headers_complete()
-        self._cycles = (*(each for each in self._cycles if not each.response_complete), self.cycle)
+        self._cycles = (*(cycle for cycle in self._cycles if not cycle.response_complete), self.cycle)
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes = 0
@@ -87,9 +87,9 @@ class PatientProtocol(HttpToolsProtocol):
     def _count(self, number: int) -> None:
         self._head_bytes += number
         if self._head_bytes > HEAD_BYTES:
-            raise ValueError("the head of the request is too long")  # the parser makes a 400 of it
+            raise ValueError("the head of the request is too long")  # the parser responds with 400
 
-    # What it is told
+    # Callbacks of the transport
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -111,7 +111,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._expect_reader()
 
     def _expect_reader(self) -> None:
-        """Closing waits for the client to take what was sent."""
+        """Limit the time that closing waits for the client to read the response."""
         if self._reading_deadline is None:
             self._reading_deadline = self.loop.call_later(READING_SECONDS, self._cut_off)
 

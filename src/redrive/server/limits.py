@@ -1,7 +1,4 @@
-"""Limits: requests per second, expensive requests and event streams at once, the size and time of bodies.
-
-They are counted in the memory of this process.
-"""
+"""Limits per process: request rates, concurrent expensive requests and event streams, size of bodies."""
 
 from __future__ import annotations
 
@@ -24,16 +21,16 @@ from redrive.server.proxies import Proxies
 from redrive.settings import Settings
 
 BURST_SECONDS = 2.0
-"""A caller may send the requests of this many seconds at once."""
+"""The burst size, in seconds of the allowed rate."""
 STRANGER_RATE, STRANGER_BURST = 20.0, 200.0
 SIGN_IN_RATE, SIGN_IN_BURST = 0.2, 10.0
 MAX_BUCKETS = 50_000
 MAX_EXPENSIVE = 2
 MAX_STREAMS_PER_CALLER = 10
 WRITE_TIMEOUT_SECONDS = 30.0
-"""How long a client may take to read what an event stream sends."""
+"""How long a client may take to read an event."""
 BODY_SECONDS = 30.0
-"""For the whole body of a request."""
+"""How long a client may take to send the body of a request."""
 
 
 class RequestLimits:
@@ -71,8 +68,8 @@ class RequestLimits:
             raise ProblemError(
                 429,
                 "rate_limited",
-                f"more than {rate:g} requests a second",
-                hint="wait for as long as Retry-After says",
+                f"more than {rate:g} requests per second",
+                hint="retry after the time in Retry-After",
                 headers={"Retry-After": str(max(1, math.ceil(wait)))},
             )
 
@@ -86,7 +83,7 @@ def _neighbourhood(address: str) -> str:
 
 
 class ConcurrencyLimiter:
-    """Expensive requests: one at a time per organization, few overall."""
+    """Limits expensive requests: one per organization, `maximum` overall."""
 
     def __init__(self, maximum: int = MAX_EXPENSIVE) -> None:
         self._maximum = maximum
@@ -94,13 +91,13 @@ class ConcurrencyLimiter:
 
     @contextmanager
     def slot(self, org: str) -> Iterator[None]:
-        """Raises a problem (429) where no slot is free."""
+        """Take a slot. Raises a problem (429) if none is free."""
         if org in self._in_progress or len(self._in_progress) >= self._maximum:
             raise ProblemError(
                 429,
                 "busy",
-                "this takes a while, and is being done for somebody else at the moment",
-                hint="wait for as long as Retry-After says",
+                "the server is busy with other requests of this kind",
+                hint="retry after the time in Retry-After",
                 headers={"Retry-After": "5"},
             )
         self._in_progress.add(org)
@@ -111,7 +108,7 @@ class ConcurrencyLimiter:
 
 
 class StreamLimits:
-    """Event streams that are open: in all, of each caller, of each organization."""
+    """Limits open event streams: overall, per caller and per organization."""
 
     def __init__(
         self,
@@ -130,7 +127,7 @@ class StreamLimits:
 
     @contextmanager
     def slot(self, principal: Principal) -> Iterator[None]:
-        """Raises a problem (429, 503) where no slot is free."""
+        """Take a slot. Raises a problem (429, 503) if none is free."""
         names = ("all", f"org:{principal.org}", principal.whose)
         self._check(principal, *names)
         self._open.update(names)
@@ -142,26 +139,28 @@ class StreamLimits:
 
     def _check(self, principal: Principal, whole: str, org: str, who: str) -> None:
         if self._open[who] >= self._per_caller:
-            raise _too_many(f"{principal.name} has {self._per_caller} streams of events open, the most")
+            raise _too_many(
+                f"{principal.name} has {self._per_caller} open event streams, the maximum per caller"
+            )
         if not principal.at_home and self._open[org] >= max(1, self._maximum // 2):
-            raise _too_many(f"the organization {principal.org!r} has half of all streams of events open")
+            raise _too_many(f"the organization {principal.org!r} uses half of all event streams, its maximum")
         if self._open[whole] >= self._maximum:
             raise ProblemError(
                 503,
                 "no_stream_left",
-                f"{self._maximum} streams of events are open, the most that this server has",
+                f"{self._maximum} event streams are open, the maximum of this server",
                 hint="try again later, or raise server_streams",
                 headers={"Retry-After": "15"},
             )
 
 
 def _too_many(detail: str) -> ProblemError:
-    hint = "close one of them first"
+    hint = "close one of them"
     return ProblemError(429, "too_many_streams", detail, hint=hint, headers={"Retry-After": "15"})
 
 
 class BodyLimits:
-    """Middleware that limits the size of request bodies, and the time that they take to arrive."""
+    """Middleware that limits the size of request bodies and the time to send them."""
 
     def __init__(self, app: ASGIApp, most: int, seconds: float = BODY_SECONDS) -> None:
         self._app = app
@@ -192,8 +191,8 @@ class BodyLimits:
                 raise ProblemError(
                     408,
                     "body_too_slow",
-                    f"the body did not arrive within {self._seconds:g} s",
-                    hint="send it in one go",
+                    f"the request body did not arrive within {self._seconds:g} s",
+                    hint="send the whole body without pauses",
                     headers={"Connection": "close"},
                 ) from None
             taken += len(message.get("body", b""))
@@ -208,7 +207,7 @@ class BodyLimits:
             raise ProblemError(
                 413,
                 "body_too_large",
-                f"the body has more than {self._most:,} bytes",
-                hint="keep large data elsewhere and send a reference, or raise server_body_bytes",
+                f"the request body has more than {self._most:,} bytes",
+                hint="store large data elsewhere and send a reference, or raise server_body_bytes",
                 headers={"Connection": "close"},
             )

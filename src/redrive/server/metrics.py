@@ -1,4 +1,4 @@
-"""The answer to a scrape by Prometheus: the counters of this process, and gauges read from the database."""
+"""Prometheus metrics: the counters of this process, and gauges read from the database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RUNNING, _SILENT, _STOPPED = "running", "silent", "stopped"
 
 
 def new_metrics(app: Redrive) -> Metrics | None:
-    """None where prometheus_client is not installed."""
+    """Return the metrics, or None if prometheus_client is not installed."""
     try:
         from redrive.observe.metrics import Metrics
     except ModuleNotFoundError as error:
@@ -41,7 +41,7 @@ def new_metrics(app: Redrive) -> Metrics | None:
 
 
 class StoreFailures:
-    """Counts the requests that the database could not be used for."""
+    """Middleware that counts requests that failed because the database was unavailable."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class StoreFailures:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
-        except StatementTimeoutError:  # it has worked, longer than it may
+        except StatementTimeoutError:  # the database works, but the query was too slow
             raise
         except StoreError:
             self._metrics.store_failed()
@@ -58,7 +58,7 @@ class StoreFailures:
 
 
 def count_store_failures(api: FastAPI) -> None:
-    """Within everything that would answer the error."""
+    """Add the middleware inside all others, which would turn the error into a response."""
     metrics: Metrics | None = api.state.site.metrics
     if metrics is not None:
         api.user_middleware.append(Middleware(StoreFailures, metrics=metrics))
@@ -67,7 +67,7 @@ def count_store_failures(api: FastAPI) -> None:
 async def scrape(app: Redrive, metrics: Metrics) -> bytes:
     parts = parts_of(app)
     readings = await take_readings(parts.store, app.workers(), app.breakers(), parts.registry.queues)
-    _show(readings, metrics.gauges)  # without await from here on, so that concurrent scrapes do not mix
+    _show(readings, metrics.gauges)  # no await from here on, so that concurrent scrapes do not mix
     return metrics.text()
 
 
@@ -87,24 +87,24 @@ def _show(readings: Readings, gauges: Gauges) -> None:
 
 def _depths(readings: Readings) -> dict[tuple[str, ...], float]:
     found = Counter({(queue, str(place)): 0 for queue in readings.queues for place in _PLACES})
-    for each in readings.depths:
-        found[each.queue, each.place] += each.number
+    for depth in readings.depths:
+        found[depth.queue, depth.place] += depth.number
     return {labels: min(number, MAX_COUNTED) for labels, number in found.items()}
 
 
 def _ages(readings: Readings) -> dict[tuple[str, ...], float]:
     ages = dict.fromkeys(readings.queues, 0.0)
-    for each in readings.depths:
-        if each.place in _READY and each.oldest is not None:
-            ages[each.queue] = max(ages[each.queue], each.now - each.oldest)
+    for depth in readings.depths:
+        if depth.place in _READY and depth.oldest is not None:
+            ages[depth.queue] = max(ages[depth.queue], depth.now - depth.oldest)
     return {(queue,): age for queue, age in ages.items()}
 
 
 def _workers(readings: Readings) -> dict[tuple[str, ...], float]:
-    """One that should be at work, and has said nothing for a minute, is silent, whatever it has said last."""
+    """Count workers by state. Without a heartbeat for a minute, a worker is silent."""
     states = Counter(
-        _SILENT if each.seconds_silent > SILENT_SECONDS else each.state
-        for each in readings.workers
-        if each.state != _STOPPED
+        _SILENT if worker.seconds_silent > SILENT_SECONDS else worker.state
+        for worker in readings.workers
+        if worker.state != _STOPPED
     )
     return {(state,): states[state] for state in {_RUNNING, _SILENT, *states}}

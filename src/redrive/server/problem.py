@@ -1,4 +1,4 @@
-"""Problems: every response that is not what was asked for (RFC 9457), with a code and a hint."""
+"""Problems: error responses (RFC 9457) with a code and a hint."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from starlette.responses import Response
 from redrive import errors
 from redrive.policy.redact import Redactor
 from redrive.server.answer import encoded
+from redrive.words.fact import to_json
 
 MEDIA_TYPE = "application/problem+json"
 MAX_ERRORS = 20
 MAX_REPORTED = 3
-TAKES = "see /api/docs for what it takes"
-LATER = "try again a little later; nothing was lost"
+TAKES = "see /api/docs for the expected format"
+LATER = "try again in a moment; no work was lost"
 
 TITLES = {
     400: "The request is malformed",
@@ -27,22 +28,22 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
-    409: "The present state does not allow it",
-    412: "It has changed since",
-    408: "The request came too slowly",
+    409: "Not possible in the current state",
+    412: "Changed in the meantime",
+    408: "The request was too slow",
     413: "The request is too large",
     414: "The address is too long",
     415: "Not JSON",
-    421: "Not the host of this server",
-    422: "The request cannot be processed",
+    421: "Unknown host name",
+    422: "The request is not valid",
     429: "Too many requests",
-    500: "Something went wrong here",
-    503: "Unavailable at the moment",
+    500: "Something went wrong",
+    503: "Temporarily unavailable",
 }
 
 
 class ProblemError(HTTPException):
-    """Raised anywhere below a route, it becomes the answer. FastAPI changes all but HTTP exceptions."""
+    """An exception that becomes the response, wherever below a route it is raised."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class ProblemError(HTTPException):
 
 
 def problem_response(problem: ProblemError, request_id: str, redactor: Redactor) -> Response:
-    """What is wrong often repeats what was sent, which may hold a secret in the wrong place."""
+    """Render a problem as JSON, redacted: the detail often repeats input, which may contain a secret."""
     body = {
         "type": f"urn:redrive:problem:{problem.code}",
         "title": TITLES.get(problem.status_code, "Problem"),
@@ -81,7 +82,7 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """`code` is for programs and stays as it is; `detail` and `hint` are for people. Some carry more."""
+    """`code` is stable, for programs; `detail` and `hint` are for people. Some problems have more fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -99,7 +100,7 @@ class Problem(BaseModel):
 
 
 def problem_of(error: Exception) -> ProblemError | None:
-    """None for an exception that is a fault of the server."""
+    """Return the problem for an exception; None if the exception is a fault of the server."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, RequestValidationError):
@@ -117,19 +118,19 @@ def _with_message(status: int, code: str, hint: str = "") -> Callable[[Any], Pro
 
 
 def _unavailable(code: str) -> Callable[[Any], ProblemError]:
-    # The message may name the database and where it is: that is nothing for a client.
-    text = "the database cannot be used at the moment"
+    # The message may name the database and its address, which clients must not see.
+    text = "the database is unavailable"
     return lambda error: ProblemError(503, code, text, hint=LATER, headers={"Retry-After": "2"})
 
 
 def _drifted(error: errors.DriftError) -> ProblemError:
-    changes = [change._asdict() for change in error.changes]
-    hint = "look at what has changed, and ask again with the new number or version"
+    changes = [change._asdict() | {"change": to_json(change.change)} for change in error.changes]
+    hint = "check what changed, then try again with the new number or version"
     return ProblemError(409, "drift", str(error), hint=hint, number=error.number, changes=changes)
 
 
 def _key_reused(error: errors.ConflictError) -> ProblemError:
-    hint = "use another Idempotency-Key for other work"
+    hint = "use a different Idempotency-Key for different work"
     return ProblemError(422, "key_reused", str(error), hint=hint, run_id=error.run_id)
 
 
@@ -138,28 +139,43 @@ def _queue_full(error: errors.QueueFullError) -> ProblemError:
     return ProblemError(409, "queue_full", str(error), hint=hint, max_size=error.max_size)
 
 
+def _query_word(error: errors.QueryWordError) -> ProblemError:
+    return ProblemError(
+        422,
+        "invalid_value",
+        str(error),
+        hint=TAKES,
+        word=error.word,
+        position=error.position,
+        suggestion=error.suggestion,
+    )
+
+
 def _in_progress(error: errors.InProgressError) -> ProblemError:
     wait = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
-    return ProblemError(409, "in_progress", str(error), hint="ask again after a while", headers=wait)
+    return ProblemError(
+        409, "in_progress", str(error), hint="try again after the time in Retry-After", headers=wait
+    )
 
 
 _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (
         errors.SealedError,
-        _with_message(409, "sealed", "configure the encryption key that it was sealed with"),
+        _with_message(409, "sealed", "configure the key that it was encrypted with"),
     ),
-    (errors.PayloadError, _with_message(422, "payload", "look at what the task takes")),
+    (errors.PayloadError, _with_message(422, "payload", "check which payload the task expects")),
+    (errors.QueryWordError, _query_word),
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
-    (errors.NotFoundError, _with_message(404, "not_found", "look for it in the list of its kind")),
+    (errors.NotFoundError, _with_message(404, "not_found", "check the id in the list of this resource")),
     (
         errors.AlreadyExistsError,
-        _with_message(409, "exists", "change the one that is there, or choose another name"),
+        _with_message(409, "exists", "change the existing one, or choose another name"),
     ),
     (errors.LastOwnerError, _with_message(409, "last_owner", "make another member an owner first")),
     (errors.ConflictError, _key_reused),
     (
         errors.KeyReusedError,
-        _with_message(422, "key_reused", "use another Idempotency-Key for another request"),
+        _with_message(422, "key_reused", "use a different Idempotency-Key for a different request"),
     ),
     (errors.InProgressError, _in_progress),
     (errors.DriftError, _drifted),
@@ -167,49 +183,49 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.AccessDeniedError, _with_message(403, "forbidden", "ask an owner of the organization")),
     (
         errors.ReplayRefusedError,
-        _with_message(409, "replay_refused", "look at its run and its replays first"),
+        _with_message(409, "replay_refused", "check its run and its replays"),
     ),
-    (errors.TransitionError, _with_message(409, "wrong_state", "look at its present state first")),
+    (errors.TransitionError, _with_message(409, "wrong_state", "check its current state")),
     (errors.QueueFullError, _queue_full),
     (
         errors.StatementTimeoutError,
-        _with_message(503, "too_slow", "narrow the query, or ask for a shorter time"),
+        _with_message(503, "too_slow", "narrow the query or the time range"),
     ),
     (errors.StoreError, _unavailable("database")),
     (errors.UnavailableError, _with_message(503, "unavailable", LATER)),
 )
 
 
-_WORDS = {
-    "value_error": "it is not allowed",
-    "missing": "it is missing",
-    "extra_forbidden": "there is no such field here",
-    "model_attributes_type": "it must be a JSON object",
+_TEXTS = {
+    "value_error": "not allowed",
+    "missing": "required",
+    "extra_forbidden": "unknown field",
+    "model_attributes_type": "must be a JSON object",
 }
 
 
 def _invalid_request(error: RequestValidationError) -> ProblemError:
     found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
-        return ProblemError(400, "malformed_json", "the body is not JSON", hint="send one JSON object")
+    if any(detail["type"] == "json_invalid" for detail in found):
+        return ProblemError(400, "malformed_json", "the body is not valid JSON", hint="send a JSON object")
     if isinstance(error.body, bytes):  # FastAPI has not read it
         hint = "send the header Content-Type: application/json"
-        return ProblemError(415, "not_json", "the body is not declared as JSON", hint=hint)
-    listed = [_field_problem(each) for each in found[:MAX_ERRORS]]
-    detail = "; ".join(f"{each['at'] or 'the request'}: {each['problem']}" for each in listed[:MAX_REPORTED])
-    return ProblemError(422, "invalid_request", detail, hint=TAKES, errors=listed)
+        return ProblemError(415, "not_json", "the body is not sent as JSON", hint=hint)
+    listed = [_field_problem(detail) for detail in found[:MAX_ERRORS]]
+    text = "; ".join(f"{field['at'] or 'the request'}: {field['problem']}" for field in listed[:MAX_REPORTED])
+    return ProblemError(422, "invalid_request", text, hint=TAKES, errors=listed)
 
 
 def _field_problem(found: dict[str, Any]) -> dict[str, str]:
-    """Where, and what is wrong there; never what was sent, which may be a secret."""
+    """Return the field and what is wrong with it, never its value, which may be a secret."""
     where = ".".join(str(part) for part in found["loc"])[:200]
-    error, text = found.get("ctx", {}).get("error"), _WORDS.get(found["type"], found["msg"])
-    if found["type"] in _WORDS and isinstance(error, errors.InvalidValueError):
+    error, text = found.get("ctx", {}).get("error"), _TEXTS.get(found["type"], found["msg"])
+    if found["type"] in _TEXTS and isinstance(error, errors.InvalidValueError):
         text = error
     return {"at": where, "problem": str(text)[:500]}
 
 
 def _http(error: HTTPException) -> ProblemError:
     code = {404: "no_route", 405: "method_not_allowed"}.get(error.status_code, "http")
-    detail = TITLES.get(error.status_code, "the request cannot be answered").lower()
+    detail = TITLES.get(error.status_code, "the request failed").lower()
     return ProblemError(error.status_code, code, detail, hint="see /api/docs", headers=error.headers)

@@ -1,9 +1,9 @@
-"""Proxies in front of the server: what they say about a request is believed, what anybody else says is not.
+"""Trusted proxies: their headers are used, those of other clients are ignored.
 
-Two things are taken from them. X-Forwarded-For tells whose requests are counted: the address farthest to the
-right that is not a proxy of ours, because all that stands to the left of it the client may have written. And
-the header of the settings names the user whom the proxy has signed in. X-Forwarded-Proto, X-Forwarded-Host
-and Forwarded are never looked at: `server_url` says under which address people find the server.
+X-Forwarded-For determines the client address for rate limits: the rightmost address that is not a trusted
+proxy, because the client may have forged everything to the left of it. The header in
+`server_forward_header` names the user whom the proxy authenticated. X-Forwarded-Proto, X-Forwarded-Host and
+Forwarded are never used: `server_url` is the public address of the server.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _Address = IPv4Address | IPv6Address
 
 class Proxies:
     def __init__(self, settings: Settings) -> None:
-        self._networks = [ip_network(each) for each in settings.server_proxies or ()]
+        self._networks = [ip_network(proxy) for proxy in settings.server_proxies or ()]
         header = settings.server_forward_header
         self._header = None if header is None else header.lower()
 
     @property
     def sign_in(self) -> bool:
-        """Is there one that signs people in?"""
+        """Whether a trusted proxy signs people in."""
         return self._header is not None
 
     def client_of(self, request: Request) -> str:
-        """The address that a request comes from, as far as it is known for sure."""
+        """Return the address of the client, as far as trusted proxies confirm it."""
         peer = _peer(request)
         if peer is None:
             return request.client.host if request.client else NOWHERE
@@ -47,12 +47,12 @@ class Proxies:
         return str(client)
 
     def user_of(self, request: Request) -> str | None:
-        """Whom the proxy names; None where it names nobody, or it is not clear whom, or it is no proxy."""
+        """Return the user that a trusted proxy names; None if it names none or the name is ambiguous."""
         peer = _peer(request)
         if self._header is None or peer is None or not self._trusts(peer):
             return None
         named = request.headers.getlist(self._header)
-        # Two of them, or two in one: one may be what the client has sent, and was not removed.
+        # With two values, one may come from the client, and the proxy did not remove it.
         if len(named) != 1 or "," in named[0]:
             return None
         return vouched_name(_decoded(named[0])) or None
@@ -66,14 +66,14 @@ def _peer(request: Request) -> _Address | None:
 
 
 def _hops(request: Request) -> Iterator[_Address | None]:
-    """From the one that has come last; None for what is not an address."""
+    """Yield the hops, the last one first; None for text that is not an address."""
     words = ",".join(request.headers.getlist(FORWARDED_FOR)).split(",")
     for word in words[: -MAX_HOPS - 1 : -1]:
         yield _address(word.strip())
 
 
 def _address(word: str) -> _Address | None:
-    """Some proxies write the port too."""
+    """Parse an address. Some proxies add the port."""
     if word.startswith("["):
         word = word[1:].partition("]")[0]
     elif word.count(":") == 1:
@@ -87,7 +87,7 @@ def _address(word: str) -> _Address | None:
 
 
 def _decoded(value: str) -> str | None:
-    """Headers are bytes; what proxies write into them is UTF-8."""
+    """Decode a header as UTF-8, which proxies use for names."""
     try:
         return value.encode("latin-1").decode("utf-8")
     except ValueError:

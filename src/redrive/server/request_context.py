@@ -21,7 +21,7 @@ from redrive.wiring import Parts
 
 
 class RequestContext(NamedTuple):
-    """`csrf` is the token of a browser's session; None for keys."""
+    """`csrf` is the CSRF token of a browser session; None for keys."""
 
     app: Redrive
     principal: Principal
@@ -36,13 +36,13 @@ class RequestContext(NamedTuple):
         return self.principal.caller
 
     def require_person(self) -> None:
-        """Keys have no session and no membership: they are revoked."""
+        """Reject API keys, which have no session and no membership."""
         if self.principal.user_id is None:
             raise ProblemError(
                 409,
                 "not_a_session",
-                "this is for people who have signed in, not for keys",
-                hint="sign in first",
+                "API keys can't use this; it needs a signed-in user",
+                hint="sign in with a password, a link or single sign-on",
             )
 
     @property
@@ -75,7 +75,7 @@ class RequestContext(NamedTuple):
 
 
 async def _visit_of(request: Request) -> RequestContext:
-    # Nothing is waited for; but FastAPI would call what is not async in a thread, which takes longer.
+    # Async without awaiting: FastAPI runs other dependencies in a thread, which takes longer.
     visit: RequestContext = request.state.visit
     return visit
 

@@ -1,4 +1,4 @@
-"""Routes: each has a rule that says who may use it. A route without one stops the server."""
+"""Routes with access rules. The server does not start if a route has no rule."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class RouteEntry(NamedTuple):
 
 
 class Routes:
-    """The routes of one noun, collected by decorators: @routes.get("/{id}", may(Permission.READ)).
+    """The routes of one resource, collected by decorators: @routes.get("/{id}", may(Permission.READ)).
 
-    `returns` is the schema of the response, which the OpenAPI document shows; other options are FastAPI's.
+    `returns` is the schema of the response for the OpenAPI document; other options are FastAPI's.
     """
 
     def __init__(self, noun: str, prefix: str, aliases: Sequence[str] = ()) -> None:
-        """The same routes answer under each alias; the OpenAPI document has them once."""
+        """`aliases` are further prefixes of the same routes, which the OpenAPI document omits."""
         self.noun = noun
         self.prefix = prefix
         self.aliases = tuple(aliases)
@@ -70,9 +70,9 @@ class Routes:
 
         return add
 
-    @cache  # noqa: B019 — there are as many as there are nouns
+    @cache  # noqa: B019 — one instance per resource
     def build(self) -> tuple[GuardedRoute, ...]:
-        """Build the routes, which any number of applications share: a request says which one it is for."""
+        """Build the routes. All applications share them, because the request names its application."""
         prefixes = (self.prefix, *self.aliases)
         return tuple(self._build(entry, prefix) for entry in self.entries for prefix in prefixes)
 
@@ -93,7 +93,7 @@ class Routes:
 
 
 class GuardedRoute(APIRoute):
-    """A route that only callers who satisfy its rule can reach."""
+    """A route that enforces its access rule."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], rule: AccessRule, **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -102,9 +102,9 @@ class GuardedRoute(APIRoute):
 
 
 class Dispatcher:
-    """Asks only the routes that begin like the path of a request, instead of all of them in turn.
+    """Matches a request only against routes with the same beginning of the path, instead of all routes.
 
-    A path that no route takes as it is goes to the router, which answers with 404 or 405.
+    If none matches, the router responds with 404 or 405.
     """
 
     def __init__(self, router: APIRouter) -> None:
@@ -127,7 +127,7 @@ class Dispatcher:
 
 
 def _beginning(path: str) -> str:
-    """The first three parts of a path, as /api/v1/runs."""
+    """Return the first three parts of a path, such as /api/v1/runs."""
     return "/".join(path.split("/", 4)[:4])
 
 
@@ -141,23 +141,27 @@ def _parameters(route: APIRoute) -> frozenset[str]:
     names: set[str] = set()
     for field in route.dependant.query_params:
         fields = getattr(field.field_info.annotation, "model_fields", None)
-        names |= {field.alias} if fields is None else {each.alias or name for name, each in fields.items()}
+        names |= (
+            {field.alias}
+            if fields is None
+            else {parameter.alias or name for name, parameter in fields.items()}
+        )
     return frozenset(names)
 
 
 def methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
-    """Return the methods of an address, over all of its routes."""
+    """Return the methods of all routes that match a path."""
     here = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in here if isinstance(route, Route) for method in route.methods or ()})
 
 
 def refuse_without_rule(routes: Sequence[BaseRoute]) -> None:
-    """Reject a route that was added without saying who may use it."""
+    """Reject routes without an access rule."""
     for route in routes:
         if not isinstance(route, GuardedRoute) or not isinstance(getattr(route, "rule", None), AccessRule):
             path = route.path if isinstance(route, Route) else repr(route)
             raise InvalidValueError(
-                f"the route {path} has no rule: add it with Routes, and say who may use it"
+                f"the route {path} has no access rule; add it with redrive.server.route.Routes"
             )
 
 

@@ -44,7 +44,10 @@ async def serve(
     watched: bool = False,
     banner: Banner | None = None,
 ) -> None:
-    """`watched`: a person reads the announcements, and no log stores them."""
+    """Serve until SIGTERM or SIGINT.
+
+    `watched`: a person reads the announcements, and no log stores them.
+    """
     settings = parts_of(app).settings
     collect_rarely()
     await parts_of(app).enable_row_level_security()
@@ -67,25 +70,25 @@ async def serve(
 
 
 async def refuse_open_address(app: Redrive) -> None:
-    """Refuse to listen beyond this machine while no credential exists."""
+    """Refuse to listen on a public address without any credentials to sign in with."""
     host = parts_of(app).settings.server_host
-    if not is_loopback(host) and not await _can_anybody_sign_in(app):
+    if not is_loopback(host) and not await _has_credentials(app):
         raise InvalidValueError(
-            f"the server is to listen on {host}, beyond this machine, but nobody could sign in: first add a "
-            f"member with a password (redrive member add), create a key (redrive key create), or set "
-            f"oidc_issuer; or listen on 127.0.0.1"
+            f"the server would listen on {host}, but there are no credentials yet. Add a member with a "
+            f"password (redrive member add), create a key (redrive key create) or set oidc_issuer; or listen "
+            f"on 127.0.0.1"
         )
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a listening socket, before anything is started that would have to be stopped again."""
+    """Return a listening socket. Called before anything else starts, because it may fail."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InvalidValueError(
-            f"cannot listen on port {port} of {host}: {os.strerror(error.errno or 0)}; give another --port "
-            f"(0 is any free one) or --host"
+            f"can't listen on {host}, port {port}: {os.strerror(error.errno or 0)}. Use another --port "
+            f"(0 picks a free one) or --host"
         ) from None
 
 
@@ -107,7 +110,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal without raising it again: a server that stops when asked has not failed."""
+        """Stop on a signal without raising it again, so that the exit code is 0."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
@@ -131,21 +134,21 @@ class _Server(uvicorn.Server):
             self._announce(f"Sign in once with: {address}/app/sign-in#{token}")
         else:
             self._announce(
-                f"Sign in at {address}/app/sign-in; `redrive member link NAME` gives a link for it"
+                f"Sign in at {address}/app/sign-in (`redrive member link NAME` creates a sign-in link)"
             )
 
 
 async def operator_token(app: Redrive, *, watched: bool) -> str | None:
-    """Return a token that signs in an owner: only if no log stores it, or nobody could sign in without it."""
+    """Return a token that signs in an owner, but only if no log stores it or no other credential exists."""
     if not is_loopback(parts_of(app).settings.server_host) or not (
-        watched or not await _can_anybody_sign_in(app)
+        watched or not await _has_credentials(app)
     ):
         return None
     link = await app.members().sessions.embedded_link()
     return None if link is None else link.token
 
 
-async def _can_anybody_sign_in(app: Redrive) -> bool:
+async def _has_credentials(app: Redrive) -> bool:
     settings = parts_of(app).settings
     return bool(settings.oidc_issuer or settings.server_forward_header) or (
         await app.members().credentials.any()
@@ -155,7 +158,7 @@ async def _can_anybody_sign_in(app: Redrive) -> bool:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:  # not made for Windows
+    except ImportError:  # not available on Windows
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory

@@ -1,4 +1,4 @@
-"""The site: what one running server consists of, shared by its routes."""
+"""The site: the state of one running server, shared by its routes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROBE_TRUSTED_SECONDS = 1.0
 PROBE_SECONDS = 5.0
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-# What readers of addresses disagree about, such as a backslash or an @, is in none of our names.
+# Excludes characters that URL parsers treat differently, such as a backslash or an @.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 
 
@@ -53,14 +53,14 @@ class Site:
         self.hosts = _hosts(app)
 
     def origin(self, request: Request) -> str:
-        """Where the pages of this server come from, as a browser says it."""
+        """Return the origin of the pages of this server, as browsers send it."""
         return (
             parts_of(self.app).settings.server_url
             or f"{request.url.scheme}://{request.headers.get('host', '')}"
         )
 
     def knows_host(self, host: str) -> bool:
-        """Another name that leads here may be somebody's trick to make a browser talk to this machine."""
+        """Reject unknown host names, which protects against DNS rebinding."""
         name = host_name(host)
         return name in self.hosts if self.hosts is not None else bool(name) or not host
 
@@ -71,7 +71,7 @@ def site_of(scope: Scope) -> Site:
 
 
 def host_name(host: str) -> str:
-    """Empty for what cannot be one."""
+    """Return the host without the port, in lower case; empty if it is not valid."""
     found = _HOST.fullmatch(host)
     return "" if found is None else (found[1] or found[2]).lower()
 
@@ -82,38 +82,36 @@ def is_origin(text: str) -> bool:
 
 
 def _hosts(app: Redrive) -> frozenset[str] | None:
-    """The names that this server answers to; None: to any, as it cannot know them."""
+    """Return the host names of this server; None if they are unknown, and any is accepted."""
     settings = parts_of(app).settings
     named = set(settings.server_hosts or ())
     if settings.server_url:
         named.add(host_name(urlsplit(settings.server_url).netloc))
     if is_loopback(settings.server_host):
         named |= {*LOOPBACK_NAMES, settings.server_host.lower()}
-    return frozenset(each.lower() for each in named) or None
+    return frozenset(name.lower() for name in named) or None
 
 
 def provider_of(app: Redrive) -> OpenIdProvider | None:
-    """Build the provider that the settings name. Checks before the server starts that nothing is missing."""
+    """Build the OpenID provider of the settings, and check them before the server starts."""
     settings = parts_of(app).settings
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
     if settings.server_url is None and not is_loopback(settings.server_host):
-        raise InvalidValueError(
-            "oidc_issuer needs server_url, the address to which the provider sends people back; set it"
-        )
+        raise InvalidValueError("oidc_issuer needs server_url; set it to the public address of this server")
     try:
         from redrive.identity.oidc.connection import OpenIdClient
         from redrive.identity.oidc.provider import OpenIdProvider
     except ImportError as error:
         raise InvalidValueError(
-            f"oidc_issuer is set, but {error.name} is not installed: pip install 'redrive[oidc]'"
+            f"oidc_issuer is set, but {error.name} is not installed; run: pip install 'redrive[oidc]'"
         ) from error
     client = OpenIdClient(settings.oidc_client_id, settings.read_oidc_client_secret(), settings.oidc_scopes)
     return OpenIdProvider(settings.oidc_issuer, client, settings.oidc_name_claim, parts_of(app).clock)
 
 
 class Readiness:
-    """Whether the database can be written. It is probed once a second, however many ask."""
+    """Checks that the database is writable, at most once per second."""
 
     def __init__(self, app: Redrive) -> None:
         self._app = app
@@ -122,7 +120,7 @@ class Readiness:
         self._failure: StoreError | None = None
 
     async def check(self) -> None:
-        """Raises StoreError where it cannot."""
+        """Raise StoreError if the database is not writable."""
         async with self._lock:
             if parts_of(self._app).clock.monotonic() >= self._until:
                 self._failure = await self._probed()
@@ -131,12 +129,12 @@ class Readiness:
                 raise self._failure
 
     async def _probed(self) -> StoreError | None:
-        """Failures are remembered too: otherwise callers would queue up while the database is silent."""
+        """Probe the database. Failures are cached too, or callers would queue up while it is down."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await parts_of(self._app).store.probe()
         except TimeoutError:
-            return StoreError("the database does not answer")
+            return StoreError("the database doesn't respond")
         except StoreError as error:
             return error
         return None

@@ -1,11 +1,11 @@
 """Settings with bounds, from a file (TOML or YAML), the environment and arguments.
 
-Each field of `Settings` declares its default, its meaning, its type and its bounds. Parsing, messages,
-`redrive config` and the table in the documentation follow from that.
+Each field of `Settings` declares its default, meaning, type and bounds. Parsing, messages, `redrive config`
+and the table in the documentation use these declarations.
 
-The file holds the settings by name, at its top level or in a table `[redrive]`. A variable of the
-environment, such as REDRIVE_WORKER_CONCURRENCY, overrides the file; an empty one counts as not set. An
-argument of the command line overrides both.
+The file contains the settings by name, at its top level or in a table `[redrive]`. An environment variable,
+such as REDRIVE_WORKER_CONCURRENCY, overrides the file; an empty one counts as not set. A command line
+argument overrides both.
 """
 
 from redrive.settings.setting import ALIASES, PREFIX, Setting

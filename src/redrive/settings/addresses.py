@@ -53,7 +53,7 @@ def _parse_host(word: str) -> str:
 
 
 def _parse_network(word: str) -> str:
-    """Normalize an address or a network; a network of all addresses would trust everybody."""
+    """Normalize an address or a network; reject the network of all addresses, which would trust everyone."""
     network = ip_network(word)
     if network.prefixlen == 0:
         raise ValueError
@@ -72,7 +72,7 @@ def _is_host(word: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach the host."""
+    """Return whether only this machine can reach the host."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -104,7 +104,7 @@ HOSTS = Format(
     lambda value: parse_list(value, _parse_host),
 )
 NETWORKS = Format(
-    "addresses, or networks such as 10.0.0.0/8 (by their first address, and not all there are), "
-    "separated by commas",
+    "addresses or networks such as 10.0.0.0/8 (written with their first address; not the whole address "
+    "space), separated by commas",
     lambda value: parse_list(value, _parse_network),
 )

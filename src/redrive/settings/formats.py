@@ -11,7 +11,7 @@ _FLAGS: dict[object, bool] = {
     "true": True, "yes": True, "on": True, True: True,
     "false": False, "no": False, "off": False, False: False,
 }  # fmt: skip
-"""The keys True and False match 1 and 0 too."""
+"""The keys True and False also match 1 and 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def parse_list(value: object, parse: Callable[[str], object]) -> tuple[object, .
 
 
 def text(min_bytes: int, max_bytes: int, *, secret: bool = False) -> Format:
-    """Printable text; databases and files count its bytes."""
+    """Printable text of limited length in bytes, as databases and files count it."""
 
     def parse(value: Any) -> object:
         if not is_printable(value) or not min_bytes <= len(value.encode()) <= max_bytes:

@@ -28,7 +28,7 @@ ALIASES = frozenset(
         "WORKER_LEASE_TTL_SEC",
     }
 )
-"""Variables that are also read without the prefix. Others, such as SCHEMA, may belong to other programs."""
+"""Variables also read without the prefix. Other names, such as SCHEMA, may belong to other programs."""
 
 _NUMBERS = {
     int: "a whole number from {low:,} to {high:,}",
@@ -50,9 +50,9 @@ def declare(
 ) -> Any:
     """Declare a field of `Settings`.
 
-    form    what is allowed, where the type and the bounds do not tell
+    form    the format of values, if type and bounds do not describe it
     ge, le  the bounds of a number
-    none    the word for None in a file and in the environment; without it None is not allowed
+    none    the word for None in a file and in the environment; without it, None is not allowed
     """
     meta = Meta(description=meaning, ge=ge, le=le)
     return field(default=default, metadata={"meta": meta, "form": form, "none": none})
@@ -84,7 +84,7 @@ class Setting:
 
     @property
     def alias(self) -> str | None:
-        """The variable that counts when the prefixed one is not set."""
+        """The variable that is used if the prefixed one is not set."""
         return self.name.upper() if self.name.upper() in ALIASES else None
 
     @property
@@ -107,7 +107,7 @@ class Setting:
         return self.form is not None and self.form.sensitive
 
     def parse(self, text: str) -> object:
-        """Read a number out of a variable or an argument; other text stays text."""
+        """Convert the text of a variable or an argument to a number if the setting is one."""
         if self.type.__origin__ in (int, float, bool):
             for number in (int, float):
                 with suppress(ValueError):
@@ -115,7 +115,7 @@ class Setting:
         return text
 
     def convert(self, value: object, where: str) -> Any:
-        """Return the value in its canonical form; `where` names its origin if it is not allowed."""
+        """Return the value in its canonical form; `where` names its origin in the error message."""
         if self.none and (value is None or (isinstance(value, str) and value.lower() == self.none)):
             return None
         try:
@@ -125,7 +125,7 @@ class Setting:
             raise InvalidValueError(f"{where} must be {self.bounds}{got}") from None
 
     def mask(self, value: Any) -> Any:
-        """Return the value as JSON has it, without secrets."""
+        """Return the value for JSON, without secrets."""
         if value is None:
             return None
         if self.secret:
@@ -135,13 +135,13 @@ class Setting:
         return list(value) if isinstance(value, tuple) else value
 
     def represent(self, value: Any) -> str:
-        """Write the value as in code, without secrets."""
+        """Return the value as Python source, without secrets."""
         if self.secret and value is not None:
             return _HIDDEN
         return repr(self.mask(value) if self.sensitive else value)
 
     def spell(self, value: Any) -> str:
-        """Write the value as a person does in the environment, without secrets."""
+        """Return the value as text for an environment variable, without secrets."""
         masked = self.mask(value)
         if masked is None:
             return self.none
@@ -150,7 +150,7 @@ class Setting:
         return str(masked).lower() if isinstance(masked, bool) else str(masked)
 
     def as_json(self, value: Any, origin: str) -> dict[str, Any]:
-        """Describe the setting, its value without secrets, and where that comes from."""
+        """Describe the setting, its value without secrets, and the origin of the value."""
         return {
             "name": self.name,
             "value": self.mask(value),

@@ -33,14 +33,14 @@ _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
 class _WithOrigins:
-    """Holds the origins of values outside the fields, so that comparing, hashing and pickling ignore them."""
+    """Stores the origins of values outside the fields, so that equality, hashing and pickling ignore them."""
 
     __slots__ = ("_origins",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(_WithOrigins):
-    """How an application, its workers and its server behave where the code does not say it: `SETTINGS`."""
+    """The configuration of an application, its workers and its server, where code does not override it."""
 
     database_url: str = declare("sqlite:///redrive.db", "the database that stores all work", DATABASE)
     schema: str = declare("redrive", "the PostgreSQL schema that contains the tables", text(1, 63))
@@ -49,27 +49,27 @@ class Settings(_WithOrigins):
     )
     retry_base_delay_ms: int | None = declare(
         None,
-        "the wait after the first failure; doubles with each further one, up to 2 minutes; 2,000 by default",
+        "the wait after the first failure; doubles with each failure, up to 2 minutes; 2,000 by default",
         **UP_TO_A_DAY,
         none="default",
     )
     retry_jitter_max_ms: int | None = declare(
         None,
-        "the maximum random addition to a wait; by default a wait is up to 25% shorter or longer",
+        "the maximum random delay added to a wait; by default, a wait is up to 25% shorter or longer",
         **UP_TO_A_DAY,
         none="default",
     )
     worker_lease_ttl_sec: float = declare(
-        60.0, "other workers take over the steps of a worker that was silent for this long", ge=3, le=3600
+        60.0, "how long a worker may be silent before other workers take over its steps", ge=3, le=3600
     )
     gateway_timeout_ms: int | None = declare(
         None,
-        "the timeout of an attempt of a task without a timeout of its own; 300,000 by default",
+        "the timeout of one attempt, for tasks that set none; 300,000 by default",
         ge=1,
         le=DAY_IN_MS,
         none="default",
     )
-    worker_concurrency: int = declare(100, "steps that a worker executes at once", ge=1, le=10_000)
+    worker_concurrency: int = declare(100, "steps that a worker executes concurrently", ge=1, le=10_000)
     worker_threads: int = declare(32, "threads of a worker for functions that are not async", ge=1, le=1000)
     worker_grace_sec: float = declare(
         30.0, "how long running work may take to finish when a worker stops", ge=0, le=3600
@@ -77,47 +77,50 @@ class Settings(_WithOrigins):
     worker_poll_ms: int = declare(
         1000, "how often a worker polls for work that no notification announced", ge=10, le=60_000
     )
-    circuit_window: int = declare(20, "how many of the last calls a breaker considers", ge=1, le=10_000)
+    circuit_window: int = declare(
+        20, "the number of most recent calls that a breaker evaluates", ge=1, le=10_000
+    )
     circuit_fail_threshold: float = declare(
         0.5, "the share of failed calls at which a breaker opens", SHARE, ge=0.001, le=1
     )
     circuit_cooldown_ms: int = declare(
-        30_000, "how long a breaker stays open before it tries again", **UP_TO_A_DAY
+        30_000, "how long a breaker stays open before it allows a probe", **UP_TO_A_DAY
     )
     retention_days: float | None = declare(
         30.0, "days after which finished runs are deleted", ge=0.01, le=36_500, none="never"
     )
     org_concurrency: int | None = declare(
         None,
-        "steps of one organization that all workers together execute at once",
+        "steps of one organization that all workers together execute concurrently",
         ge=1,
         le=1_000_000,
         none="unlimited",
     )
     code_version: str = declare("", "the version of your code, stored with every attempt", text(0, 200))
-    dlq_enabled: bool = declare(True, "keep a dead letter of work that failed for good", FLAG)
+    dlq_enabled: bool = declare(True, "store a dead letter for work that failed permanently", FLAG)
     dlq_strategy: str = declare(
         "automatic", "which failures become dead letters: all, some, or on request", one_of(Strategy)
     )
     dlq_max_size: int | None = declare(
         None,
-        "live dead letters of an org; by default 10,000 for a stand-alone queue, unlimited for runs",
+        "the maximum number of live dead letters per organization; by default 10,000 for a stand-alone "
+        "queue, unlimited for runs",
         ge=100,
         le=100_000,
         none="default",
     )
     dlq_redrive: str = declare(
         "never",
-        "how dead letters of runs are redriven automatically, unless their task says otherwise",
+        "how dead letters of runs are redriven automatically, unless their task sets a policy",
         one_of((BY_CATEGORY, *REDRIVE_POLICIES)),
     )
     dlq_default_policy: str = declare(
         "exponential",
-        "how a stand-alone queue redrives failures that more tries may fix",
+        "how a stand-alone queue redrives failures that a retry may fix",
         one_of(REDRIVE_POLICIES),
     )
     dlq_default_max_retries: int = declare(
-        3, "automatic redrives of a dead letter that sets no number of its own", ge=0, le=10
+        3, "the maximum number of automatic redrives of a dead letter that sets none", ge=0, le=10
     )
     dlq_processor_enabled: bool = declare(True, "workers redrive dead letters that are due", FLAG)
     dlq_interval_sec: float = declare(
@@ -134,36 +137,39 @@ class Settings(_WithOrigins):
         none="none",
     )
     encryption_keys_file: str | None = declare(
-        None, "a file with the encryption keys instead, one per line", text(1, 4096), none="none"
+        None,
+        "a file with the encryption keys, one per line, instead of encryption_keys",
+        text(1, 4096),
+        none="none",
     )
 
     server_host: str = declare("127.0.0.1", "the address that the server listens on", text(1, 253))
     server_port: int = declare(
-        8400, "the port that the server listens on; 0 is any free one", ge=0, le=65_535
+        8400, "the port that the server listens on; 0 chooses a free port", ge=0, le=65_535
     )
     server_url: str | None = declare(
         None, "the public address of the server, for origins, cookies and links", ORIGIN, none="none"
     )
     server_worker: bool = declare(False, "the server runs a worker in its process", FLAG)
     server_hosts: tuple[str, ...] | None = declare(
-        None, "further hosts that requests may be addressed to", HOSTS, none="none"
+        None, "additional host names that requests may use", HOSTS, none="none"
     )
     server_body_bytes: int = declare(
         1_048_576, "the maximum size of a request body, in bytes", ge=1024, le=67_108_864
     )
     server_page_size: int = declare(500, "the maximum number of rows on a page", ge=1, le=500)
     server_span_days: int = declare(366, "the maximum span of dates in one query, in days", ge=1, le=3660)
-    server_key_rate: int = declare(100, "requests per second of one key or session", ge=1, le=100_000)
-    server_org_rate: int = declare(300, "requests per second of one organization", ge=1, le=1_000_000)
+    server_key_rate: int = declare(100, "requests per second for each key or session", ge=1, le=100_000)
+    server_org_rate: int = declare(300, "requests per second for each organization", ge=1, le=1_000_000)
     server_statement_sec: float = declare(
-        5.0, "the timeout of one database statement of a request", ge=0.1, le=60
+        5.0, "the timeout of each database statement of a request", ge=0.1, le=60
     )
-    server_streams: int = declare(100, "event streams at once", ge=1, le=10_000)
+    server_streams: int = declare(100, "the maximum number of concurrent event streams", ge=1, le=10_000)
     server_drain_sec: float = declare(
         20.0, "how long requests in progress may take to finish when the server stops", ge=0, le=600
     )
     server_proxies: tuple[str, ...] | None = declare(
-        None, "trusted proxies, which say where a request comes from", NETWORKS, none="none"
+        None, "trusted proxies (their X-Forwarded-For is used)", NETWORKS, none="none"
     )
     server_forward_header: str | None = declare(
         None, "the header in which a trusted proxy names the user it signed in", HEADER, none="none"
@@ -174,14 +180,14 @@ class Settings(_WithOrigins):
     )
     oidc_client_secret: str | None = declare(None, "the client secret at the provider", SECRET, none="none")
     oidc_client_secret_file: str | None = declare(
-        None, "a file with the client secret instead", text(1, 4096), none="none"
+        None, "a file with the client secret, instead of oidc_client_secret", text(1, 4096), none="none"
     )
     oidc_scopes: str = declare("openid email profile", "the scopes requested from the provider", SCOPES)
     oidc_name_claim: str = declare("email", "the claim that names the user", CLAIM)
     session_idle_hours: float = declare(
-        12.0, "hours without a request after which a session ends", ge=0.05, le=8760
+        12.0, "hours without a request after which a session expires", ge=0.05, le=8760
     )
-    session_days: float = declare(7.0, "days after which a session ends in any case", ge=0.01, le=365)
+    session_days: float = declare(7.0, "days after which a session expires in any case", ge=0.01, le=365)
 
     def __post_init__(self) -> None:
         for setting in SETTINGS:
@@ -189,10 +195,11 @@ class Settings(_WithOrigins):
             object.__setattr__(self, setting.name, value)
         if self.server_forward_header is not None and self.server_proxies is None:
             raise InvalidValueError(
-                "server_forward_header is trusted from server_proxies only; set them too, such as 10.0.0.7"
+                "server_forward_header is trusted only from server_proxies; set server_proxies too, such as "
+                "10.0.0.7"
             )
         if (self.oidc_issuer is None) != (self.oidc_client_id is None):
-            raise InvalidValueError("oidc_issuer and oidc_client_id need each other; set both, or neither")
+            raise InvalidValueError("oidc_issuer and oidc_client_id need each other; set both or neither")
 
     @classmethod
     def load(
@@ -201,14 +208,14 @@ class Settings(_WithOrigins):
         file: str | Path | None = None,
         arguments: Mapping[str, object] = _NO_ARGUMENTS,
     ) -> Self:
-        """Defaults < the file, or the one that REDRIVE_CONFIG names < the environment < arguments."""
+        """Load settings. Precedence: defaults < `file` or REDRIVE_CONFIG < environment < arguments."""
         path = file or environment.get(FILE_VARIABLE)
         values = from_file(Path(path), _BY_NAME) if path else {}
         values |= from_environment(environment, _BY_NAME)
         return cls()._replace(values | from_arguments(arguments, _BY_NAME))
 
     def override(self, arguments: Mapping[str, object]) -> Self:
-        """Return a copy with the settings that arguments of the command line set."""
+        """Return a copy with the settings from command line arguments."""
         return self._replace(from_arguments(arguments, _BY_NAME))
 
     def _replace(self, values: Mapping[str, SourcedValue]) -> Self:
@@ -218,7 +225,7 @@ class Settings(_WithOrigins):
         return settings
 
     def origins(self) -> dict[str, str]:
-        """Tell where the value of each setting comes from: default, code, a file, a variable, an argument."""
+        """Return the origin of each value: default, code, a file, a variable or an argument."""
         loaded = getattr(self, "_origins", {})
         return {
             setting.name: loaded.get(setting.name)
@@ -232,7 +239,7 @@ class Settings(_WithOrigins):
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """The policy of tasks that have none: STEP, changed by the settings."""
+        """The policy of tasks that set none: STEP with the changes from the settings."""
         if self.retry_max_attempts is self.retry_base_delay_ms is self.retry_jitter_max_ms is None:
             return STEP
         attempts = self.retry_max_attempts or STEP.max_attempts
@@ -261,14 +268,14 @@ class Settings(_WithOrigins):
 
     @property
     def task_timeout(self) -> float:
-        """Seconds."""
+        """The timeout of tasks that set none, in seconds."""
         timeout = self.gateway_timeout_ms
         return DEFAULT_TASK_TIMEOUT if timeout is None else timeout / 1000.0
 
     def read_encryption_keys(self) -> tuple[str, ...]:
-        """Return the keys from the setting or from its file, the newest first."""
+        """Return the keys from the setting or from its file, newest first."""
         if self.encryption_keys is not None and self.encryption_keys_file is not None:
-            raise InvalidValueError("give encryption_keys or encryption_keys_file, not both")
+            raise InvalidValueError("set encryption_keys or encryption_keys_file, not both")
         if self.encryption_keys_file is None:
             return self.encryption_keys or ()
         content = _read_secret_file(self.encryption_keys_file, "the encryption keys")
@@ -278,7 +285,7 @@ class Settings(_WithOrigins):
     def read_oidc_client_secret(self) -> str | None:
         """Return the client secret from the setting or from its file."""
         if self.oidc_client_secret is not None and self.oidc_client_secret_file is not None:
-            raise InvalidValueError("give oidc_client_secret or oidc_client_secret_file, not both")
+            raise InvalidValueError("set oidc_client_secret or oidc_client_secret_file, not both")
         if self.oidc_client_secret_file is None:
             return self.oidc_client_secret
         content = _read_secret_file(self.oidc_client_secret_file, "the secret").strip()
@@ -299,5 +306,5 @@ def _read_secret_file(path: str, content: str) -> str:
 
 
 def new_encryption_key() -> str:
-    """Make a key to put first into `encryption_keys`."""
+    """Generate a key, to put first in `encryption_keys`."""
     return urlsafe_b64encode(token_bytes(32)).decode()

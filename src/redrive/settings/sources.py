@@ -1,4 +1,4 @@
-"""The sources of settings: a file, the environment, arguments; each overrides the one before."""
+"""The sources of settings: a file, the environment and arguments; each overrides the previous one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ YAML_ENDINGS = (".yaml", ".yml")
 _FOREIGN = re.compile(
     rf"{FILE_VARIABLE}|{PREFIX}(SERVER|CONTEXT|API_KEY|TEST_.*|WITHOUT_GUARD|(.*_)?SERVICE_(HOST|PORT(_.*)?)|(.*_)?PORT_\d+_[A-Z]+(_.*)?)"
 )
-"""Variables that are not settings: the name of the file, those of the command line and of our tests, and
-those that Kubernetes sets for every service whose name starts with redrive."""
+"""Variables that are not settings: the name of the file, variables of the command line and of tests, and
+variables that Kubernetes sets for every service whose name starts with redrive."""
 _KUBERNETES_LINK = re.compile(r"(tcp|udp|sctp)://.*")
-"""Kubernetes sets …_PORT of a service to this; a service redrive-server would set our REDRIVE_SERVER_PORT."""
+"""The value that Kubernetes gives to …_PORT: a service redrive-server would set REDRIVE_SERVER_PORT."""
 
 KnownSettings = Mapping[str, Setting]
 """All settings by name."""
@@ -69,7 +69,7 @@ def from_environment(environment: Mapping[str, str], known: KnownSettings) -> di
 
 
 def from_arguments(arguments: Mapping[str, object], known: KnownSettings) -> dict[str, SourcedValue]:
-    """Read arguments by the names of their settings; text is read as in the environment."""
+    """Read arguments by the names of their settings; text is converted as in the environment."""
     values = {}
     for name, argument in arguments.items():
         value, option = argument if isinstance(argument, Argument) else (argument, name)
@@ -82,7 +82,7 @@ def from_arguments(arguments: Mapping[str, object], known: KnownSettings) -> dic
 
 
 def _read_table(path: Path, known: KnownSettings) -> dict[str, Any]:
-    """Read the settings of a file; next to a table [redrive] it may hold those of other programs."""
+    """Read the settings of a file. A file with a table [redrive] may also have settings of other programs."""
     document = read_document(path)
     table = document.get("redrive")
     if not isinstance(table, dict):
@@ -96,7 +96,7 @@ def _read_table(path: Path, known: KnownSettings) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Parse a settings file: YAML if its name says so, otherwise TOML."""
+    """Parse a settings file: YAML if its name ends with .yaml or .yml, otherwise TOML."""
     kind, parse = ("YAML", _parse_yaml) if path.suffix.lower() in YAML_ENDINGS else ("TOML", tomllib.loads)
     try:
         return parse(path.read_text(encoding="utf-8-sig"))
@@ -125,14 +125,14 @@ def _parse_yaml(text: str) -> dict[str, Any]:
 
 
 def _describe(error: Any) -> str:
-    """Name the problem and its line; PyYAML's text quotes lines, which may hold a secret."""
+    """Return the problem and its line, without PyYAML's quoted lines, which may contain a secret."""
     problem = str(getattr(error, "problem", None) or "it contains characters that are not allowed")
     problem, mark = problem.partition("'")[0].strip(), getattr(error, "problem_mark", None)
     return problem if mark is None else f"{problem} (at line {mark.line + 1}, column {mark.column + 1})"
 
 
 def is_foreign(variable: str, text: str) -> bool:
-    """Tell whether a variable with our prefix belongs to something else."""
+    """Return whether a variable is not a setting, because of its name or its Kubernetes value."""
     if not variable.startswith(PREFIX):
         return False
     return bool(_FOREIGN.fullmatch(variable)) or (

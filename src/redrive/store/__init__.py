@@ -1,1 +1,1 @@
-"""Remembering: the tables of Redrive on SQLite and PostgreSQL."""
+"""Storage: the tables of Redrive on SQLite and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""API keys. Of their secrets only hashes are stored."""
+"""API keys. Only hashes of their secrets are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL = statements("api_keys", ApiKey)
 
 
 class NewApiKey(Row, frozen=True):
-    """`lifetime` is in seconds from now; None: for ever."""
+    """`lifetime` is in seconds from now; None: the key never expires."""
 
     id: str
     org: str
@@ -30,7 +30,7 @@ class NewApiKey(Row, frozen=True):
 
 
 class KnownKey(NamedTuple):
-    """A key, the hashes that it is recognised by, and the moment it was read at."""
+    """A key, the hashes that its secrets are checked against, and the time when it was read."""
 
     key: ApiKey
     hash: str
@@ -43,36 +43,36 @@ class ApiKeys:
         self._session = session
 
     async def insert(self, session: Session, new: NewApiKey) -> ApiKey | None:
-        """None when a key of that name is in use."""
+        """Insert a key; return None if an active key already has its name."""
         scopes = None if new.scopes is None else encode(list(new.scopes))
         rows = await session.fetch(_SQL["insert"], {**new.asdict(), "scopes": scopes})
         return _key(rows[0]) if rows else None
 
     async def known(self, key_id: str) -> KnownKey | None:
-        """By its id alone: for whoever shows a key, and so is not known to be of any org yet."""
+        """Look up a key by its id alone: the org of a caller who presents a key is not known yet."""
         rows = await self._session.fetch(_SQL["known"], {"id": key_id})
         return KnownKey(_key(rows[0][:-3]), *rows[0][-3:]) if rows else None
 
     async def touch(self, key_id: str, pause: float) -> None:
-        """It was used now; written once in so many seconds."""
+        """Record that the key was used now; write at most once in `pause` seconds."""
         await self._session.fetch(_SQL["touch"], {"id": key_id, "pause": pause})
 
     async def any_credential(self) -> bool:
-        """Is there a key that holds, or a user who can sign in without a link?"""
+        """Return whether any key is valid, or any user can sign in without a link."""
         return bool(await self._session.fetch(_SQL["any_credential"], {}))
 
     async def find(self, org: str, which: str) -> ApiKey | None:
-        """By its id, or by its name while it is in use."""
+        """Find a key by its id, or by its name while the key is active."""
         rows = await self._session.fetch(_SQL["find"], {"org": org, "which": which})
         return _key(rows[0]) if rows else None
 
     async def lock(self, session: Session, org: str, which: str) -> tuple[ApiKey, float] | None:
-        """The key and the moment; locked until the transaction ends."""
+        """Lock a key until the transaction ends; return it with the current time."""
         rows = await session.fetch(_SQL["lock"], {"org": org, "which": which})
         return (_key(rows[0][:-1]), rows[0][-1]) if rows else None
 
     async def page(self, org: str, size: int, before: str | None) -> list[ApiKey]:
-        """The newest first; before the one of this id."""
+        """List keys, newest first; only those older than the key with the id `before`."""
         name = "newest" if before is None else "older"
         rows = await self._session.fetch(_SQL[name], {"org": org, "size": size, "before": before})
         return [_key(row) for row in rows]
@@ -80,7 +80,7 @@ class ApiKeys:
     async def rotate(
         self, session: Session, key: ApiKey, hash_: str, grace: float, lifetime: float | None
     ) -> ApiKey:
-        """Another secret; the one before is valid for so many seconds more."""
+        """Replace the secret; the previous one stays valid for `grace` seconds."""
         parameters = {"org": key.org, "id": key.id, "hash": hash_, "grace": grace, "lifetime": lifetime}
         return _key((await session.fetch(_SQL["rotate"], parameters))[0])
 

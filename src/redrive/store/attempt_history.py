@@ -1,4 +1,4 @@
-"""The recorded attempts of an org, and when its steps succeeded, page by page. No payload is read."""
+"""The recorded attempts of an org, and the times when its steps succeeded, in pages, without payloads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PAGE = 5_000
 
 
 class TriedRow(NamedTuple):
-    """An attempt that was written down: all but those that succeeded, and some of these.
+    """A recorded attempt. Failed attempts are always recorded, successful ones only in some cases.
 
-    asked           the explanation, where it says that a server asked for a wait
-    queue           that of the run, as long as it is in this step
-    success_number  the attempt that succeeded in the end, and when it started
-    edited          1 when the run was replayed with a payload that somebody has changed
+    decision        why it was retried or not, as JSON; None if a worker of an earlier version recorded it
+    queue           the queue of the run, while the run is in this step
+    success_number  the attempt that finally succeeded
+    edited          1 if the run was replayed with an edited payload
     """
 
     run_id: str
@@ -31,7 +31,7 @@ class TriedRow(NamedTuple):
     category: str | None
     error_class: str | None
     reason: str
-    asked: str | None
+    decision: str | None
     definition: str
     workflow: str
     queue: str | None
@@ -41,7 +41,7 @@ class TriedRow(NamedTuple):
 
 
 class SucceededRow(NamedTuple):
-    """A step that has succeeded without a replay; `at` is None for a run in which none has."""
+    """A step that succeeded without a replay; `at` is None for a run without such a step."""
 
     run_id: str
     definition: str
@@ -50,14 +50,14 @@ class SucceededRow(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """How much there is to be read."""
+    """The amount of history to read."""
 
     runs: int
     attempts: int
 
 
 class AttemptHistory:
-    """Of the runs that were submitted at `since` or later; `after` is an id that they all lie behind."""
+    """The history of runs submitted at `since` or later, whose ids sort after `after`."""
 
     def __init__(self, session: Session, org: str, since: float = 0.0, after: str = "") -> None:
         self._session = session
@@ -70,7 +70,7 @@ class AttemptHistory:
         return Numbers._make(row)
 
     async def tried(self) -> AsyncIterator[list[TriedRow]]:
-        """Pages of whole runs, by run, step and number."""
+        """Yield recorded attempts, ordered by run, step and number. A page never splits a run."""
         after = self._after
         while rows := await self._session.fetch(_SQL["tried"], self._page(after)):
             yield [TriedRow._make(row) for row in rows]
@@ -83,7 +83,7 @@ class AttemptHistory:
             after = rows[-1][0]
 
     async def definitions(self) -> list[str]:
-        """Of the workflows that the org has runs of, as they were defined last."""
+        """Return the latest definition of each workflow that the org has runs of."""
         return [row[0] for row in await self._session.fetch(_SQL["definitions"], {"org": self._org})]
 
     def _page(self, after: str) -> dict[str, str | float]:

@@ -1,7 +1,8 @@
-"""The audit: entries appended to the chains of their orgs, in the transaction of what they tell about.
+"""The audit log: a hash chain of entries per org, written in the transaction of the change they record.
 
-Of two transactions that append for one org, the later waits until the earlier has ended. Append last, and
-once a transaction: then heads are locked for a moment only, and always in the same order.
+A transaction that appends for an org locks the head of its chain, so other transactions wait until it ends.
+Append once per transaction, as its last statement: heads are then locked briefly and always in the same
+order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _by_org = attrgetter("org")
 
 
 class Wanted(NamedTuple):
-    """Which entries: those that fit all that is given; `since` and `until` in seconds since 1970."""
+    """A filter: entries must match all fields that are set. `since` and `until` are Unix timestamps."""
 
     action: str | None = None
     actor: str | None = None
@@ -36,14 +37,14 @@ class Wanted(NamedTuple):
 
 
 class End(NamedTuple):
-    """The stored head of a chain, and the last sequence that there is, read in one moment."""
+    """The stored head of a chain and the highest sequence among its entries, read by one statement."""
 
     head: Head
     last: int
 
 
 class AuditMark(NamedTuple):
-    """That something was done, and to what; not by whom, and not why. `subjects` as in Entry."""
+    """An action and its subjects, without the actor and the reason. `subjects` has the format of Entry."""
 
     sequence: int
     at: float
@@ -65,24 +66,24 @@ class AuditStore:
         self._known: set[str] = set()
 
     async def append(self, session: Session, entries: Sequence[NewEntry]) -> None:
-        """Append to the chains of their orgs. The last statement of a transaction, and once in it."""
+        """Append entries to the chains of their orgs. Call it once per transaction, as the last step."""
         if not entries:
             return
         rows: list[Entry] = []
-        heads = await self._locked(session, sorted({_plain(each.org) for each in entries}))
-        stored = sorted((each for entry in entries for each in _stored(entry)), key=_by_org)
+        heads = await self._locked(session, sorted({_plain(entry.org) for entry in entries}))
+        stored = sorted((part for entry in entries for part in _stored(entry)), key=_by_org)
         for org, several in groupby(stored, _by_org):
             head, now = heads[org]
-            rows += chained(head, [each._replace(at=now) for each in several])
+            rows += chained(head, [entry._replace(at=now) for entry in several])
         await session.fetch_many(_SQL["insert_entry"], rows)
-        await session.fetch_many(_SQL["save_head"], list({each.org: each for each in rows}.values()))
+        await session.fetch_many(_SQL["save_head"], list({entry.org: entry for entry in rows}.values()))
 
     async def end(self, org: str) -> End:
         [(sequence, hash_, last)] = await self._session.fetch(_SQL["end"], {"org": _plain(org)})
         return End(Head(org, sequence, hash_), last)
 
     async def following(self, org: str, last: int) -> AsyncIterator[list[Entry]]:
-        """The whole chain up to `last`, oldest first, in pages."""
+        """Yield the chain up to the sequence `last`, oldest first, in pages."""
         parameters = {"org": _plain(org), "after": 0, "last": last, "size": PAGE}
         while rows := await self._session.fetch(_SQL["following"], parameters):
             entries = [Entry._make(row) for row in rows]
@@ -90,31 +91,36 @@ class AuditStore:
             parameters["after"] = entries[-1].sequence
 
     async def after(self, org: str, sequence: int, most: int) -> list[AuditMark]:
-        """The next entries after that one, the oldest first."""
+        """Return the next entries after `sequence`, oldest first."""
         parameters = {"org": _plain(org), "after": sequence, "most": most}
         return [AuditMark._make(row) for row in await self._session.fetch(_SQL["after"], parameters)]
 
     async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
-        """Those before this sequence, newest first. A subject finds the entries about it alone."""
+        """Return entries before the sequence `before`, newest first.
+
+        With a subject, only entries about this subject alone are found; see `batches_about`.
+        """
         texts = {key: _plain(text) for key, text in wanted._asdict().items() if isinstance(text, str)}
         bounds = {"org": _plain(org), "size": size, "before": before, "look": LOOK}
         parameters = {**wanted._asdict(), **texts, **bounds}
         return [Entry._make(row) for row in await self._session.fetch(_SQL[_page(wanted)], parameters)]
 
     async def batches_about(self, org: str, subject: str, since: float, size: int) -> list[Entry]:
-        """Entries about several subjects, this one among them: looked for among the first and the newest
-        since a moment."""
+        """Find entries about several subjects that include this one.
+
+        The search is limited to the first and the newest entries since `since`.
+        """
         parameters = {"org": _plain(org), "since": since, "look": LOOK, "size": size}
         quoted = encode(_plain(subject))
         rows = await self._session.fetch(_SQL["batches_about"], {**parameters, "quoted": quoted})
         return [Entry._make(row) for row in rows]
 
     async def _locked(self, session: Session, orgs: Sequence[str]) -> dict[str, tuple[Head, float]]:
-        """The heads and the moment, locked until the transaction ends; made where there are none yet."""
+        """Lock the heads until the transaction ends, creating missing ones; return them with the time."""
         wanted = [OrgKey(org) for org in orgs]
-        await self._ensure(session, [each for each in wanted if each.org not in self._known])
+        await self._ensure(session, [key for key in wanted if key.org not in self._known])
         heads = await self._read(session, wanted)
-        if len(heads) < len(wanted):  # somebody has removed one
+        if len(heads) < len(wanted):  # a head was removed
             await self._ensure(session, wanted)
             heads = await self._read(session, wanted)
         return heads
@@ -126,12 +132,12 @@ class AuditStore:
     async def _ensure(self, session: Session, orgs: Sequence[OrgKey]) -> None:
         if orgs:
             made = {row[0] for row in await session.fetch_many(_SQL["ensure_head"], orgs)}
-            # What was made here may yet be rolled back, and nobody else sees it before the commit.
-            self._known |= {each.org for each in orgs if each.org not in made}
+            # Heads inserted here may still be rolled back, so only heads that existed before are remembered.
+            self._known |= {key.org for key in orgs if key.org not in made}
 
 
 def _page(wanted: Wanted) -> str:
-    """What engines do by themselves all the time is in no index by action or actor: it is found anyway."""
+    """Choose the statement. The indexes by action and actor leave out the frequent entries of the engine."""
     if wanted.subject is not None:
         return "page_about"
     if wanted.action not in (None, Action.DEAD_LETTER_MOVED):
@@ -140,8 +146,8 @@ def _page(wanted: Wanted) -> str:
 
 
 def _stored(new: NewEntry) -> Iterator[Entry]:
-    """As it is stored, but for its place in the chain; in several pieces when it has very many subjects."""
-    ids = [_plain(each) for each in new.subjects]
+    """Yield the entry to store, without its place in the chain; split at MAX_SUBJECTS subjects."""
+    ids = [_plain(subject) for subject in new.subjects]
     detail = dict(new.detail)
     if len(ids) > MAX_SUBJECTS:
         detail["subjects"] = len(ids)
@@ -165,5 +171,5 @@ def _entry(new: NewEntry, ids: list[str], detail: str) -> Entry:
 
 
 def _plain(text: str) -> str:
-    """What both databases can hold: PostgreSQL has no NUL, and neither has lone surrogates."""
+    """Replace what a database rejects: NUL on PostgreSQL, lone surrogates on both."""
     return text.replace("\x00", "␀").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Redriving: the dead letters that are due, those that are exhausted for long, and how many there are."""
+"""Automatic redrives: due dead letters, archiving of exhausted ones, statistics, and processors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from redrive.store.statement import statements
 
 
 class Due(NamedTuple):
-    """A dead letter whose time has come."""
+    """A dead letter whose automatic redrive is due."""
 
     letter_id: str
     org: str
@@ -31,11 +31,11 @@ class Archived(NamedTuple):
 
 
 SILENT_INTERVALS = 3.0
-"""A processor that has sent no heartbeat for so many of its intervals is dead, whatever its state says."""
+"""Intervals without a heartbeat after which a processor counts as dead, whatever its stored state."""
 
 
 class ProcessorRow(NamedTuple):
-    """`queue` is empty for one that serves all."""
+    """`queue` is empty for a processor that serves all queues."""
 
     id: str
     queue: str
@@ -54,7 +54,7 @@ class ProcessorRow(NamedTuple):
 
 @dataclass(slots=True)
 class Census:
-    """Counts of the dead letters of one organization. Categories and policies are those of live ones."""
+    """Counts of the dead letters of one org. `categories` and `policies` count live dead letters only."""
 
     states: Counter[DeadLetterState] = field(default_factory=Counter)
     categories: Counter[str] = field(default_factory=Counter)
@@ -80,33 +80,34 @@ class Redrives:
     async def due(
         self, most: int, *, queue: str | None, open_breakers: Collection[str], known: Collection[str]
     ) -> list[Due]:
-        """What is to be redriven now, the most urgent first.
+        """Return the dead letters to redrive now, most urgent first.
 
-        Not what depends on an open breaker or on another letter, nor by a custom policy that is not `known`.
+        Leave out dead letters that depend on an open breaker or on another dead letter, and those with a
+        custom policy that is not `known`.
         """
         held = {"open": encode(sorted(open_breakers)), "known": encode(sorted(known))}
         rows = await self._session.fetch(_SQL["due"], {"queue": queue, "most": most, **held})
         return [Due._make(row) for row in rows]
 
     async def next_due(self) -> float | None:
-        """Seconds until the next letter will be due; what is due already is not asked for."""
+        """Return the seconds until the next dead letter is due; those already due do not count."""
         [row] = await self._session.fetch(_SQL["next_due"], {})
         return None if row[0] is None else float(row[0])
 
     async def lock_due(self, session: Session, several: Sequence[Due]) -> list[Due]:
-        """Those of them that are still due, locked with their runs until the transaction ends."""
+        """Lock dead letters and their runs until the transaction ends; return those still due."""
         locked = {row[0] for row in await session.fetch_many(_SQL["lock_due"], several)}
-        return [each for each in several if each.letter_id in locked]
+        return [letter for letter in several if letter.letter_id in locked]
 
     async def archive(
         self, session: Session, age: float, most: int, reason: str, queue: str | None
     ) -> list[Archived]:
-        """Archive what has been exhausted for longer than that many seconds."""
+        """Archive dead letters that have been exhausted for more than `age` seconds."""
         parameters = {"age": age, "most": most, "reason": reason, "queue": queue, "by": SELF}
         return [Archived._make(row) for row in await session.fetch(_SQL["archive"], parameters)]
 
     async def census(self, *, org: str | None = None, queue: str | None = None) -> dict[str, Census]:
-        """By orgs; out of the counters, so it costs the same however many letters there are."""
+        """Count the dead letters of each org by reading counters, at a cost independent of their number."""
         found: dict[str, Census] = {}
         scope = {"org": org, "queue": queue}
         for name, state, category, policy, number in await self._session.fetch(_SQL["counts"], scope):

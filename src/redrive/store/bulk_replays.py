@@ -1,7 +1,7 @@
-"""Bulk replays: freezing what belongs to them, what stands in the way of it, and how far they are.
+"""Bulk replays: their frozen selection of dead letters, obstacles to replaying them, and their progress.
 
-The row of an operation is locked first by whoever changes it or its planned items; what is under way is
-settled with its run, without that lock. An item has the id of its operation and its position in it.
+Lock the row of an operation before changing it or its planned items. An item in progress is settled together
+with its run, without that lock. The id of an item consists of the id of its operation and its position.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.model.operation import MAX_ITEMS, UNDER_WAY_NOTE, FailedAs, ReplayOperation
+from redrive.model.fact import CountedFact, Fact, fact, read_fact
+from redrive.model.operation import MAX_ITEMS, FailedAs, ReplayOperation
 from redrive.model.replay import Replay, ReplayState
 from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
@@ -18,12 +19,12 @@ from redrive.store.database import Row, Session
 from redrive.store.dead_letter_filter import Filter
 from redrive.store.replays import RefusedItem, why_not
 from redrive.store.rows import read_row, read_rows
-from redrive.store.statement import statements, template, written
+from redrive.store.statement import compose, statements, template
 
 _SQL = statements("bulk_replays", ReplayOperation, RefusedItem)
 _FREEZE, _MEMBER = template("bulk_replays", "_freeze"), template("bulk_replays", "_member")
 MAX_LINES = 20
-"""Of notes, fingerprints or dead letters that are waited for: the most frequent ones are told."""
+"""How many of the most frequent notes, fingerprints or awaited dead letters are returned."""
 
 _FIRST_ITEM = 1_000_000
 
@@ -41,16 +42,16 @@ class NewOperation(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """A planned item that cannot be replayed, or is not as it was planned, and why."""
+    """A planned item that can't be replayed or has changed since it was planned, and why."""
 
     id: str
     position: int
     letter_id: str
-    note: str
+    reason: Fact
 
 
-class _Standing(NamedTuple):
-    """How the dead letter and the run of a planned item are, and how they were."""
+class _PlannedItem(NamedTuple):
+    """A planned item: the state of its dead letter and run now, and when it was planned."""
 
     id: str
     position: int
@@ -65,17 +66,17 @@ class _Standing(NamedTuple):
     planned_updated_at: float
 
     @property
-    def note(self) -> str:
+    def obstacle(self) -> Fact:
         failed = self.run_state in ("DLQ_PENDING", "FAILED") and self.run_step == self.step
         if self.letter_state not in ("OPEN", "EXHAUSTED") or not failed:
             return why_not(self.letter_state, self.run_state, self.run_step, self.step)
         if self.fingerprint != self.planned_fingerprint:
-            return "it has failed in another way since it was planned"
-        return "it was changed since it was planned"
+            return fact("failed_differently_since")
+        return fact("changed_since")
 
 
 class ItemTally(NamedTuple):
-    """What became of the items that were begun, and how many could be begun now: at most a batch."""
+    """The outcomes of started items; `ready` items could start now, counted up to one batch."""
 
     running: int
     failed: int
@@ -89,7 +90,7 @@ class ItemTally(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What the planned items mean. Numbers of items, by names."""
+    """The consequences of the planned items, as numbers of items."""
 
     results_reused: int
     unsafe: int
@@ -101,7 +102,7 @@ class Forecast(NamedTuple):
 
 
 class OperationSnapshot(NamedTuple):
-    """An operation as it stands at `now`."""
+    """An operation as read at `now`."""
 
     operation: ReplayOperation
     now: float
@@ -114,21 +115,21 @@ class BulkReplayStore:
     # Planning
 
     async def freeze_ids(self, session: Session, item: Mapping[str, Any], ids: Sequence[str]) -> None:
-        """Make these dead letters the items of an operation; at most one more than there may be."""
+        """Make these dead letters the items of an operation: at most MAX_ITEMS + 1, to detect an excess."""
         await session.fetch(_SQL["freeze_ids"], {**item, "ids": encode(list(ids)), "most": MAX_ITEMS + 1})
 
     async def freeze(self, session: Session, item: Mapping[str, Any], letters: Filter) -> None:
-        """The same with those that fulfil a condition."""
+        """Make the dead letters that match a filter the items of an operation; see `freeze_ids`."""
         text = f"{_FREEZE} ({_MEMBER} WHERE {letters.where}) AS member WHERE position <= :most"
         parameters = {**item, **letters.parameters, "most": MAX_ITEMS + 1}
-        await session.fetch(written("freeze", text), parameters)
+        await session.fetch(compose("freeze", text), parameters)
 
     async def unknown_ids(self, session: Session, org: str, ids: Sequence[str], most: int) -> list[str]:
         parameters = {"org": org, "ids": encode(list(ids)), "most": most}
         return [row[0] for row in await session.fetch(_SQL["unknown_ids"], parameters)]
 
-    async def skip_unsafe(self, session: Session, operation_id: str, note: str) -> None:
-        await session.fetch(_SQL["skip_unsafe"], {"id": operation_id, "note": note})
+    async def skip_unsafe(self, session: Session, operation_id: str, reason: Fact) -> None:
+        await session.fetch(_SQL["skip_unsafe"], {"id": operation_id, "note": reason.encode()})
 
     async def forecast(self, session: Session, operation_id: str) -> Forecast:
         parameters = {"id": operation_id, "most": MAX_LINES}
@@ -139,53 +140,59 @@ class BulkReplayStore:
         return Forecast(int(reused), int(unsafe), int(repeatable), stations, *waits)
 
     async def members(self, session: Session, operation_id: str) -> list[Row]:
-        """Dead letter, state, fingerprint and time of its last change, in order of positions."""
+        """Return the dead letter, state, fingerprint and last change of each item, by position."""
         return await session.fetch(_SQL["members"], {"id": operation_id})
 
     async def insert(self, session: Session, new: NewOperation) -> None:
         await session.fetch(_SQL["insert"], new._asdict())
 
-    # What stands in the way
+    # Obstacles
 
     async def obstacles(self, session: Session, operation_id: str) -> list[Obstacle]:
-        """Planned items that cannot be replayed, or are not what they were."""
+        """Return planned items that cannot be replayed or have changed since planning."""
         return await self._obstacles(session, "obstacles", operation_id, MAX_ITEMS + 1)
 
     async def next_obstacles(self, session: Session, operation_id: str, most: int) -> list[Obstacle]:
-        """Those among the items that are to be begun next."""
+        """Return the obstacles among the next `most` items."""
         return await self._obstacles(session, "next_obstacles", operation_id, most)
 
     async def _obstacles(self, session: Session, name: str, operation_id: str, most: int) -> list[Obstacle]:
         rows = await session.fetch(_SQL[name], {"id": operation_id, "most": most})
-        found = [_Standing._make(row) for row in rows]
+        found = [_PlannedItem._make(row) for row in rows]
         return [
-            Obstacle(id=each.id, position=each.position, letter_id=each.letter_id, note=each.note)
-            for each in found
+            Obstacle(id=item.id, position=item.position, letter_id=item.letter_id, reason=item.obstacle)
+            for item in found
         ]
 
     async def blocked(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:
-        """Planned items that cannot be replayed, are not what they were, or will be reached by another
-        operation that is under way."""
+        """Return the obstacles, and items that another operation in progress will replay."""
         changed = await self.obstacles(session, operation_id)
-        known = {each.id for each in changed}
+        known = {obstacle.id for obstacle in changed}
         rows = await session.fetch(_SQL["taken"], {"id": operation_id, "org": org})
         return changed + [
-            Obstacle(id=item_id, position=position, letter_id=letter_id, note=other.join(UNDER_WAY_NOTE))
+            Obstacle(
+                id=item_id,
+                position=position,
+                letter_id=letter_id,
+                reason=fact("in_other_replay", operation=other),
+            )
             for item_id, position, letter_id, other in rows
             if item_id not in known
         ]
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:
-            await session.fetch_many(_SQL["refuse"], [RefusedItem(each.id, each.note) for each in obstacles])
+            await session.fetch_many(
+                _SQL["refuse"], [RefusedItem(obstacle.id, obstacle.reason.encode()) for obstacle in obstacles]
+            )
 
-    async def refuse_blocked(self, session: Session, operation_id: str, note: str) -> bool:
-        """Refuse what waits for a dead letter that nobody is replaying; is anything still planned?"""
-        await session.fetch(_SQL["refuse_blocked"], {"id": operation_id, "note": note})
+    async def refuse_blocked(self, session: Session, operation_id: str, reason: Fact) -> bool:
+        """Refuse items that wait for a dead letter outside any replay; return whether planned ones remain."""
+        await session.fetch(_SQL["refuse_blocked"], {"id": operation_id, "note": reason.encode()})
         return bool(await session.fetch(_SQL["planned"], {"id": operation_id}))
 
-    async def cancel_planned(self, session: Session, operation_id: str, note: str) -> None:
-        await session.fetch(_SQL["cancel_planned"], {"id": operation_id, "note": note})
+    async def cancel_planned(self, session: Session, operation_id: str, reason: Fact) -> None:
+        await session.fetch(_SQL["cancel_planned"], {"id": operation_id, "note": reason.encode()})
 
     # Changing
 
@@ -193,30 +200,32 @@ class BulkReplayStore:
         rows = await session.fetch(_SQL["lock"], {"id": _checked(operation_id), "org": org})
         if not rows:
             raise _not_found(operation_id)
-        return _moment(rows[0])
+        return _snapshot(rows[0])
 
     async def lock_running(self, session: Session, operation_id: str) -> OperationSnapshot | None:
-        """None when it does not run any more, or somebody else drives it just now."""
+        """Lock a running operation; None if it no longer runs, or another driver has locked it."""
         rows = await session.fetch(_SQL["lock_running"], {"id": operation_id})
-        return _moment(rows[0]) if rows else None
+        return _snapshot(rows[0]) if rows else None
 
     async def save(self, session: Session, operation: ReplayOperation) -> None:
-        """Options that could not be read stay as they are stored."""
+        """Save an operation. Stored options that could not be read stay unchanged."""
         options = encode(dict(operation.options)) if operation.options else None
-        await session.fetch(_SQL["save"], {**operation.asdict(), "options": options})
+        stopped = operation.stopped_because
+        written = {"options": options, "stopped_because": None if stopped is None else stopped.encode()}
+        await session.fetch(_SQL["save"], operation.asdict() | written)
 
-    # Looking
+    # Reading
 
     async def running(self) -> list[OperationSnapshot]:
-        """The running operations of every org."""
-        return [_moment(row) for row in await self._session.fetch(_SQL["running"], {})]
+        """Return the running operations of all orgs."""
+        return [_snapshot(row) for row in await self._session.fetch(_SQL["running"], {})]
 
     async def tally(self, session: Session, operation_id: str) -> ItemTally:
         parameters = {"id": operation_id, "most": MAX_BATCH_SIZE}
         return ItemTally._make((await session.fetch(_SQL["tally"], parameters))[0])
 
     async def depends_on(self, session: Session, operation_id: str, breaker: str) -> bool:
-        """Does a planned item depend on this breaker?"""
+        """Return whether a planned item depends on this breaker."""
         parameters = {"id": operation_id, "breaker": breaker}
         return bool(await session.fetch(_SQL["depending"], parameters))
 
@@ -227,7 +236,7 @@ class BulkReplayStore:
         return read_row(ReplayOperation, rows[0])
 
     async def page(self, org: str, size: int, cursor: str | None) -> list[ReplayOperation]:
-        """The newest first; after `cursor`, the id of one of them."""
+        """List operations, newest first; only those older than the one with the id `cursor`."""
         name = "newest" if cursor is None else "older"
         rows = await self._session.fetch(_SQL[name], {"org": org, "size": size, "cursor": cursor})
         return read_rows(ReplayOperation, rows)
@@ -235,7 +244,7 @@ class BulkReplayStore:
     async def items(
         self, operation_id: str, org: str, state: ReplayState | None, size: int, after: int
     ) -> list[Replay]:
-        """In order of positions, after this one."""
+        """List items by position; only those after the position `after`."""
         parameters: dict[str, Any] = {"id": operation_id, "org": org, "size": size}
         if state is None:
             bounds = {"after": item_id(operation_id, after), "last": item_id(operation_id, MAX_ITEMS + 1)}
@@ -246,36 +255,39 @@ class BulkReplayStore:
         return read_rows(Replay, rows)
 
     async def counts(self, session: Session, operation_id: str) -> dict[ReplayState, int]:
-        """How many items are in each state."""
+        """Count the items in each state."""
         rows = _numbers(await session.fetch(_SQL["counts"], {"id": operation_id}))
         return {state: rows.get(state, 0) for state in ReplayState}
 
-    async def notes(self, session: Session, operation_id: str) -> dict[str, int]:
-        """Why items were refused or skipped, and how many: the most frequent reasons."""
-        return _numbers(await session.fetch(_SQL["notes"], {"id": operation_id, "most": MAX_LINES}))
+    async def notes(self, session: Session, operation_id: str) -> tuple[CountedFact, ...]:
+        """Return the most frequent reasons why items were refused or skipped, with their counts."""
+        rows = await session.fetch(_SQL["notes"], {"id": operation_id, "most": MAX_LINES})
+        return tuple(CountedFact(read_fact(note or ""), items) for note, items in rows)
 
     async def failures(self, session: Session, operation_id: str) -> dict[str, int]:
-        """The fingerprints that items have failed with: the most frequent ones."""
+        """Return the most frequent fingerprints of failed items, with their counts."""
         return _numbers(await session.fetch(_SQL["failures"], {"id": operation_id, "most": MAX_LINES}))
 
     async def failed_as(self, operation_id: str) -> list[FailedAs]:
-        """The same, with how many of them had failed just so before."""
+        """Return these fingerprints with the number of items that had the same one before their replay."""
         parameters = {"id": operation_id, "most": MAX_LINES}
         return [FailedAs._make(row) for row in await self._session.fetch(_SQL["failed_as"], parameters)]
 
     async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
-        """Those that are started and not over, the newest first."""
+        """Return operations that have started and not finished, newest first."""
         rows = await self._session.fetch(_SQL["under_way"], {"org": org, "most": most})
         return read_rows(ReplayOperation, rows)
 
     async def reached(self, org: str, fingerprint: str) -> list[tuple[str, int]]:
-        """Which operations that are under way will reach dead letters of a failure, and how many of them."""
-        asked = {"org": org, "fingerprint": fingerprint}
-        return [(row[0], row[1]) for row in await self._session.fetch(_SQL["reached"], asked)]
+        """Return operations in progress that will replay dead letters of this failure, with their number."""
+        parameters = {"org": org, "fingerprint": fingerprint}
+        return [(row[0], row[1]) for row in await self._session.fetch(_SQL["reached"], parameters)]
 
     async def progress(self, org: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
-        """How many items of each of these are in each state, but for those that succeeded: they are many."""
-        found: dict[str, dict[str, int]] = {each: dict.fromkeys(ReplayState, 0) for each in ids}
+        """Count the items of each operation by state. Succeeded items are left out, because they are many."""
+        found: dict[str, dict[str, int]] = {
+            operation_id: dict.fromkeys(ReplayState, 0) for operation_id in ids
+        }
         for name, state, number in await self._session.fetch(
             _SQL["progress"], {"org": org, "ids": encode(list(ids))}
         ):
@@ -283,17 +295,17 @@ class BulkReplayStore:
         return found
 
     async def span(self, session: Session, operation_id: str) -> tuple[float | None, float | None]:
-        """When the first item was begun, and when the last of those that were begun ended."""
+        """Return when the first item started, and when the last started item finished."""
         [(first, last)] = await session.fetch(_SQL["span"], {"id": operation_id})
         return first, last
 
 
 def item_id(operation_id: str, position: int) -> str:
-    """Of equal length for all items, so that they sort by position wherever texts are sorted."""
+    """Return the id of an item. Ids have equal length, so that their text order is the order of positions."""
     return f"{operation_id}:{_FIRST_ITEM + position}"
 
 
-def _moment(row: Row) -> OperationSnapshot:
+def _snapshot(row: Row) -> OperationSnapshot:
     *columns, now = row
     return OperationSnapshot(read_row(ReplayOperation, columns), now)
 
@@ -303,11 +315,11 @@ def _numbers(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _checked(operation_id: object) -> str:
-    """PostgreSQL cannot even be asked for some texts."""
+    """Reject ids with unprintable characters, some of which PostgreSQL does not accept as a parameter."""
     if not isinstance(operation_id, str) or not operation_id.isprintable():
         raise _not_found(operation_id)
     return operation_id
 
 
 def _not_found(operation_id: object) -> NotFoundError:
-    return NotFoundError(f"there is no replay operation {operation_id!r}")
+    return NotFoundError(f"found no replay operation {operation_id!r}")

@@ -1,4 +1,4 @@
-"""A term of a query as a condition on a dead letter, a failure group or a run. Values become parameters."""
+"""Translate terms of a query into SQL conditions on dead letters, failure groups or runs, with parameters."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ GROUP_COLUMNS = MappingProxyType(
 
 LETTER_TEXTS = ("title", "error_type", "message")
 GROUP_TEXTS = ("title", "error_type")
-"""Where a text is looked for that stands without a key."""
+"""Columns that a term without a key is searched in."""
 
 
 class Writer:
-    """Writes conditions, and keeps their parameters."""
+    """Writes conditions and collects their parameters."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Writer:
         self._columns = columns
         self._alike = {TEXT: texts, TAG: ("tags",)}
 
-    def condition(self, term: Term, spelled: Callable[[str], str] = str) -> str:
-        """`spelled` tells how the column is written, so that no index is taken for it."""
-        either = " OR ".join(self._each(term, spelled(self._columns.get(term.key, ""))))
-        # What a letter does not have is not one of the values: NOT alone would leave it out.
+    def condition(self, term: Term, wrap: Callable[[str], str] = str) -> str:
+        """Write the condition of a term. `wrap` may enclose the column, to keep an index from being used."""
+        either = " OR ".join(self._each(term, wrap(self._columns.get(term.key, ""))))
+        # A NULL column does not have any of the values: NOT alone would leave such rows out.
         return f"(({either}) IS NOT TRUE)" if term.negated else f"({either})"
 
     def _each(self, term: Term, column: str) -> Iterator[str]:
@@ -99,7 +99,7 @@ class Writer:
         if listed and term.key not in self._alike:
             yield f"{column} IN ({', '.join(map(self._put, listed))})"
         elif listed:
-            yield from (each for value in listed for each in self._like(term.key, value))
+            yield from (condition for value in listed for condition in self._like(term.key, value))
         for value in term.values:
             if not is_text(value):
                 yield self._other(column, term.key, value)
@@ -123,7 +123,7 @@ class Writer:
                 return f"{column} {_TIMES[key]} :now - {self._put(float(seconds))}"
             case Moment(at):
                 return f"{column} {_TIMES[key]} {self._put(at)}"
-        raise ValueError(f"{value} of {key!r} must be replaced before it is asked for")
+        raise ValueError(f"the value {value} of {key!r} must be resolved before the condition is written")
 
     def _put(self, value: str | float) -> str:
         name = f"value_{len(self.parameters)}"
@@ -134,7 +134,7 @@ class Writer:
 _TIMES = MappingProxyType({"since": ">=", "until": "<"})
 
 BEYOND = "z"
-"""Fingerprints are digits and letters up to f: in no collation does one that goes on sort behind this."""
+"""Sorts after every continuation of a fingerprint in any collation, since fingerprints are hexadecimal."""
 
 
 def _begins(column: str, first: str, beyond: str, length: str) -> str:
@@ -142,7 +142,7 @@ def _begins(column: str, first: str, beyond: str, length: str) -> str:
 
 
 def _spellings(text: str) -> list[str]:
-    """SQLite's `lower` leaves letters beyond ASCII as they are; so these are looked for in either form."""
+    """Return the forms to search for: SQLite's `lower` does not change letters beyond ASCII."""
     forms = (text.lower(), text.upper(), text.title()) if not text.isascii() else (text.lower(),)
     return list(dict.fromkeys("".join(map(_lower, form)) for form in forms))
 
@@ -156,7 +156,7 @@ def _escaped(text: str) -> str:
 
 
 def hidden_from_sqlite(column: str) -> str:
-    """SQLite takes no index for an expression; PostgreSQL, which knows how often values occur, does."""
+    """Wrap a column so that SQLite does not use its index. PostgreSQL can, and decides by its statistics."""
     return f"CAST({column} AS text)"
 
 

@@ -1,4 +1,4 @@
-"""A cursor: where a list by time goes on, as text that only means something here."""
+"""Cursors: opaque text that says where the next page of a list by time starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_CURSOR_LENGTH = 500
 
 
 class Cursor(NamedTuple):
-    """The last thing of the page before."""
+    """The last item of the previous page."""
 
     order: Order
     at: float
@@ -32,15 +32,15 @@ class Cursor(NamedTuple):
             ):
                 if known != order:
                     raise InvalidValueError(
-                        f"the cursor belongs to a list that shows the {known} first, this one shows the "
-                        f"{order} first; begin anew without a cursor"
+                        f"the cursor belongs to a list sorted {known} first, but this list is sorted "
+                        f"{order} first; start from the first page, without a cursor"
                     )
                 return cls(order, at, last)
-        raise InvalidValueError("the cursor is not one that a page has given; begin anew without a cursor")
+        raise InvalidValueError("the cursor is not valid; start from the first page, without a cursor")
 
 
 def content(text: object) -> object:
-    """What a cursor says; None where it cannot be read."""
+    """Decode a cursor; None if it cannot be decoded."""
     if not isinstance(text, str) or len(text) > MAX_CURSOR_LENGTH:
         return None
     try:

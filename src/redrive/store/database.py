@@ -1,4 +1,4 @@
-"""The seam between the store and the databases: two small protocols with two implementations."""
+"""The interface between the store and the databases: two protocols, each with two implementations."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Row = Sequence[Any]
 
 
 class Session(Protocol):
-    """Where statements are executed: each for itself, or several in one transaction.
+    """Executes statements, each on its own or several in one transaction.
 
-    A lost connection, a full disk, a locked file raise StoreUnavailableError; the next call tries again.
+    A lost connection, a full disk or a locked file raises StoreUnavailableError; the next call tries again.
     """
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]: ...
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
-        """Execute once for every row, all or nothing; a row has the parameters as attributes."""
+        """Execute the statement for every row, all or nothing. The attributes of a row are the parameters."""
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:
-        """Commit all or nothing. Wait for nothing but the database inside of it."""
+        """Commit all or nothing. Inside the block, await only calls to the database."""
 
 
 class OpenTransaction(Session, Protocol):
-    """A transaction that has begun. A transaction inside of it is the same one, and commits with it."""
+    """An open transaction. A nested transaction joins it and commits with it."""
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -37,17 +37,17 @@ class OpenTransaction(Session, Protocol):
 
 
 class Database(Session, Protocol):
-    """A database as a whole: its tables, its connections, and the hints that there is work."""
+    """A database: its tables, its connections, and its notifications about new work."""
 
     @property
     def in_memory(self) -> bool:
-        """Whether it lives in this process, on one connection that nothing else can share."""
+        """Whether the database exists only in this process, on its one connection."""
 
     async def migrate(self) -> None:
-        """Bring the tables up to date; safe from several processes at once."""
+        """Bring the tables up to date. Several processes may call it at once."""
 
     def another(self) -> Database:
-        """Return the same database over connections of its own, for another thread."""
+        """Return the same database with separate connections, for another thread."""
 
     def tenant(self, org: str, seconds: float) -> Session:
         """Return the session for the requests of one organization.
@@ -57,16 +57,16 @@ class Database(Session, Protocol):
         """
 
     async def enable_row_level_security(self) -> None:
-        """Create what `tenant` needs on PostgreSQL: a role without rights of its own, and its policies."""
+        """Create the role that `tenant` uses on PostgreSQL, and grant it the rights that requests need."""
 
     async def hint(self, queues: Sequence[str]) -> None:
-        """Tell idle workers that there is work. May be dropped: polling is the floor."""
+        """Notify idle workers of new work. A notification may get lost: workers also poll."""
 
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
-        """Call `heard` with the name of a queue, or "" for any, when there may be work."""
+        """Call `heard` with the name of a queue that may have work, or "" for any queue."""
 
     async def close(self) -> None:
-        """Close all connections, those of tenants included; the next call opens them again."""
+        """Close all connections, including those of tenants. The next call opens new ones."""
 
 
 class _HasDatabase(Protocol):
@@ -75,36 +75,36 @@ class _HasDatabase(Protocol):
 
 
 class Application(Protocol):
-    """An application, as a place where a database is named."""
+    """The part of an application that `database_of` reads."""
 
     @property
     def _parts(self) -> _HasDatabase: ...
 
 
 def database_of(source: object) -> Database | None:
-    """The database of an application; None for anything else."""
+    """Return the database of an application; None for anything else."""
     parts: _HasDatabase | None = getattr(source, "_parts", None)
     return None if parts is None else parts.database
 
 
 def findable(identifier: object) -> str:
-    """The id as it can be asked for on every database; nothing has the empty one."""
+    """Return an id that both databases accept as a parameter; "", which no row has, for other values."""
     return identifier if isinstance(identifier, str) and identifier.isprintable() else ""
 
 
-LEAST_SECONDS = 0.001
+MIN_SECONDS = 0.001
 MAX_SECONDS = 60.0
 
 
 def check_tenant(org: object, seconds: object) -> None:
     if not isinstance(org, str) or not org or not org.isprintable():
-        raise InvalidValueError(f"the org of a tenant must be a name, got {org!r}")
-    require("the time limit of a statement, in seconds,", seconds, LEAST_SECONDS, MAX_SECONDS)
+        raise InvalidValueError(f"the org of a tenant must be a nonempty name, got {org!r}")
+    require("the time limit of a statement, in seconds,", seconds, MIN_SECONDS, MAX_SECONDS)
 
 
 def out_of_time(seconds: float) -> StatementTimeoutError:
     return StatementTimeoutError(
-        f"the query took longer than {seconds:g} s and was stopped; narrow it: a shorter time, one state, "
-        f"one workflow or queue, a smaller page",
+        f"the query took longer than {seconds:g} s and was cancelled; narrow it to a shorter period, one "
+        f"state, one workflow or queue, or a smaller page",
         seconds=seconds,
     )

@@ -1,11 +1,11 @@
-"""A query over dead letters as a WHERE text with its parameters, for both databases.
+"""Translate a query over dead letters into WHERE conditions with parameters, for both databases.
 
-A list must read its letters in order of time, without sorting them. So a query becomes disjoint branches that
-together are the whole: one for each state, and for each fingerprint where the query names some. Each branch
-walks along an index in the order of (created_at, id) and stops when it has enough. The index by state also
-has the category, the workflow, the step and the queue: letters with other values are skipped without being
-read. Letters in any state with something that is in no index are read by time, each of them once. Keys that
-few letters have in common, such as the id of their run, are looked up.
+A list must read dead letters in order of time without sorting them. A query therefore becomes disjoint
+branches that together cover it: one per state, and per fingerprint if the query names fingerprints. Each
+branch scans an index in the order of (created_at, id) and stops at the page size. The index by state also
+contains the category, the workflow, the step and the queue, so that rows with other values are skipped
+without being read. A query for all states that also filters by an unindexed column scans by time and reads
+each dead letter once. Selective keys, such as the id of a run, are looked up in their index.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from redrive.store.condition import Writer, all_of, hidden_from_sqlite, is_text
 MAX_BRANCHES = 24
 
 _RARE = ("id", "run", "correlation", "assignee")
-"""Keys that few letters have in common, with an index of their own."""
+"""Selective keys: few dead letters share a value, and each key has an index."""
 
 INDEXED = ("is", "since", "until", "fp", "category", "workflow", "step", "queue", *_RARE)
-"""Keys whose columns are in an index that lists are read along."""
+"""Keys whose columns are in an index that lists scan."""
 
 NEVER = "1 = 0"
 
 States = Mapping[DeadLetterState, Prospect | None]
-"""States, each with the prospect that its letters must have, if any."""
+"""States, each with the redrive prospect that its dead letters must have, if any."""
 
 PROSPECTS: Mapping[Prospect, str] = {
     Prospect.SCHEDULED: "next_redrive_at IS NOT NULL",
@@ -40,7 +40,7 @@ PROSPECTS: Mapping[Prospect, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`where` is the whole condition, the org included; `branches` are disjoint parts of it."""
+    """`where` is the whole condition, including the org; `branches` are its disjoint parts."""
 
     where: str
     branches: tuple[str, ...]
@@ -77,30 +77,30 @@ def _without_states(query: Query) -> list[Term]:
 def _looked_up(
     rare: Sequence[Term], states: States, conditions: Sequence[str], writer: Writer
 ) -> Iterator[str]:
-    """Written so that no index by state or time can be taken instead."""
+    """Write conditions for selective keys so that the planner cannot choose an index by state or time."""
     org = "org" if {term.key for term in rare} == {"assignee"} else hidden_from_sqlite("org")
     found = all_of([f"{org} = :org", *_in_states(states, hidden_from_sqlite("state")), *conditions])
     if any(term.key != "correlation" for term in rare):
         yield found
         return
-    # Only ids that somebody has given are in the index: the others are those of their runs.
+    # The index has only correlation ids that differ from the run id; the second branch finds the rest.
     own = writer.condition(rare[0]._replace(key="run"))
     yield f"correlation_id <> {{text:run_id}} AND {found}"
     yield f"correlation_id = {{text:run_id}} AND {own} AND {found}"
 
 
 def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:
-    """None at all when they would be too many."""
+    """Yield the branches; none if there would be more than MAX_BRANCHES."""
     values = [""] if along is None else along.values
     if len(values) * len(states) > MAX_BRANCHES:
         return
-    for value, state in product(values, written_states(states)):
+    for value, state in product(values, state_conditions(states)):
         first = [] if along is None else [writer.condition(along._replace(values=(value,)))]
         yield all_of(["org = :org", *first, state, *rest])
 
 
 def _is_walkable(term: Term) -> bool:
-    """Whole fingerprints: their index has the letters of each state in order of time."""
+    """Return whether a term names whole fingerprints, whose index is ordered by state and time."""
     return term.key == "fp" and not term.negated and all(map(is_text, term.values))
 
 
@@ -108,8 +108,8 @@ def _is_rare(term: Term) -> bool:
     return term.key in _RARE and not term.negated and Who.NOBODY not in term.values
 
 
-def written_states(states: States, column: str = "state") -> list[str]:
-    """A condition for each of them."""
+def state_conditions(states: States, column: str = "state") -> list[str]:
+    """Write one condition per state."""
     return [
         f"{column} = '{state}'" + (f" AND {PROSPECTS[prospect]}" if prospect else "")
         for state, prospect in states.items()
@@ -121,10 +121,10 @@ def _are_all(states: States) -> bool:
 
 
 def _in_states(states: States, column: str = "state") -> list[str]:
-    """As literals: there are few of them, and the database knows how many letters are in each."""
+    """Write states as literals: there are few, and the planner has statistics about each."""
     if _are_all(states):
         return []
     if any(states.values()):
-        return [f"({' OR '.join(written_states(states, column))})"]
+        return [f"({' OR '.join(state_conditions(states, column))})"]
     listed = ", ".join(f"'{state}'" for state in states)
     return [f"{column} IN ({listed})" if states else NEVER]

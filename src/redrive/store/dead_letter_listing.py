@@ -1,4 +1,4 @@
-"""Lists of dead letters by a query: pages in order of time, and counts up to a limit. No payload is read."""
+"""Lists of dead letters by a query: pages ordered by time, and counts up to a limit, without payloads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from redrive.store.cursor import Cursor
 from redrive.store.database import Session
 from redrive.store.dead_letter_filter import Filter
 from redrive.store.rows import read_rows
-from redrive.store.statement import Statement, statements, template, written
+from redrive.store.statement import Statement, compose, statements, template
 
 _SQL = statements("dead_letters", DeadLetterLine)
 _text = cache(partial(template, "dead_letters"))
 
-MAX_SPELLED_OUT = 20
-"""How many fingerprints a beginning may have and still be replaced by them."""
+MAX_EXPANDED = 20
+"""The maximum number of fingerprints that replace a prefix of them in a query."""
 
 _DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
 
@@ -32,8 +32,6 @@ class DeadLetterPage(NamedTuple):
 
 
 class DeadLetterListing:
-    """That of dead letters."""
-
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -51,34 +49,38 @@ class DeadLetterListing:
         return DeadLetterPage(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
-        """How many there are; counted up to `most`."""
+        """Count matching dead letters, up to `most`."""
         wanted = await self._filter(self._session, query, org)
-        branches = " UNION ALL ".join(_text("_counted").replace("{where}", each) for each in wanted.branches)
-        statement = written("count", _text("_count").replace("{branches}", branches))
+        branches = " UNION ALL ".join(
+            _text("_counted").replace("{where}", where) for where in wanted.branches
+        )
+        statement = compose("count", _text("_count").replace("{branches}", branches))
         [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
     async def ids(self, session: Session, query: Query, org: str, most: int) -> list[str]:
-        """The ids of the oldest that fulfil the query."""
+        """Return the ids of the oldest matching dead letters."""
         wanted = await self._filter(session, query, org)
         statement = _listing("_ids", wanted, Order.OLDEST, onwards=False)
         return [row[0] for row in await session.fetch(statement, {**wanted.parameters, "most": most})]
 
     async def _filter(self, session: Session, query: Query, org: str) -> Filter:
-        return Filter.of(await self._spelled_out(session, query, org), org)
+        return Filter.of(await self._expand_prefixes(session, query, org), org)
 
-    async def _spelled_out(self, session: Session, query: Query, org: str) -> Query:
-        """With whole fingerprints in place of beginnings: only a whole one is found in order of time."""
-        return Query(tuple([await self._spelled_out_term(session, term, org) for term in query.terms]))
+    async def _expand_prefixes(self, session: Session, query: Query, org: str) -> Query:
+        """Replace prefixes of fingerprints by whole ones: only these can be scanned in order of time."""
+        return Query(tuple([await self._expand_term(session, term, org) for term in query.terms]))
 
-    async def _spelled_out_term(self, session: Session, term: Term, org: str) -> Term:
+    async def _expand_term(self, session: Session, term: Term, org: str) -> Term:
         values: list[Value] = []
         for value in term.values:
-            values += await self._whole(session, value, org) if isinstance(value, Beginning) else [value]
+            values += (
+                await self._expand_prefix(session, value, org) if isinstance(value, Beginning) else [value]
+            )
         return term._replace(values=tuple(dict.fromkeys(values)))
 
-    async def _whole(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
-        first, most = beginning.text, MAX_SPELLED_OUT + 1
+    async def _expand_prefix(self, session: Session, beginning: Beginning, org: str) -> Sequence[Value]:
+        first, most = beginning.text, MAX_EXPANDED + 1
         parameters = {"org": org, "first": first, "beyond": first + BEYOND, "most": most}
         found = [row[0] for row in await session.fetch(_SQL["fingerprints"], parameters)]
         return found if 0 < len(found) < most else [beginning]
@@ -87,6 +89,6 @@ class DeadLetterListing:
 def _listing(name: str, wanted: Filter, order: Order, *, onwards: bool) -> Statement:
     direction, sign = _DIRECTIONS[order]
     after = f" AND {_text('_after').replace('{sign}', sign)}" if onwards else ""
-    branches = [_text("_branch").replace("{where}", each + after) for each in wanted.branches]
+    branches = [_text("_branch").replace("{where}", where + after) for where in wanted.branches]
     text = _text(name).replace("{branches}", " UNION ALL ".join(branches))
-    return written(name.removeprefix("_"), text.replace("{direction}", direction))
+    return compose(name.removeprefix("_"), text.replace("{direction}", direction))

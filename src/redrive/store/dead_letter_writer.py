@@ -1,4 +1,4 @@
-"""DeadLetterWriter: what belongs to every dead letter: a place in the queue, its group, its audit entry."""
+"""What accompanies every new dead letter: the limit of the org, its failure group, its audit entry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 from redrive.errors import NotStorableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
+from redrive.model.fact import SENTENCE, Fact, fact
 from redrive.model.failure_group import GroupChange, Occurrence
-from redrive.policy.codec import decode, encode
+from redrive.policy.codec import decode
 from redrive.policy.recurrence import reopen_after_failure
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session
@@ -21,12 +22,13 @@ from redrive.store.statement import statements
 
 _SQL = statements("dead_letter_writer")
 
-TOO_MANY = "refused a dead letter: the organization has as many as it may have; resolve or archive some"
+QUEUE_FULL = fact("queue_full")
+LETTER_REJECTED = "letter_rejected"
 _QUEUE = "dead letters of "
 
 
 class RejectedLetter(NamedTuple):
-    """What is remembered of a failure whose run was refused a dead letter, to make one of it later."""
+    """The facts of a failure without a dead letter, to create one later. `reason` is a code."""
 
     reason: str
     fingerprint: str
@@ -34,20 +36,21 @@ class RejectedLetter(NamedTuple):
     title: str
     may_have_executed: int
 
-    def __str__(self) -> str:
-        return encode(self._asdict())
+    def fact(self) -> Fact:
+        return Fact(LETTER_REJECTED, self._asdict())
 
     @classmethod
-    def read(cls, text: str) -> RejectedLetter | None:
-        """None when it is none."""
+    def read(cls, stored: Fact) -> RejectedLetter | None:
+        """Read a stored fact; None if it is another one. Workers of the previous version store no code."""
         try:
-            return cls(**decode(text))  # type: ignore[arg-type]
+            fields = decode(stored.fields["text"]) if stored.code == SENTENCE else stored.fields
+            return cls(**fields)  # type: ignore[arg-type]
         except (NotStorableError, TypeError):
             return None
 
 
 class Letter(Protocol):
-    """What is asked of a dead letter that is to be written."""
+    """The attributes of a new dead letter that this module reads."""
 
     @property
     def id(self) -> str: ...
@@ -60,7 +63,10 @@ class Letter(Protocol):
 
 
 class DeadLetterWriter:
-    """`max_size` bounds the live dead letters of an org. What is beyond it is refused, never evicted."""
+    """Limits, counts and audits new dead letters.
+
+    `max_size` limits the live dead letters of an org. Beyond it new ones are refused; none is ever evicted.
+    """
 
     def __init__(
         self,
@@ -77,7 +83,7 @@ class DeadLetterWriter:
         self.max_size = max_size
 
     async def refused(self, session: Session, letters: Sequence[Letter]) -> set[str]:
-        """The runs whose letters have no room."""
+        """Return the ids of runs whose dead letters exceed the limit of their org."""
         if self.max_size is None:
             return set()
         refused: set[str] = set()
@@ -89,18 +95,18 @@ class DeadLetterWriter:
                 await self.count_refused(org, "", number - max(0, room), session=session)
         return refused
 
-    async def written(
+    async def count_and_audit(
         self,
         session: Session,
         letters: Sequence[Letter],
         settled: Sequence[Settled | Resolved],
         by: str = SELF,
     ) -> list[GroupChange]:
-        """Count them in their groups, and write the audit entries: the last that their transaction does."""
+        """Count dead letters in their groups and write the audit entries. Call it last in a transaction."""
         changes = await self._groups.occurred(
-            session, [each.occurrence for each in letters], reopen_after_failure
+            session, [letter.occurrence for letter in letters], reopen_after_failure
         )
-        entries = [*_moved(letters, by), *outcomes(settled), *map(_reopened, changes)]
+        entries = [*_moved_entries(letters, by), *outcomes(settled), *map(_reopened_entry, changes)]
         if entries:
             await self._audit.append(session, entries)
         return changes
@@ -108,24 +114,24 @@ class DeadLetterWriter:
     async def count_refused(
         self, org: str, queue: str, number: int = 1, *, session: Session | None = None
     ) -> None:
-        """What is refused is a figure of its own, so that it is seen."""
+        """Count refused dead letters in a separate figure, so that operators see them."""
         parameters = {"org": org, "queue": queue, "number": number}
         await (session or self._session).fetch(_SQL["count_refused"], parameters)
 
     async def sum_up(self) -> None:
-        """Tidy the counters: on PostgreSQL every change of them is a row of its own at first."""
+        """Compact the counters: on PostgreSQL, every change of a counter first inserts a row."""
         for name in ("sum_up_counts", "sum_up_figures"):
             await self._session.fetch(_SQL[name], {})
 
     async def _room(self, session: Session, org: str, most: int) -> int:
-        """Two that look at once would both find the last place: the first one locks the other out."""
+        """Return the free places; the lock keeps two transactions from both taking the last one."""
         await self._limits.lock_limits(session, {_QUEUE + org: most})
         [row] = await session.fetch(_SQL["live"], {"org": org})
         return most - int(row[0] or 0)
 
 
-def _moved(letters: Iterable[Letter], by: str) -> list[NewEntry]:
-    """One entry for all letters of an org that are written together."""
+def _moved_entries(letters: Iterable[Letter], by: str) -> list[NewEntry]:
+    """Build one audit entry per org for all dead letters written together."""
     by_org: dict[str, list[Letter]] = {}
     for letter in letters:
         by_org.setdefault(letter.org, []).append(letter)
@@ -134,7 +140,7 @@ def _moved(letters: Iterable[Letter], by: str) -> list[NewEntry]:
             org=org,
             actor=by,
             action=Action.DEAD_LETTER_MOVED,
-            subjects=tuple(each.id for each in own),
+            subjects=tuple(letter.id for letter in own),
             detail=_detail(own),
         )
         for org, own in by_org.items()
@@ -154,7 +160,7 @@ def _detail(letters: Sequence[Letter]) -> dict[str, str]:
     }
 
 
-def _reopened(change: GroupChange) -> NewEntry:
+def _reopened_entry(change: GroupChange) -> NewEntry:
     action = Action.GROUP_REGRESSED if change.regressed else Action.GROUP_REOPENED
     return NewEntry(
         org=change.org,

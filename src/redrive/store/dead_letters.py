@@ -1,4 +1,4 @@
-"""Dead letters: listing them, looking at them, and what people do with them. The org is in all statements."""
+"""Dead letters: reading them and the actions of people on them. Every statement filters by org."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Locked(Row, frozen=True):
 
 
 class LetterRunState(NamedTuple):
-    """Where the run of a letter stands, and the newest letter of the same step that came after this one."""
+    """The state of the run of a dead letter, and the newest later dead letter of the same step."""
 
     id: str
     step_index: int
@@ -38,7 +38,7 @@ class LetterRunState(NamedTuple):
 
 
 class LetterClosing(NamedTuple):
-    """How letters are closed: all of them in the same way."""
+    """The closing of dead letters: the values that all of them get."""
 
     org: str
     state: str
@@ -53,7 +53,7 @@ class LetterTags(NamedTuple):
 
 
 class LetterFigures(NamedTuple):
-    """How many letters there are. Those by category and by redrive policy are the live ones."""
+    """Counts of dead letters. Categories and redrive policies count live dead letters only."""
 
     by_state: Mapping[str, int]
     by_category: Mapping[str, int]
@@ -101,23 +101,23 @@ class DeadLetterStore(DeadLetterListing):
     async def get(self, letter_id: str, org: str) -> DeadLetter:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
+            raise NotFoundError(f"found no dead letter {letter_id!r:.200}")
         return read_row(DeadLetter, rows[0])
 
     async def of_run(self, run_id: str, org: str) -> list[DeadLetter]:
-        """The dead letters of a run, oldest first."""
+        """Return the dead letters of a run, oldest first."""
         return read_rows(
             DeadLetter, await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
         )
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
-        """Those of these that there are, in the same order."""
+        """Return the dead letters that exist among these ids, in the same order."""
         rows = await self._session.fetch_many(_SQL["lines"], _in_order(ids, org))
         known = {row[0]: read_row(DeadLetterLine, row) for row in rows}
-        return [known[each] for each in ids if each in known]
+        return [known[letter_id] for letter_id in ids if letter_id in known]
 
     async def lock_runs(self, session: Session, ids: Sequence[str], org: str) -> None:
-        """The runs of these letters, before the letters themselves."""
+        """Lock the runs of these dead letters; call it before `lock`."""
         await session.fetch_many(_SQL["lock_runs"], _in_order(ids, org))
 
     async def lock(self, session: Session, ids: Sequence[str], org: str) -> dict[str, Locked]:
@@ -129,7 +129,7 @@ class DeadLetterStore(DeadLetterListing):
         return [LetterRunState._make(row) for row in rows]
 
     async def close_if_unattended(self, session: Session, ids: Sequence[str], closing: LetterClosing) -> int:
-        """Close those that are OPEN or EXHAUSTED; how many were."""
+        """Close the dead letters that are OPEN or EXHAUSTED; return how many were closed."""
         rows = [ClosedLetter(id=letter_id, **closing._asdict()) for letter_id in sorted(ids)]
         return len(await session.fetch_many(_SQL["close"], rows))
 
@@ -137,9 +137,9 @@ class DeadLetterStore(DeadLetterListing):
         return len(await session.fetch_many(_SQL["reopen"], _in_order(ids, org)))
 
     async def assign(self, session: Session, ids: Sequence[str], org: str, assignee: str | None) -> None:
-        # `updated_at` stays: it tells when the failure or its state has changed, and plans go by it.
+        # `updated_at` stays: it is the time when the failure or its state changed, and plans compare it.
         await session.fetch_many(
-            _SQL["assign"], [LetterAssignment(each, org, assignee) for each in sorted(ids)]
+            _SQL["assign"], [LetterAssignment(letter_id, org, assignee) for letter_id in sorted(ids)]
         )
 
     async def tag(self, session: Session, rows: Sequence[LetterTags]) -> None:
@@ -151,7 +151,7 @@ class DeadLetterStore(DeadLetterListing):
         parameters = {"id": letter_id, "org": org, "note_id": note_id, "author": author, "body": body}
         rows = await session.fetch(_SQL["note"], parameters)
         if not rows:
-            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+            raise NotFoundError(f"found no dead letter {letter_id!r}")
         return Note._make(rows[0])
 
     async def notes(self, letter_id: str, org: str) -> list[Note]:
@@ -159,27 +159,27 @@ class DeadLetterStore(DeadLetterListing):
         return [Note._make(row) for row in await self._session.fetch(_SQL["notes"], parameters)]
 
     async def link(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
-        """False when it was so before."""
+        """Add a dependency; False if it existed already."""
         return bool(await session.fetch(_SQL["link"], _link(letter_id, depends_on, org)))
 
     async def unlink(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
         return bool(await session.fetch(_SQL["unlink"], _link(letter_id, depends_on, org)))
 
     async def depends(self, session: Session, letter_id: str, depends_on: str, org: str) -> bool:
-        """Directly, or over others."""
+        """Return whether a dead letter depends on another, directly or through others."""
         return bool(await session.fetch(_SQL["depends"], _link(letter_id, depends_on, org)))
 
     async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
-        """What the letter waits for."""
+        """Return the dead letters that this one waits for."""
         rows = await self._session.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
         return read_rows(DeadLetterLine, rows)
 
     async def by_state(self) -> dict[str, int]:
-        """Over all orgs."""
+        """Count the dead letters of all orgs by state."""
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["by_state"], {})}
 
     async def figures(self, org: str, queue: str | None = None) -> LetterFigures:
-        """Read from counts that are kept exactly: no letter is looked at."""
+        """Read exact counters; no dead letter is read."""
         parameters = {"org": org, "queue": queue}
         counts = [tuple(row) for row in await self._session.fetch(_SQL["counts"], parameters)]
         lifetime = {row[0]: row[1] for row in await self._session.fetch(_SQL["figures"], parameters)}
@@ -188,8 +188,8 @@ class DeadLetterStore(DeadLetterListing):
 
 
 def _in_order(ids: Sequence[str], org: str) -> list[LetterKey]:
-    """Whoever locks several of them locks them in the same order."""
-    return [LetterKey(each, org) for each in sorted(set(ids))]
+    """Sort the keys: all transactions lock dead letters in the same order, which prevents deadlocks."""
+    return [LetterKey(letter_id, org) for letter_id in sorted(set(ids))]
 
 
 def _link(letter_id: str, depends_on: str, org: str) -> dict[str, Any]:

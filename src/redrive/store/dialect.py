@@ -1,14 +1,14 @@
 """Render one SQL text for SQLite and for PostgreSQL.
 
-Placeholders in a text name the row classes of the Python module beside the `.sql` file:
+Placeholders in a text name row classes of the Python module with the same name as the `.sql` file:
 
     {columns:DeadLetter}               id, org, run_id, …            the fields of the class
     {columns:DeadLetter letter}        letter.id, letter.org, …
     {columns:DeadLetter except a, b}   all fields but these
     {assign:DeadLetter except a, b}    id = excluded.id, …           for ON CONFLICT … DO UPDATE SET
     {batch:Completed}                  the rows of a batch, one column per field, under the name `batch`
-    {batch:NewRun only id, input}      these fields only, or all `except` some; a parameter that is not of the
-                                       batch is the same for all its rows
+    {batch:NewRun only id, input}      only these fields, or all `except` some; a parameter outside the batch
+                                       has one value for all rows
     {items:ids}                        the strings of a JSON list, as a table with the column `value`
     {text:run_id}                      the id of a run as text; on PostgreSQL it is a `uuid`
 
@@ -47,7 +47,7 @@ _TYPES: dict[type, str] = {str: "text", int: "integer", float: "double precision
 
 
 def with_columns(text: str, row_class: RowClass) -> str:
-    """Fill in the lists of columns, which are the same on both databases."""
+    """Fill in the column lists, which are equal on both databases."""
 
     def columns(match: re.Match[str]) -> str:
         kind, name, alias, excluded = match.groups()
@@ -60,7 +60,7 @@ def with_columns(text: str, row_class: RowClass) -> str:
 
 
 def for_sqlite(text: str) -> str:
-    """One execution per row: the values of the row stand where the batch is named."""
+    """Render the text for one execution per row, with the values of the row in place of the batch."""
     text = _ITEMS.sub(r"(SELECT value FROM json_each(:\1))", text)
     text = _LOCK.sub("", text).replace("redrive.", "").replace(":clock", ":now")
     if _BATCH.search(text):
@@ -74,7 +74,7 @@ def for_sqlite(text: str) -> str:
 
 
 def _as_condition(match: re.Match[str]) -> str:
-    """A join with the one row of the batch is a condition; SQLite is four times slower with the join."""
+    """Turn the join with the one row of the batch into a condition: SQLite runs a join four times slower."""
     table = f"FROM {match['table']}\n" if match["table"] else ""
     others = f"{match['others'].rstrip()}\n" if match["others"] else ""
     where = f"{table}{others}WHERE {match['condition']}"
@@ -86,7 +86,7 @@ def _without_batch(start: str) -> str:
 
 
 def for_postgres(text: str, row_class: RowClass) -> str:
-    """One execution per batch: an array per column."""
+    """Render the text for one execution per batch, with one array per column."""
 
     def batch(match: re.Match[str]) -> str:
         row = row_class(match[1])
@@ -105,7 +105,7 @@ def fields_of(row_class: type) -> tuple[str, ...]:
 
 
 def _column_type(row_class: type, name: str) -> str:
-    """A column may be a field or a property."""
+    """Return the PostgreSQL type of a column, which is a field or a property of the class."""
     computed = getattr(row_class, name, None)
     if isinstance(computed, property):
         return _sql_type(get_type_hints(computed.fget)["return"])
@@ -118,7 +118,7 @@ def _hints(row_class: type) -> dict[str, Any]:
 
 
 def _sql_type(annotation: Any) -> str:
-    """The PostgreSQL type of a field; `Annotated[int, "bigint"]` names its own."""
+    """Return the PostgreSQL type of an annotation; `Annotated[int, "bigint"]` names it explicitly."""
     if get_origin(annotation) is Annotated:
         return str(get_args(annotation)[1])
     if get_origin(annotation) in (Union, UnionType):

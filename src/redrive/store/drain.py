@@ -1,4 +1,4 @@
-"""Drained workers: what the conversion of a 0.1 database waits for."""
+"""The check that no process of version 0.1 is running before its database is converted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ALIVE = {"silent": SILENT_SECONDS, "intervals": SILENT_INTERVALS}
 
 
 def live_processes() -> Statement:
-    """Find the workers and processors that are alive by the database's clock."""
+    """Return the statement that finds live workers and processors by the database's clock."""
     return _SQL["live"]
 
 
 def require_drained(live: Iterable[Row]) -> None:
-    """Raise SchemaError if there are any. It names them."""
+    """Raise SchemaError, which names the live processes, if there are any."""
     names = [_name(*row) for row in live]
     if not names:
         return

@@ -1,7 +1,7 @@
 """Failed tasks of other systems, stored as runs that have already failed.
 
-One is taken as a worker takes a run, under a lease, and what came of it is recorded as of any other, in the
-same transaction: so everything that dead letters have, it has too.
+A failed task is claimed under a lease, like a run by a worker, and its failure is recorded in the same
+transaction, like any other. It therefore has everything that a dead letter of a run has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SQL = statements("external_failures", Claim, WorkRow)
 
 
 class TakenTask(NamedTuple):
-    """`letter_id` is the live letter that it has already. `claim` is None while it is being replayed."""
+    """`letter_id` is the live dead letter of the task, if any. `claim` is None while it is being replayed."""
 
     claim: Claim | None
     letter_id: str | None
@@ -34,7 +34,7 @@ class ExternalFailures:
         self._limits = limits
 
     async def take(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
-        """A claim on the run of the task: the one that its live letter belongs to, or a new one."""
+        """Claim the run of a failed task: the run of its live dead letter, or a new run."""
         await self._lock_queue(session, new.org, new.queue, max_size)
         scope = {"org": new.org, "key": new.key}
         for [run_id] in await session.fetch(_SQL["lock_known"], scope):
@@ -52,20 +52,20 @@ class ExternalFailures:
         return FailedTaskRow._make(rows[0]) if rows else None
 
     async def letter_of(self, session: Session, org: str, key: str) -> str | None:
-        """The newest letter of a task."""
+        """Return the newest dead letter of a task."""
         rows = await session.fetch(_SQL["newest_letter"], {"org": org, "key": key})
         return str(rows[0][0]) if rows else None
 
     async def page(self, org: str, queue: str, state: str | None, most: int) -> list[FailedTaskRow]:
-        """The oldest first. They are read state by state, as the index has them in order of time."""
+        """List failed tasks, oldest first. They are read per state: the index orders by state, then time."""
         found: list[FailedTaskRow] = []
-        for each in DeadLetterState if state is None else [state]:
-            parameters = {"org": org, "queue": queue, "state": str(each), "most": most}
+        for letter_state in DeadLetterState if state is None else [state]:
+            parameters = {"org": org, "queue": queue, "state": str(letter_state), "most": most}
             found += map(FailedTaskRow._make, await self._session.fetch(_SQL["page"], parameters))
         return sorted(found, key=lambda row: (row.created_at, row.letter_id))[:most]
 
     async def clear(self, session: Session, org: str, queue: str, max_size: int) -> int:
-        """Remove all letters of the queue with their runs, but for those that are being replayed."""
+        """Remove all dead letters of the queue with their runs, except those being replayed."""
         await self._lock_queue(session, org, queue, max_size)
         scope = {"org": org, "queue": queue}
         for name in _CLEARING:
@@ -77,22 +77,22 @@ class ExternalFailures:
         return read_row(Claim, rows[0]) if rows else None
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
-        """Two that look at once would both find the last place, or both make a run for one task."""
+        """Keep two transactions from taking the same last place, or creating two runs for one task."""
         await self._limits.lock_limits(session, {f"dead letters of {org} in {queue}": max_size})
 
     async def _require_room(self, session: Session, new: NewFailedTask, max_size: int) -> None:
         [[live]] = await session.fetch(_SQL["live"], {"org": new.org, "queue": new.queue})
         if int(live or 0) >= max_size:
             raise QueueFullError(
-                f"the queue holds {int(live):,} dead letters, as many as it may (max_size); the task "
-                f"{new.correlation_id!r} was not stored. Retry or archive some, or raise max_size",
+                f"the queue is full: it holds {int(live):,} dead letters, and max_size is {max_size:,}. The "
+                f"task {new.correlation_id!r} was not stored. Retry or archive some, or raise max_size",
                 max_size=max_size,
             )
 
 
 _CLEARING = (
     "lock_removable",
-    "clear_runs",  # first: what belongs to them is then known by their absence
+    "clear_runs",  # first: the statements below remove rows whose run is gone
     "count_gone",
     "clear_notes",
     "clear_dependencies",

@@ -1,4 +1,4 @@
-"""Lists of failure groups by a query, with the exact numbers of their dead letters, and counts."""
+"""Lists of failure groups by a query, with exact counts of their dead letters."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from redrive.store.cursor import content
 from redrive.store.database import Row, Session
 from redrive.store.dead_letter_filter import NEVER, about_states
 from redrive.store.rows import read_row
-from redrive.store.statement import Statement, template, written
+from redrive.store.statement import Statement, compose, template
 
 _GROUP = len(FailureGroup.__struct_fields__)
 
 
 class Position(NamedTuple):
-    """Where a page ended: the value that it is sorted by, and the fingerprint."""
+    """The end of a page: the sort value and the fingerprint of its last group."""
 
     sort: GroupSort
     value: float
@@ -53,8 +53,8 @@ class Position(NamedTuple):
             case [sort.value, int() | float() as value, str() as name] if _is_place(value, name):
                 return cls(sort, float(value) if sort is GroupSort.LAST_SEEN else int(value), name)
         raise InvalidValueError(
-            f"the cursor is none of a list sorted by {sort.value}; take it from the page before, or leave it "
-            f"out"
+            f"the cursor does not belong to a list sorted by {sort.value}; pass the cursor of the previous "
+            f"page, or none"
         )
 
 
@@ -70,7 +70,7 @@ class GroupListing:
         cursor: str | None = None,
         sort: GroupSort = GroupSort.LAST_SEEN,
     ) -> GroupPage:
-        """The latest or the most frequent first."""
+        """List matching groups, the latest or the most frequent first."""
         after = None if cursor is None else Position.read(cursor, sort)
         wanted = GroupFilter.of(query, org)
         more = {} if after is None else {"last_value": after.value, "last_fingerprint": after.fingerprint}
@@ -80,7 +80,7 @@ class GroupListing:
         return GroupPage(lines, str(Position.of(lines[-1].group, sort)) if len(rows) > size else None)
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
-        """How many there are; counted up to `most`."""
+        """Count matching groups, up to `most`."""
         wanted = GroupFilter.of(query, org)
         statement = _statement("_count", "_counted", wanted)
         [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
@@ -95,15 +95,15 @@ def _statement(
     *,
     onwards: bool = False,
 ) -> Statement:
-    sqlite, postgres = (_text(name, branch, wanted, onwards, each) for each in (False, True))
-    return written(f"groups{name}", *(text.replace("{sort}", sort.value) for text in (sqlite, postgres)))
+    sqlite, postgres = (_text(name, branch, wanted, onwards, postgres) for postgres in (False, True))
+    return compose(f"groups{name}", *(text.replace("{sort}", sort.value) for text in (sqlite, postgres)))
 
 
 def _text(name: str, branch: str, wanted: GroupFilter, onwards: bool, postgres: bool) -> str:
     after = f" AND {_template('_after', postgres)}" if onwards else ""
     letters = " OR ".join(_letters(wanted, postgres))
     more = after + (f" AND ({letters})" if letters else "")
-    branches = [_template(branch, postgres).replace("{where}", each + more) for each in wanted.branches]
+    branches = [_template(branch, postgres).replace("{where}", where + more) for where in wanted.branches]
     return _template(name, postgres).replace("{branches}", " UNION ALL ".join(branches))
 
 
@@ -124,7 +124,7 @@ def line_of(row: Row) -> GroupLine:
 
 
 def as_of_now(row: Row) -> FailureGroup:
-    """The group, then the moment: one whose time to be ignored is over is open, written or not."""
+    """Read a group and the current time. A group whose `ignored_until` has passed is open already."""
     group = read_row(FailureGroup, row[:_GROUP])
     why = reopen_after_time(group.snapshot, row[_GROUP])
     if why is None:
@@ -141,22 +141,21 @@ def as_of_now(row: Row) -> FailureGroup:
 
 
 def _is_place(value: float, fingerprint: str) -> bool:
-    """Cursors come back from outside: what no database can compare with is none."""
+    """Return whether a cursor, which is untrusted input, has values that a database can compare."""
     return not isinstance(value, bool) and 0 <= value <= 2**62 and fingerprint.isprintable()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """A query over failure groups as branches of a statement, disjoint ones that together are the whole.
+    """A query over failure groups as disjoint branches of a statement.
 
-    There is one for each state that is stored, if not all are wanted: each walks along the index of its state
-    and time. The stored state is not the last word: a group whose time to be ignored is over is open, even
-    before that is written. There are some thousands of groups, so other terms are checked group by group.
+    Unless the query allows all stored states, there is one branch per stored state, which scans the index by
+    state and time. The stored state may be outdated: a group whose `ignored_until` has passed is open, even
+    before the change is written. An org has at most some thousands of groups, so all other terms are checked
+    row by row.
 
-    letters   states as SQL writes them
-    prospect  whether open dead letters are meant that will be redriven, or those that will not
-
-    If there are any of these, one dead letter must be so.
+    letters   states in SQL; at least one dead letter of the group must have one of them
+    prospect  alternatively, an open dead letter must have this redrive prospect
     """
 
     branches: tuple[str, ...]
@@ -182,7 +181,7 @@ def _branches(query: Query, where: str) -> Iterator[str]:
 
 
 def _letter_states(query: Query) -> tuple[str, Prospect | None]:
-    """`is:any` means that there is one."""
+    """Return what `is:` requires of a dead letter of the group; `is:any` requires only that one exists."""
     states = letter_states(query) if about_states(query) else {}
     whole = ", ".join(f"'{state}'" for state, prospect in states.items() if prospect is None)
     return whole, next((prospect for prospect in states.values() if prospect is not None), None)
@@ -196,7 +195,7 @@ def _condition(term: Term, writer: Writer) -> str:
 
 
 def _stored(query: Query) -> set[GroupState]:
-    """The states in which groups may be stored that fulfil the query; nothing follows from a minus."""
+    """Return the stored states that matching groups may have; a negated term excludes none."""
     found = set(GroupState)
     for term in query.terms:
         if term.key == "group" and not term.negated:
@@ -205,7 +204,7 @@ def _stored(query: Query) -> set[GroupState]:
 
 
 class _Meaning(NamedTuple):
-    """A word about the state of a group as a condition, and the states in which it may be stored."""
+    """A value of `group:` as a condition, and the stored states that it may match."""
 
     condition: str
     stored: tuple[GroupState, ...]

@@ -1,4 +1,4 @@
-"""Failure groups: counting what occurs, looking it up, and the state that a person gives it."""
+"""Failure groups: counting occurrences, reading groups, and changing their state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from redrive.store.rows import read_row
 from redrive.store.statement import statements
 
 Decide = Callable[[GroupSnapshot, Collection[str], float], Reopening | None]
-"""Is a group open again now that it occurs in these versions? See policy.recurrence."""
+"""Decides whether a group opens again after its failure occurred in these versions: policy.recurrence."""
 
 MAX_VERSIONS = 100
 MAX_OVER_TIME = 50_000
@@ -40,7 +40,7 @@ _Key = tuple[str, str]
 
 
 class GroupWish(NamedTuple):
-    """How a person wants a group to be."""
+    """The new state of a group, as a person requested it."""
 
     state: str
     by: str
@@ -95,33 +95,33 @@ class Groups(GroupListing):
     async def occurred(
         self, session: Session, occurrences: Sequence[Occurrence], decide: Decide
     ) -> list[GroupChange]:
-        """Count failures, in the transaction of their dead letters: the groups that are open again."""
+        """Count failures in the transaction of their dead letters; return the groups that this reopens."""
         if not occurrences:
             return []
         rows = await session.fetch_many(_SQL["occur"], _by_group(occurrences))
         versions = _by_version(occurrences)
         await session.fetch_many(_SQL["occur_in_version"], versions)
         not_open = [row for row in rows if row[2] != GroupState.OPEN]
-        return await self._come_back(session, _decided(not_open, versions, decide)) if not_open else []
+        return await self._reopen(session, _reopenings(not_open, versions, decide)) if not_open else []
 
     async def find(self, org: str, fingerprint: str, beginning: str | None, most: int) -> list[GroupLine]:
-        """The group of that fingerprint, and those whose fingerprints begin so, a hexadecimal number."""
+        """Find the group with this fingerprint, and those whose fingerprint starts with `beginning`."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
         span = {"first": beginning or fingerprint, "beyond": beginning + BEYOND if beginning else fingerprint}
         return [line_of(row) for row in await self._session.fetch(_SQL["find"], parameters | span)]
 
     async def versions(self, org: str, fingerprint: str) -> list[GroupVersion]:
-        """The versions that have failed so, the latest first."""
+        """Return the code versions in which this failure occurred, latest first."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_VERSIONS}
         return [GroupVersion._make(row) for row in await self._session.fetch(_SQL["versions"], parameters)]
 
     async def replays(self, org: str, fingerprint: str) -> dict[str, int]:
-        """How many replays of this failure there are in each state; counted up to 10,000."""
+        """Count the replays of this failure by state, up to 10,000."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": MAX_COUNTED}
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["replays"], parameters) if row[1]}
 
     async def sample(self, group: FailureGroup) -> str | None:
-        """A dead letter to look at: the newest. None when all were removed."""
+        """Return the newest dead letter as an example; None if all were removed."""
         rows = await self._session.fetch(_SQL["sample"], group.asdict())
         if rows:
             return str(rows[0][0])
@@ -129,13 +129,13 @@ class Groups(GroupListing):
         return max([(row[0], row[1]) for row in newest], default=(0.0, None))[1]
 
     async def over_time(self, org: str, fingerprint: str, seconds: float, buckets: int) -> list[int]:
-        """How many dead letters came in each part of the last seconds.
+        """Count the dead letters created in each bucket of the last `seconds`.
 
-        Of those in one and the same state, the latest 50,000 are counted.
+        Counts the latest 50,000 dead letters of each state.
         """
         rows = [
-            each._replace(seconds=seconds, width=seconds / buckets)
-            for each in _in_every_state(org, fingerprint)
+            row._replace(seconds=seconds, width=seconds / buckets)
+            for row in _in_every_state(org, fingerprint)
         ]
         numbers = [0] * buckets
         for bucket, number in await self._session.fetch_many(_SQL["over_time"], rows):
@@ -143,34 +143,34 @@ class Groups(GroupListing):
         return numbers
 
     async def records(self, org: str, fingerprints: Sequence[str]) -> dict[str, GroupRecord]:
-        """Of all of these at once. Replays are counted up to 1,000 of each kind."""
-        rows = [GroupKey(org, each) for each in dict.fromkeys(fingerprints)]
+        """Return the records of several groups at once. Replays are counted up to 1,000 of each kind."""
+        rows = [GroupKey(org, fingerprint) for fingerprint in dict.fromkeys(fingerprints)]
         found = await self._session.fetch_many(_SQL["records"], rows) if rows else []
         return {row[0]: GroupRecord._make(row[1:]) for row in found}
 
     async def spread(self, org: str, fingerprint: str) -> list[GroupShare]:
-        """All dead letters of one, exactly, however many there are."""
+        """Count all dead letters of a group exactly, however many there are."""
         found = await self._session.fetch(_SQL["spread"], {"org": org, "fingerprint": fingerprint})
         return [GroupShare._make(row) for row in found]
 
     async def lock(self, session: Session, org: str, fingerprint: str) -> FailureGroup | None:
-        """The group as it is now, locked until the transaction ends."""
+        """Lock a group until the transaction ends; return its current state."""
         rows = await session.fetch(_SQL["lock"], {"org": org, "fingerprint": fingerprint})
         return as_of_now(rows[0]) if rows else None
 
     async def change(self, session: Session, group: FailureGroup, wish: GroupWish) -> FailureGroup:
-        """Give a group that is locked its new state."""
+        """Write the new state of a locked group."""
         key = {"org": group.org, "fingerprint": group.fingerprint}
         [row] = await session.fetch(_SQL["change"], key | wish._asdict())
         return read_row(FailureGroup, row)
 
     async def open_letters(self, session: Session, org: str, fingerprint: str, most: int) -> list[str]:
-        """Dead letters of a group that a person can resolve. They are not locked."""
+        """Return dead letters of a group that can be resolved, without locking them."""
         parameters = {"org": org, "fingerprint": fingerprint, "most": most}
         return [row[0] for row in await session.fetch(_SQL["open_letters"], parameters)]
 
     async def settle(self, session: Session, most: int) -> list[GroupChange]:
-        """Open the groups of all orgs again whose time to be ignored is over."""
+        """Reopen groups of all orgs whose `ignored_until` has passed."""
         changes = []
         for org, fingerprint, *snapshot, now in await session.fetch(
             _SQL["no_longer_ignored"], {"most": most}
@@ -178,9 +178,9 @@ class Groups(GroupListing):
             group = GroupSnapshot._make(snapshot)
             if why := reopen_after_time(group, now):
                 changes.append(_change(org, fingerprint, group.state, why))
-        return await self._come_back(session, sorted(changes))
+        return await self._reopen(session, sorted(changes))
 
-    async def _come_back(self, session: Session, changes: Sequence[GroupChange]) -> list[GroupChange]:
+    async def _reopen(self, session: Session, changes: Sequence[GroupChange]) -> list[GroupChange]:
         rows = [
             ReopenedGroup(
                 org=change.org,
@@ -192,7 +192,7 @@ class Groups(GroupListing):
             for change in changes
         ]
         written = {(row[0], row[1]) for row in await session.fetch_many(_SQL["come_back"], rows)}
-        return [each for each in changes if each[:2] in written]
+        return [change for change in changes if change[:2] in written]
 
 
 class _InState(NamedTuple):
@@ -205,15 +205,14 @@ class _InState(NamedTuple):
 
 
 def _in_every_state(org: str, fingerprint: str) -> list[_InState]:
-    """Dead letters lie in order of time within each state only."""
+    """Return one row per state: the index of dead letters is ordered by time only within a state."""
     return [_InState(org, fingerprint, state) for state in DeadLetterState]
 
 
 def _by_group(occurrences: Sequence[Occurrence]) -> list[GroupOccurrences]:
-    """One row a group, with the newest sample. In order of keys: two batches that share groups then do not
-    wait for each other crosswise."""
-    newest = {(each.org, each.fingerprint): each for each in occurrences}
-    counts = Counter((each.org, each.fingerprint) for each in occurrences)
+    """Build one row per group, with the newest sample, sorted so that concurrent batches cannot deadlock."""
+    newest = {(occurrence.org, occurrence.fingerprint): occurrence for occurrence in occurrences}
+    counts = Counter((occurrence.org, occurrence.fingerprint) for occurrence in occurrences)
     fields = GroupOccurrences._fields[:-1]
     return [
         GroupOccurrences(occurrences=counts[key], **{name: getattr(newest[key], name) for name in fields})
@@ -222,19 +221,21 @@ def _by_group(occurrences: Sequence[Occurrence]) -> list[GroupOccurrences]:
 
 
 def _by_version(occurrences: Iterable[Occurrence]) -> list[VersionOccurrences]:
-    counts = Counter((each.org, each.fingerprint, each.code_version) for each in occurrences)
+    counts = Counter(
+        (occurrence.org, occurrence.fingerprint, occurrence.code_version) for occurrence in occurrences
+    )
     return [
         VersionOccurrences(org=org, fingerprint=fingerprint, code_version=version, occurrences=number)
         for (org, fingerprint, version), number in sorted(counts.items())
     ]
 
 
-def _decided(
+def _reopenings(
     rows: Iterable[Row], versions: Iterable[VersionOccurrences], decide: Decide
 ) -> list[GroupChange]:
     seen: dict[_Key, set[str]] = {}
-    for each in versions:
-        seen.setdefault((each.org, each.fingerprint), set()).add(each.code_version)
+    for version in versions:
+        seen.setdefault((version.org, version.fingerprint), set()).add(version.code_version)
     changes = []
     for org, fingerprint, *snapshot, now in rows:
         group = GroupSnapshot._make(snapshot)

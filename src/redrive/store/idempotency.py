@@ -1,7 +1,7 @@
-"""Idempotency keys: who holds them, and what came of their requests.
+"""Idempotency keys: their holders and the responses to their requests.
 
-A token fences every write: whoever lost a key changes nothing. It stays on the row afterwards, so that a
-write whose answer never arrived can be repeated.
+A token fences every write, so that a holder that lost its key changes nothing. The token stays on the row, so
+that a write whose answer was lost can be repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KeyRenewal(NamedTuple):
 
 
 class KeyPayloads(NamedTuple):
-    """What is stored with a key that has ended, as it is stored; for new encryption keys."""
+    """The stored payloads of a finished key, for encrypting them with a new encryption key."""
 
     org: str
     domain: str
@@ -45,7 +45,7 @@ class IdempotencyKeys:
     async def acquire(
         self, name: KeyName, request_hash: str, token: int, *, lease_seconds: float, ttl: float
     ) -> bool:
-        """Take a key that is free: new, expired, or left behind by somebody with the very same request."""
+        """Take a free key: a new or expired one, or one abandoned by a holder with the same request."""
         times = {"lease_seconds": lease_seconds, "ttl": ttl}
         return await self._won("acquire", name, token, request_hash=request_hash, **times)
 
@@ -54,7 +54,7 @@ class IdempotencyKeys:
         return KeyState(KeyStatus(rows[0][0]), *rows[0][1:]) if rows else None
 
     async def renew_if_held(self, renewals: Sequence[KeyRenewal]) -> set[int]:
-        """Prolong leases. The tokens of those that could be; the others are lost, or have ended."""
+        """Renew leases; return the tokens of the renewed ones. The other keys are lost or finished."""
         rows = await self._session.fetch_many(_SQL["renew_if_held"], renewals)
         return {row[0] for row in rows}
 
@@ -65,20 +65,20 @@ class IdempotencyKeys:
         return await self._won("fail_if_held", name, token, error=error, ttl=ttl)
 
     async def release_if_held(self, name: KeyName, token: int) -> bool:
-        """As if it had never been taken."""
+        """Remove a held key, as if it had never been taken."""
         return await self._won("release_if_held", name, token)
 
     async def remove_expired(self, most: int) -> int:
-        """Forget keys that have expired, of all orgs, the oldest first; how many."""
+        """Remove up to `most` expired keys of all orgs, oldest first; return their number."""
         return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))
 
     async def stale(self, current: str, size: int, after: KeyName) -> list[KeyPayloads]:
-        """Those whose payloads do not begin with `current`, in the order of their names."""
+        """Return keys with a payload that does not start with `current`, sorted by name."""
         parameters = {**after._asdict(), "current": current, "length": len(current), "size": size}
         return [KeyPayloads._make(row) for row in await self._session.fetch(_SQL["stale"], parameters)]
 
     async def rewrite(self, rows: Sequence[KeyPayloads]) -> None:
-        """Put others in their place, unless the key was taken by somebody else meanwhile."""
+        """Replace stored payloads, except those of keys that were taken again in the meantime."""
         await self._session.fetch_many(_SQL["rewrite"], rows)
 
     async def _won(self, statement: str, name: KeyName, token: int, **values: object) -> bool:

@@ -1,4 +1,4 @@
-"""What the doctor asks about work, on either database. Every look is bounded, or answered from an index."""
+"""The doctor's queries about work, for both databases. Each is limited, or answered from an index."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SQL = statements("inspection")
 
 MAX_COUNT = 10_000
 SEALED = '{"$sealed":"'
-"""What an encrypted payload begins with; the id of its key follows."""
+"""The prefix of an encrypted payload; the id of its key follows."""
 KEY_ID = 8
 
 
 class Expired(NamedTuple):
-    """Leases of one worker that ended before, and that nobody has taken over."""
+    """Expired leases of one worker that no worker has taken over."""
 
     worker: str | None
     number: int
@@ -33,8 +33,11 @@ class Overdue(NamedTuple):
 
 
 class Letters(NamedTuple):
-    """Of all orgs; `oldest_seconds` is the age of the oldest one that needs somebody, `fullest` is how many
-    live ones the org with most of them has."""
+    """Live dead letters of all orgs.
+
+    oldest_seconds  the age of the oldest dead letter that needs attention
+    fullest         the number in the org that has most of them
+    """
 
     live: Live
     oldest_seconds: float | None
@@ -86,7 +89,7 @@ class Inspection:
         return Letters(Live(**standings), age, max(orgs.values(), default=0))
 
     async def sealed(self) -> dict[str, int]:
-        """The ids of the keys that inputs of unfinished runs are sealed with, among the first of these."""
+        """Return the ids of the keys that encrypt inputs of the first unfinished runs, with their counts."""
         parameters = {"mark": SEALED, "from": len(SEALED) + 1, "length": KEY_ID, "most": MAX_COUNT // 10}
         rows = await self._session.fetch(_SQL["sealed"], parameters)
         return {row[0]: row[1] for row in rows if ":" not in row[0]}

@@ -1,4 +1,4 @@
-"""What keeps ready work from being executed: breakers, concurrency limits, paused queues."""
+"""Breakers, concurrency limits and paused queues, which keep work from starting; and worker heartbeats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redrive.store.work_row import WorkRow
 
 
 class BreakerRow(NamedTuple):
-    """A shared breaker. `closed_at` and `released` tell of its recovery; `now` is when it was read."""
+    """A shared breaker. `closed_at` and `released` describe its recovery; `now` is when it was read."""
 
     name: str
     body: str
@@ -35,7 +35,7 @@ class QueueRow(NamedTuple):
 
 
 SILENT_SECONDS = 60.0
-"""A worker that has sent no heartbeat (one every 10 s) for so long is dead, whatever its state says."""
+"""A worker without a heartbeat (due every 10 s) for this long counts as dead, whatever its stored state."""
 
 
 class WorkerRow(NamedTuple):
@@ -70,27 +70,29 @@ class Limits:
         self._session = session
 
     async def holders(self, prefix: str = "") -> list[str]:
-        """The names of everything that holds work at the moment and begins so."""
+        """Return the names, starting with `prefix`, of breakers and limits that hold work."""
         return [row[0] for row in await self._session.fetch(_SQL["holders"], _beginning_with(prefix))]
 
     async def forgotten_limits(self, prefix: str) -> list[str]:
-        """The names of limits that hold work although they are gone: forgotten in the moment between finding
-        them full and holding it."""
+        """Return limits that hold work although their row is gone.
+
+        The row was removed between the moment a worker found the limit full and the moment it held the work.
+        """
         parameters = _beginning_with(prefix)
         return [row[0] for row in await self._session.fetch(_SQL["forgotten_limits"], parameters)]
 
     async def count_held(self, held_by: str, most: int = 10_000) -> int:
-        """How much is held; counted up to `most`."""
+        """Count the held runs, up to `most`."""
         [row] = await self._session.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
         return int(row[0])
 
     async def release(self, held_by: str, most: int, skip: int = 0) -> list[Released]:
-        """Make some of it ready, the oldest first, but for the first `skip`."""
+        """Make up to `most` held runs ready, oldest first, after skipping the first `skip`."""
         rows = await self._session.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
         return [Released._make(row) for row in rows]
 
     async def lock_limits(self, session: Session, maxima: dict[str, int]) -> dict[str, int]:
-        """The free slots of these limits, locked in order of names until the transaction ends."""
+        """Lock limits, in order of names, until the transaction ends; return their free slots."""
         free = {}
         for name, maximum in sorted(maxima.items()):
             row = await self._lock_limit(session, name, maximum)
@@ -101,19 +103,19 @@ class Limits:
         while True:
             for row in await session.fetch(_SQL["lock_limit"], {"name": name}):
                 return LimitRow._make(row)
-            # Not there yet; or made by somebody, and forgotten again before it was locked.
+            # The row does not exist yet, or another worker removed it before it was locked.
             await session.fetch(_SQL["ensure_limit"], {"name": name, "maximum": maximum})
 
     async def save_limits(self, session: Session, limits: Sequence[LimitRow]) -> None:
         await session.fetch_many(_SQL["save_limit"], limits)
 
     async def limits_with_room(self) -> list[tuple[str, int]]:
-        """The limits that hold work although they have free slots, and how many."""
+        """Return the limits that hold work and have free slots, with the number of slots."""
         rows = await self._session.fetch(_SQL["limits_with_room"], {})
         return [(row[0], row[1]) for row in rows]
 
     async def forget_limits(self) -> None:
-        """Remove the counters that nobody uses: keys of users may be many."""
+        """Remove unused counters: limits with a key per user can be many."""
         await self._session.fetch(_SQL["forget_limits"], {})
 
     async def breakers(self) -> list[BreakerRow]:
@@ -124,7 +126,7 @@ class Limits:
         return BreakerRow._make(rows[0]) if rows else None
 
     async def lock_breaker(self, session: Session, name: str) -> BreakerRow:
-        """The breaker, locked until the transaction ends; made if it is not there yet."""
+        """Lock a breaker until the transaction ends, creating it if it does not exist."""
         rows = await session.fetch(_SQL["lock_breaker"], {"name": name})
         if not rows:
             await session.fetch(_SQL["ensure_breaker"], {"name": name})

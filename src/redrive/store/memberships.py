@@ -1,4 +1,4 @@
-"""Memberships: which users may act in which organizations, and as what."""
+"""Memberships: the organizations that users may act in, and their roles there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SQL = statements("memberships", Member)
 
 
 class Roles(Row, frozen=True):
-    """The roles of a user's active memberships: in some organization, and in the home one."""
+    """The roles of a user in one organization and in the home organization, if active there."""
 
     there: Role | None
     at_home: Role | None
@@ -23,10 +23,10 @@ class Memberships:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # Changing them; the row of the organization is locked before
+    # Changing; the caller has locked the row of the organization
 
     async def insert(self, session: Session, org: str, user_id: str, role: Role, by: str) -> bool:
-        """False when they are a member."""
+        """Add a member; False if the user is a member already."""
         parameters = {"org": org, "user_id": user_id, "role": role, "by": by}
         return bool(await session.fetch(_SQL["insert"], parameters))
 
@@ -38,15 +38,15 @@ class Memberships:
         await session.fetch(_SQL["remove"], {"org": org, "user_id": user_id})
 
     async def other_owners(self, session: Session, org: str, user_id: str) -> int:
-        """How many owners but for this one can act."""
+        """Count the active owners other than this user."""
         [(number,)] = await session.fetch(_SQL["other_owners"], {"org": org, "user_id": user_id})
         return int(number)
 
     async def owned_by(self, session: Session, user_id: str) -> list[str]:
-        """The organizations of which this user is an active owner, by name."""
+        """Return the organizations that this user actively owns, sorted by name."""
         return [row[0] for row in await session.fetch(_SQL["owned_by"], {"user_id": user_id})]
 
-    # Looking
+    # Reading
 
     async def find(
         self, org: str, user_id: str, name: str = "", session: Session | None = None
@@ -56,18 +56,18 @@ class Memberships:
         return read_row(Member, rows[0]) if rows else None
 
     async def page(self, org: str, size: int, after: str) -> list[Member]:
-        """By name, after this one."""
+        """List members by name; only those after the name `after`."""
         rows = await self._session.fetch(_SQL["page"], {"org": org, "size": size, "after": after})
         return read_rows(Member, rows)
 
     async def roles(self, session: Session, user_id: str, org: str) -> Roles | None:
-        """None when there is no such organization."""
+        """Return the roles of a user; None if the organization does not exist."""
         parameters = {"user_id": user_id, "org": org, "home": HOME}
         rows = await session.fetch(_SQL["roles"], parameters)
         return read_row(Roles, rows[0]) if rows else None
 
     async def standings(self, session: Session, user_id: str, most: int) -> list[Membership]:
-        """The organizations that the user is an active member of, the home one first."""
+        """Return the user's active memberships, the home organization first."""
         parameters = {"user_id": user_id, "home": HOME, "most": most}
         rows = await session.fetch(_SQL["standings"], parameters)
         return read_rows(Membership, rows)

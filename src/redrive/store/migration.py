@@ -1,8 +1,8 @@
-"""Migrations: the versions of the tables, forward only, and which of them a database has.
+"""Migrations: the versions of the tables (forward only), and the version of a database.
 
 `migrations/` starts with the baseline, which creates all tables. `conversion/` turns the tables of version
-0.1 into those of the baseline. A migration after the baseline must work while workers of the version before
-it are running: see docs/internals/storage.md.
+0.1 into those of the baseline. A migration after the baseline must work while workers of the previous version
+are running: see docs/internals/storage.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ READ_LEDGER = "SELECT version FROM redrive.migrations ORDER BY version"
 class Migration(NamedTuple):
     """The SQL that leads to one version.
 
-    text                   for both databases
-    sqlite, postgres       for one of them, after `text`
-    needs_drained_workers  no worker may be running while it is applied
+    text                   executed on both databases
+    sqlite, postgres       executed on this database, after `text`
+    needs_drained_workers  no worker may run while it is applied
     """
 
     version: int
@@ -55,13 +55,13 @@ class Migration(NamedTuple):
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """The baseline, and what has changed since."""
+    """Return the baseline and the migrations after it."""
     return _read(files("redrive.store") / "migrations")
 
 
 @cache
 def conversion() -> tuple[Migration, ...]:
-    """The steps from the tables of version 0.1 to the baseline."""
+    """Return the steps that convert the tables of version 0.1 to the baseline."""
     return tuple(
         step._replace(needs_drained_workers=True) for step in _read(files("redrive.store") / "conversion")
     )
@@ -81,14 +81,14 @@ def _migration(name: str, texts: Mapping[str, str]) -> Migration:
 
 
 def pending(applied: Iterable[int]) -> list[Migration]:
-    """List the migrations still to be applied. Refuse tables that this program cannot bring up to date."""
+    """List the migrations to apply. Raise SchemaError for tables that this program cannot migrate."""
     version = max(applied, default=0)
     baseline, *later = migrations()
     newest = migrations()[-1].version
     if version > newest:
         raise SchemaError(
-            f"the database is at version {version}, this program knows up to {newest}; "
-            f"install the newer Redrive that has migrated it"
+            f"the database is at version {version}, but this program supports versions up to {newest}; "
+            f"install the newer Redrive that migrated it"
         )
     if version == 0:
         return [baseline, *later]
@@ -102,7 +102,7 @@ def _conversion_from(version: int) -> list[Migration]:
     if version < oldest:
         raise SchemaError(
             f"the database is at version {version}, from before Redrive 0.1; this program converts databases "
-            f"from version {oldest} on. Run `redrive migrate` of Redrive 0.1 first, then that of this version"
+            f"from version {oldest} on. First run `redrive migrate` with Redrive 0.1, then with this version"
         )
     return [step for step in conversion() if step.version > version]
 
@@ -110,7 +110,7 @@ def _conversion_from(version: int) -> list[Migration]:
 class Schema(NamedTuple):
     """The version of the tables in a database.
 
-    `version` is the newest migration that was applied, 0 without tables; `newest` is the last known here.
+    `version` is the newest applied migration, 0 without tables; `newest` is the newest that this program has.
     """
 
     applied: tuple[int, ...]
@@ -130,20 +130,21 @@ class Schema(NamedTuple):
 
     @property
     def missing(self) -> list[Migration]:
-        """The migrations still to be applied; SchemaError if this program cannot apply them."""
+        """The migrations to apply; raises SchemaError if this program cannot apply them."""
         return pending(self.applied)
 
     def require(self, place: str) -> None:
-        """Raise SchemaError unless the tables are as this program knows them."""
+        """Raise SchemaError unless the tables have the version of this program."""
         if self.missing:
             state = f"is at version {self.version}" if self.applied else "has no tables of Redrive yet"
             raise SchemaError(
-                f"the database {place} {state}, this program needs {self.newest}; run `redrive migrate`"
+                f"the database {place} {state}, but this program needs version {self.newest}; "
+                f"run `redrive migrate`"
             )
 
 
 async def schema_of(session: Session) -> Schema:
-    """Find out which migrations were applied, without changing anything."""
+    """Read which migrations were applied."""
     name = getattr(session, "schema", "")  # PostgreSQL has one
     newest = migrations()[-1].version
     if not await session.fetch(_SQL["ledger"], {"schema": name}):

@@ -1,4 +1,4 @@
-"""Opening a database when it is first used: its tables are brought up to date before the first statement."""
+"""Opening a database on first use: its tables are migrated before the first statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.store.statement import Statement, load_statements
 
 
 class Opening:
-    """Migrates a database once for each event loop that it is used on. Callers that come meanwhile wait."""
+    """Migrates a database once per event loop. Concurrent callers wait for the migration."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,7 +30,7 @@ class Opening:
         if self._loop is not None and self._loop is not loop and not self._loop.is_closed():
             raise InvalidValueError(
                 "this application is in use on another event loop; close it there first, "
-                "or make an application of its own for each"
+                "or create one application per event loop"
             )
         if self._loop is not loop or self._migration is None or _failed(self._migration):
             self._done = False
@@ -40,7 +40,7 @@ class Opening:
             await asyncio.shield(self._migration)
 
     def forget(self) -> None:
-        """Open again at the next use, perhaps on another event loop."""
+        """Open the database again on next use, which may be on another event loop."""
         self._migration = self._loop = None
         self._done = False
 

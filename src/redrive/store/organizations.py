@@ -1,4 +1,4 @@
-"""Organizations. Whoever changes who owns one locks its row first: of two such changes, one comes second."""
+"""Organizations. A transaction that changes the owners of one locks its row first."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Organizations:
         self._session = session
 
     async def insert(self, session: Session, name: str, title: str, by: str) -> Organization | None:
-        """None when there is one of that name."""
+        """Create an organization; None if the name is taken."""
         rows = await session.fetch(_SQL["insert"], {"name": name, "title": title, "by": by})
         return read_row(Organization, rows[0]) if rows else None
 
     async def lock(self, session: Session, name: str) -> Organization:
-        """Locked until the transaction ends."""
+        """Lock an organization until the transaction ends."""
         return _only(await session.fetch(_SQL["lock"], {"name": findable(name)}), name)
 
     async def get(self, name: str) -> Organization:
         return _only(await self._session.fetch(_SQL["get"], {"name": findable(name)}), name)
 
     async def page(self, size: int, after: str) -> list[Organization]:
-        """By name, after this one."""
+        """List organizations by name; only those after the name `after`."""
         rows = await self._session.fetch(_SQL["page"], {"size": size, "after": after})
         return read_rows(Organization, rows)
 
@@ -36,6 +36,6 @@ class Organizations:
 def _only(rows: list[Row], name: str) -> Organization:
     if not rows:
         raise NotFoundError(
-            f"there is no organization {name!r:.250}; an owner of the home organization can create it"
+            f"found no organization {name!r:.250}; an owner of the home organization can create it"
         )
     return read_row(Organization, rows[0])

@@ -1,4 +1,4 @@
-"""Payloads: what runs were given and have given, as it is stored; for revealing it, and for new keys."""
+"""Stored payloads of runs: inputs and results, for revealing them and for re-encrypting them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AttemptPayload(NamedTuple):
 
 
 class NewRunPayloads(NamedTuple):
-    """What is to stand there instead, as long as nobody else has changed it."""
+    """The new payloads of a run, written only if the old ones are unchanged."""
 
     id: RunId
     input: str
@@ -67,17 +67,17 @@ _SQL = statements(
 
 
 class Payloads:
-    """Those are stale that do not begin with `current`."""
+    """Reads and rewrites payloads. Payloads that do not start with `current` are stale."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def of_letter(self, session: Session, letter_id: str, org: str) -> tuple[str, str]:
-        """What the failed step was given, and the id of its run."""
+        """Return the input of the failed step and the id of its run."""
         rows = await session.fetch(_SQL["of_letter"], {"id": findable(letter_id), "org": org})
         if not rows or rows[0][0] is None:
             raise NotFoundError(
-                f"there is no dead letter {letter_id!r:.200}, or its payload is gone with its run"
+                f"found no dead letter {letter_id!r:.200}, or its payload was removed with its run"
             )
         return rows[0][0], rows[0][1]
 

@@ -1,7 +1,7 @@
 """PostgreSQL through asyncpg: a small pool of connections, each statement prepared once.
 
-A transaction pooler may stand in between (`pooler=True`): then no statement is kept prepared, and hints of
-other processes are not heard.
+Behind a transaction pooler (`pooler=True`), statements are not kept prepared, and notifications from other
+processes are not received.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from redrive.store.postgres_hint import MAX_NAME_LENGTH, NOTIFY, Announcer, List
 from redrive.store.postgres_migration import migrate
 from redrive.store.postgres_session import BEGIN, PostgresSession
 from redrive.store.postgres_tenant import CONNECTIONS, PooledTenant, PostgresTenant
-from redrive.store.row_level_security import enable_row_level_security, extend_wall, tenant_role
+from redrive.store.row_level_security import enable_row_level_security, grant_new_tables, tenant_role
 
 _BEGIN_POOLED = f"{BEGIN}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS}"
 _MAX_RACES = 5
@@ -60,11 +60,11 @@ class PostgresDatabase(PostgresSession):
         return session(self._of_tenants, self.schema, self._texts, org, seconds)
 
     async def enable_row_level_security(self) -> None:
-        """Where others do the same in this moment, it is tried again, and found to be there."""
+        """Enable it; try again if another process does the same concurrently."""
         for attempt in range(_MAX_RACES):
             try:
                 async with self._transaction() as connection:
-                    await self._asked(
+                    await self._call(
                         enable_row_level_security, connection, self.schema, self._connections.place
                     )
                 return
@@ -74,11 +74,11 @@ class PostgresDatabase(PostgresSession):
 
     async def migrate(self) -> None:
         async with self._transaction() as connection:
-            if await self._asked(migrate, connection, self.schema, self._qualified):
-                await self._asked(extend_wall, connection, self.schema)
+            if await self._call(migrate, connection, self.schema, self._qualified):
+                await self._call(grant_new_tables, connection, self.schema)
 
     async def hint(self, queues: Sequence[str]) -> None:
-        """Workers of this object are told at once, those of others in the background."""
+        """Notify the workers of this object immediately, and those of other processes in the background."""
         for heard in list(self._listeners):
             for queue in queues:
                 heard(queue)
@@ -103,10 +103,10 @@ class PostgresDatabase(PostgresSession):
 
     async def _notify(self, queues: list[str]) -> None:
         async with self._borrowed() as connection:
-            await self._asked(connection.fetch, NOTIFY, self._channel, queues)
+            await self._call(connection.fetch, NOTIFY, self._channel, queues)
 
 
 def _checked(schema: str) -> str:
     if not schema or "\0" in schema or len(schema.encode()) > MAX_NAME_LENGTH:
-        raise InvalidValueError(f"the name of the schema, {schema!r}, must have 1 to {MAX_NAME_LENGTH} bytes")
+        raise InvalidValueError(f"the schema name {schema!r} must have 1 to {MAX_NAME_LENGTH} bytes")
     return schema

@@ -1,4 +1,4 @@
-"""What the doctor asks of a PostgreSQL server: how it keeps what it is given, and what hinders it."""
+"""The doctor's queries about a PostgreSQL server: its durability settings, and what slows it down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_COUNT = 20
 
 
 class Server(NamedTuple):
-    """`clock` is its time; `hidden`, how many sessions of others this user may not see into."""
+    """`clock` is the server's time, `hidden` the number of sessions whose details this user may not see."""
 
     version: str
     in_recovery: bool
@@ -24,9 +24,9 @@ class Server(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """Begun so long ago; `state` is that of its session, such as idle in transaction.
+    """A long transaction. `state` is the state of its session, such as "idle in transaction".
 
-    keeps_rows  what it may still look at cannot be cleaned up
+    keeps_rows  it may still read old row versions, so vacuum cannot remove them
     """
 
     process: int
@@ -38,7 +38,7 @@ class Transaction(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """What is kept although nobody may be there any more: a prepared transaction, or an unused slot."""
+    """A prepared transaction or an unused replication slot, whose owner may be gone."""
 
     kind: str
     name: str
@@ -46,7 +46,7 @@ class Leftover(NamedTuple):
 
 
 class TableCondition(NamedTuple):
-    """`vacuumed_seconds` is how long ago that was; None: never, or since its figures were reset."""
+    """`vacuumed_seconds` is the time since the last vacuum; None: none since its statistics were reset."""
 
     name: str
     live: int

@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: some to borrow in one event loop, and single ones that are not shared.
+"""Connections to PostgreSQL: a pool for one event loop, and single connections that are not shared.
 
-No connection carries a state from one use to the next, so nothing has to be reset; those of tenants carry
-one, and remember which. When the server went away or became read-only, all of them are made anew.
+A connection keeps no state between uses, so it needs no reset. Connections of tenants do keep state, and
+remember it. After the server went away or became read-only, all connections are replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from redrive.errors import InvalidValueError, StoreError
-from redrive.store.postgres_failure import failure_of, is_indiscreet, is_stale, place_of
+from redrive.store.postgres_failure import contains_values, failure_of, is_stale, place_of
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
 RELEASE_TIMEOUT = 5.0
 IDLE_TIMEOUT_MS = 30_000
-"""A worker that is frozen inside of a transaction keeps its row locks for this long."""
+"""How long a worker that freezes inside a transaction keeps its row locks."""
 MAX_IDLE_SECONDS = 300.0
 
 _NO_RUN = bytes(16)
@@ -34,15 +34,15 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
-"""Every statement that works on many rows has an index. PostgreSQL's statistics do not know of a burst: where
-the table was empty before, PostgreSQL would read and sort all ready work for every claim."""
+"""Every statement that works on many rows has an index to use. Without these settings, statistics from before
+a burst, when the table was empty, would make PostgreSQL read and sort all ready work for every claim."""
 
 
 class Connections:
-    """Lends at most `most` connections at a time, each to one borrower; the last one returned goes first.
+    """Lends up to `most` connections at a time, each to one borrower, the last returned one first.
 
-    asyncpg's own pool lends a proxy of each connection and prepares it for a reset that is not needed here;
-    that took a third of the time of a short statement.
+    The pool of asyncpg lends a proxy of each connection and resets it afterwards. Neither is needed here, and
+    both together took a third of the time of a short statement.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Connections:
 
     async def lend(self) -> Lent:
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # connections of another loop cannot be used in this one, nor closed
+        if self._loop is not loop:  # connections of another loop can neither be used nor closed in this one
             self._loop, self._turns, self._idle = loop, asyncio.Semaphore(self._most), []
         turns = self._turns
         await turns.acquire()
         try:
-            connection = self._idle_one() or await self.asked(self.single)
+            connection = self._idle_one() or await self.call(self.single)
         except BaseException:
             turns.release()
             raise
         return Lent(connection, self._generation, turns)
 
     def take_back(self, lent: Lent) -> None:
-        """A cancelled statement may still be in progress: the next one on it waits for its end."""
+        """Return a connection. If a cancelled statement is still running on it, the next one waits."""
         connection = lent.connection
         if lent.generation != self._generation:
             self.throw_away(connection)
@@ -97,7 +97,7 @@ class Connections:
         return connection
 
     def throw_away(self, connection: Any) -> None:
-        with suppress(self.driver.InterfaceError):  # it is away already
+        with suppress(self.driver.InterfaceError):  # it is closed already
             connection.terminate()
 
     async def close(self) -> None:
@@ -105,8 +105,8 @@ class Connections:
         if self._loop is asyncio.get_running_loop():
             await asyncio.gather(*(connection.close() for connection, _ in idle))
 
-    async def asked(self, ask: Callable[..., Awaitable[T]], *values: Any, **options: Any) -> T:
-        """Ask the server, and wait for its answer; what goes wrong is told in the words of the store."""
+    async def call(self, ask: Callable[..., Awaitable[T]], *values: Any, **options: Any) -> T:
+        """Call the driver and wait for the answer; convert its errors to errors of the store."""
         try:
             return await ask(*values, **options)
         except Exception as error:
@@ -115,7 +115,7 @@ class Connections:
                 raise
             if is_stale(error):
                 self._expire()
-            raise failure from (None if is_indiscreet(error) else error)
+            raise failure from (None if contains_values(error) else error)
 
     def _idle_one(self) -> Any:
         while self._idle:
@@ -125,7 +125,7 @@ class Connections:
         return None
 
     def _expire(self) -> None:
-        """Make all connections anew: those that are lent are thrown away when they come back."""
+        """Replace all connections. Lent ones are closed when they are returned."""
         self._generation += 1
         idle, self._idle = self._idle, []
         for connection, _ in idle:
@@ -133,7 +133,7 @@ class Connections:
 
 
 def _id_bytes(text: str) -> bytes:
-    """The 16 bytes of a run's id. A text that is no id is that of no run: zeros."""
+    """Return the 16 bytes of a run id; zeros, which no run has, for text that is not an id."""
     try:
         value = bytes.fromhex(text)
     except ValueError:
@@ -145,7 +145,7 @@ _id_text = bytes.hex
 
 
 class Lent(NamedTuple):
-    """A connection that a borrower has. One of an earlier generation is thrown away when it comes back."""
+    """A lent connection. One of an earlier generation is closed when it is returned."""
 
     connection: Any
     generation: int
@@ -153,7 +153,7 @@ class Lent(NamedTuple):
 
 
 class Loan:
-    """`async with` one connection. A class, since a generator in its place would cost every statement."""
+    """Borrows one connection for an `async with` block. A generator would make every statement slower."""
 
     __slots__ = ("_connections", "_lent")
 
@@ -187,11 +187,11 @@ def _driver() -> Any:
 @cache
 def _connection_class() -> Any:
     class Connection(_driver().Connection):  # type: ignore[misc]
-        standing: object = None
-        """What was set for whoever uses it, as far as that is known for certain."""
+        tenant_settings: object = None
+        """The settings made for the current user of the connection; None if they are not certain."""
 
         async def close(self, **options: Any) -> None:
-            """Whether the server hears of it or not: asyncpg would wait for it, and complain."""
+            """Close the connection without waiting for a silent server, as asyncpg would."""
             with suppress(Exception):
                 await asyncio.wait_for(super().close(**options), RELEASE_TIMEOUT)
 
@@ -209,7 +209,7 @@ def _options(url: str, settings: Mapping[str, str], *, pooler: bool) -> dict[str
 
 
 def _has_several_hosts(url: str) -> bool:
-    """And does not say itself which of them is meant."""
+    """Return whether a URL names several hosts and does not choose one by `target_session_attrs`."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Hints over NOTIFY: that there is work in a queue. They may be lost, but nobody stays deaf.
+"""Notifications over NOTIFY that a queue has work. One may get lost, but a listener always recovers.
 
-At most one notification per queue is sent in QUIET seconds, and none waits for longer than that. A listener
-has a connection of its own. When that is lost, or does not answer, a new one is made, and since something may
-have been missed meanwhile, "" is heard: any queue.
+Redrive sends at most one notification per queue in QUIET seconds, and delays none for longer than that. A
+listener has its own connection. If that is lost or does not answer, the listener opens a new one and reports
+"" (any queue), because it may have missed notifications in the meantime.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PING_INTERVAL = 15.0
 PING_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 2.0
 MAX_NAME_LENGTH = 63
-"""PostgreSQL cuts longer names off."""
+"""PostgreSQL truncates longer names."""
 
 NOTIFY = """SELECT pg_catalog.pg_notify($1, queue)
 FROM pg_catalog.unnest(CAST($2 AS text[])) AS queue"""
@@ -39,7 +39,7 @@ def channel_of(schema: str) -> str:
 
 
 class Announcer:
-    """Sends hints in the background: the first at once, the next ones together after the quiet time."""
+    """Sends notifications in the background: the first at once, later ones together after QUIET seconds."""
 
     def __init__(self, send: Callable[[list[str]], Awaitable[object]], clock: Clock) -> None:
         self._send = send
@@ -71,7 +71,7 @@ class Announcer:
 
 
 class Listener:
-    """Listens until it is stopped, whatever happens to the connection."""
+    """Listens until it is stopped, and reconnects whenever the connection is lost."""
 
     def __init__(
         self, connect: Callable[[], Awaitable[Any]], channel: str, heard: Heard, clock: Clock
@@ -84,7 +84,7 @@ class Listener:
 
     async def run(self) -> None:
         while True:
-            with suppress(Exception):  # whichever it is: a worker must not stay deaf
+            with suppress(Exception):  # after any error, the worker must listen again
                 await self._listen()
             await self._clock.sleep(self._delay)
             self._delay = min(self._delay * 2, MAX_DELAY_SECONDS)
@@ -104,7 +104,7 @@ class Listener:
 
 
 async def _until_lost(connection: Any) -> None:
-    """A silent network does not report the loss of a connection, so it is asked from time to time."""
+    """Wait until a connection is lost. A silent network does not report that, so it is pinged regularly."""
     lost = asyncio.Event()
     connection.add_termination_listener(lambda _: lost.set())
     while not connection.is_closed():

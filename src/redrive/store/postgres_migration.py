@@ -1,4 +1,4 @@
-"""Bringing the tables in PostgreSQL up to date, in the transaction of the given connection."""
+"""Migrating the tables in PostgreSQL, in the transaction of the given connection."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _BUSY = (
     ("dead_letter_counts", "SHARE ROW EXCLUSIVE"),
     ("audit", "SHARE ROW EXCLUSIVE"),
 )
-"""What work goes on in while tables are changed, in the order in which workers use them."""
+"""Tables that running workers use, in the order in which workers lock them."""
 
 Qualified = Callable[[str], str]
-"""Puts the name of the schema into a statement."""
+"""Inserts the name of the schema into a statement."""
 
 
 def quoted(name: str) -> str:
@@ -40,7 +40,7 @@ def quoted(name: str) -> str:
 
 
 async def migrate(connection: Any, schema: str, qualified: Qualified) -> bool:
-    """Whether anything was left to do."""
+    """Apply the pending migrations; return whether there were any."""
     await connection.execute(_LOCK, _lock_key(schema), timeout=TIMEOUT)
     await _create_ledger(connection, schema, qualified)
     applied = [row[0] for row in await connection.fetch(qualified(READ_LEDGER))]
@@ -61,9 +61,9 @@ async def migrate(connection: Any, schema: str, qualified: Qualified) -> bool:
 async def _lock(
     connection: Any, schema: str, qualified: Qualified, tables: Sequence[tuple[str, str]]
 ) -> None:
-    """Lock the tables that exist until the end of the transaction.
+    """Lock the existing tables until the end of the transaction.
 
-    If they were locked one by one as they are changed, workers and this could wait for each other.
+    Locking each table only when it changes could cause deadlocks with workers.
     """
     for table, mode in tables:
         if await connection.fetch(_FIND_TABLE, schema, table):
@@ -72,7 +72,7 @@ async def _lock(
 
 
 async def _create_ledger(connection: Any, schema: str, qualified: Qualified) -> None:
-    """IF NOT EXISTS would ask for the right to create even what exists."""
+    """Create the schema and the ledger. IF NOT EXISTS would need the CREATE privilege even if they exist."""
     if not await connection.fetch(_FIND_SCHEMA, schema):
         await connection.execute(f"CREATE SCHEMA {quoted(schema)}")
     if not await connection.fetch(_FIND_LEDGER, schema):

@@ -1,10 +1,10 @@
-"""Statements over a pool of connections to PostgreSQL: each for itself, or all in one transaction."""
+"""Statements over a pool of connections to PostgreSQL, each on its own or several in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from redrive.errors import StoreError
@@ -17,6 +17,10 @@ T = TypeVar("T")
 
 MAX_TEXTS = 2_000
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+Turn = AbstractAsyncContextManager[object]
+NO_TURN: Turn = nullcontext()
+"""A statement outside a transaction does not share its connection."""
 
 
 class PostgresSession:
@@ -46,14 +50,14 @@ class PostgresSession:
     def _borrowed(self) -> Loan:
         return self._connections.borrowed()
 
-    def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> Awaitable[T]:
-        return self._connections.asked(ask, *values)
+    def _call(self, ask: Callable[..., Awaitable[T]], *values: Any) -> Awaitable[T]:
+        return self._connections.call(ask, *values)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Any]:
         async with self._borrowed() as connection:
             try:
-                await self._asked(connection.execute, self._begin)
+                await self._call(connection.execute, self._begin)
                 yield connection
                 await self._commit(connection)
             except BaseException:
@@ -61,60 +65,73 @@ class PostgresSession:
                 raise
 
     async def _commit(self, connection: Any) -> None:
-        # PostgreSQL answers ROLLBACK, not an error, when a statement has failed that nobody minded.
-        if await self._asked(connection.execute, "COMMIT") != "COMMIT":
-            raise StoreError(f"{self._connections.place} did not commit: a statement before had failed")
+        # If the caller ignored a failed statement, PostgreSQL answers COMMIT with ROLLBACK, not an error.
+        if await self._call(connection.execute, "COMMIT") != "COMMIT":
+            raise StoreError(
+                f"{self._connections.place} did not commit: an earlier statement of the transaction failed"
+            )
 
     async def _roll_back(self, connection: Any) -> None:
-        """A connection that does not confirm it is thrown away."""
+        """Roll back; close the connection if the server does not confirm it."""
         rolled_back = False
         try:
             with suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(RELEASE_TIMEOUT):
-                    await self._asked(connection.execute, "ROLLBACK")
+                    await self._call(connection.execute, "ROLLBACK")
                 rolled_back = True
         finally:
             if not rolled_back:
                 self._connections.throw_away(connection)
 
-    async def _fetch(self, connection: Any, query: SqlQuery, parameters: Mapping[str, Any]) -> list[Row]:
+    async def _fetch(
+        self, connection: Any, query: SqlQuery, parameters: Mapping[str, Any], turn: Turn = NO_TURN
+    ) -> list[Row]:
         values: Sequence[Any] = query.arguments(parameters)
         if query.batched:
             values = query.columns([query.arguments(parameters)])
-        return await self._asked(connection.fetch, self._qualified(query.text), *values)
+        async with turn:
+            return await self._call(connection.fetch, self._qualified(query.text), *values)
 
-    async def _fetch_many(self, connection: Any, query: SqlQuery, rows: Sequence[Any]) -> list[Row]:
-        """One execution with arrays, or one for each row: PostgreSQL makes one transaction of these."""
+    async def _fetch_many(
+        self, connection: Any, query: SqlQuery, rows: Sequence[Any], turn: Turn = NO_TURN
+    ) -> list[Row]:
+        """Execute once with arrays, or once per row in one implicit transaction."""
         text, values = self._qualified(query.text), [*map(query.reader, rows)]
-        if query.batched:
-            return await self._asked(connection.fetch, text, *query.columns(values))
-        return await self._asked(connection.fetchmany, text, values)
+        if not query.batched:
+            async with turn:
+                return await self._call(connection.fetchmany, text, values)
+        columns = query.columns(values)
+        async with turn:
+            return await self._call(connection.fetch, text, *columns)
 
     def _qualified(self, text: str) -> str:
         known = self._texts.get(text)
         if known is None:
-            if len(self._texts) >= MAX_TEXTS:  # those of queries are as many as people think of
+            if len(self._texts) >= MAX_TEXTS:  # composed queries are unlimited in number
                 self._texts.clear()
             known = self._texts[text] = text.replace("redrive.", f"{quoted(self.schema)}.")
         return known
 
 
 class _Transaction(OpenTransaction):
+    """Sends statements one at a time, in call order, and prepares the values of the next one meanwhile."""
+
     def __init__(self, session: PostgresSession, connection: Any) -> None:
         self._session = session
         self._connection = connection
+        self._turn = asyncio.Lock()
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
-        return await self._session._fetch(self._connection, statement.postgres, parameters)
+        return await self._session._fetch(self._connection, statement.postgres, parameters, self._turn)
 
     async def fetch_many(self, statement: Statement, rows: Sequence[Any]) -> list[Row]:
         if not rows:
             return []
-        return await self._session._fetch_many(self._connection, statement.postgres, rows)
+        return await self._session._fetch_many(self._connection, statement.postgres, rows, self._turn)
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:
-    """Cancelled, it is finished nevertheless: a statement that is left alone keeps its locks."""
+    """Finish the work even if the caller is cancelled: an abandoned statement would keep its locks."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)

@@ -1,12 +1,12 @@
-"""PostgreSQL for the requests of one organization: row-level security behind the filters of the statements.
+"""PostgreSQL for the requests of one organization: row-level security in addition to the org filters.
 
-Its connections belong to a role that has only the rights that requests need (see `row_level_security`), and
-the policies show that role the rows of one organization: the one that was set on the connection. While none
-is set there are no rows. One connection serves many organizations, one after the other; it remembers which
-one was set, so that the next request of the same organization costs nothing more. It is set outside of
-transactions, because a rollback would silently undo it.
+Its connections use a role that has only the privileges that requests need (see `row_level_security`). The
+policies show this role only rows of the organization that is set on the connection, and no rows while none is
+set. A connection serves many organizations in turn. It remembers which one is set, so that the next request
+of the same organization needs no extra statement. The organization is set outside transactions, because a
+rollback would silently undo it.
 
-Behind a transaction pooler nothing can be set for longer than a transaction, so each statement is one there.
+Behind a transaction pooler no setting outlives a transaction, so each statement runs in its own transaction.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 CONNECTIONS = 8
 MAX_PER_CALLER = CONNECTIONS - 2
-"""So many of them serve one org at once: however long its statements take, others find one."""
+"""Connections that one org may use at once, so that its slow statements leave connections for other orgs."""
 
-_STAND = """SELECT pg_catalog.set_config('redrive_tenant.org', $1, false),
+_SET_TENANT = """SELECT pg_catalog.set_config('redrive_tenant.org', $1, false),
     pg_catalog.set_config('statement_timeout', $2, false), current_user"""
 # The org in hexadecimal digits: a text of several statements has no parameters.
 _BEGIN_POOLED = (
@@ -42,7 +42,7 @@ _BEGIN_POOLED = (
 
 
 class TenantSettings(NamedTuple):
-    """For whom a connection is set, and how many milliseconds a statement may take."""
+    """The organization set on a connection, and the statement timeout in milliseconds."""
 
     org: str
     limit: int
@@ -55,13 +55,13 @@ class PostgresTenant(PostgresSession):
         super().__init__(connections, schema, texts=texts)
         self._seconds = seconds
         self._role = tenant_role(schema)
-        self._standing = TenantSettings(org, ceil(seconds * 1000))
+        self._tenant_settings = TenantSettings(org, ceil(seconds * 1000))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(MAX_PER_CALLER)
 
-    async def _asked(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
+    async def _call(self, ask: Callable[..., Awaitable[T]], *values: Any) -> T:
         try:
-            return await super()._asked(ask, *values)
+            return await super()._call(ask, *values)
         except StoreUnavailableError as error:
             if is_out_of_time(error.__cause__):
                 raise out_of_time(self._seconds) from error.__cause__
@@ -74,30 +74,34 @@ class PostgresTenant(PostgresSession):
         return TenantLoan(self._connections, self._places, self._prepare)
 
     async def _prepare(self, connection: Any) -> None:
-        if connection.standing != self._standing:
-            await self._stand(connection)
+        if connection.tenant_settings != self._tenant_settings:
+            await self._set_tenant(connection)
 
-    async def _stand(self, connection: Any) -> None:
-        # Until the server has confirmed it: what is cancelled may yet have been done.
-        connection.standing = None
-        org, limit = self._standing
-        [[*_, user]] = await self._asked(connection.fetch, _STAND, org, str(limit))
+    async def _set_tenant(self, connection: Any) -> None:
+        # Unknown until the server confirms: a cancelled statement may have been executed.
+        connection.tenant_settings = None
+        org, limit = self._tenant_settings
+        [[*_, user]] = await self._call(connection.fetch, _SET_TENANT, org, str(limit))
         if user != self._role:
             raise StoreError(
-                f"{self._connections.place} did not take the role {self._role!r}, so the orgs would not be "
-                f"kept apart; with a transaction pooler in between, say pooler=True"
+                f"{self._connections.place} did not switch to the role {self._role!r}, so organizations "
+                f"would not be isolated; behind a transaction pooler, set pooler=True"
             )
-        connection.standing = self._standing
+        connection.tenant_settings = self._tenant_settings
 
 
 class PooledTenant(PostgresTenant):
-    """The same behind a transaction pooler."""
+    """A tenant behind a transaction pooler."""
 
     def __init__(
         self, connections: Connections, schema: str, texts: dict[str, str], org: str, seconds: float
     ) -> None:
         super().__init__(connections, schema, texts, org, seconds)
-        spelled = {"role": quoted(self._role), "limit": self._standing.limit, "org": org.encode().hex()}
+        spelled = {
+            "role": quoted(self._role),
+            "limit": self._tenant_settings.limit,
+            "org": org.encode().hex(),
+        }
         self._begin = _BEGIN_POOLED.format(**spelled)
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
@@ -109,11 +113,11 @@ class PooledTenant(PostgresTenant):
             return await session.fetch_many(statement, rows)
 
     async def _prepare(self, connection: Any) -> None:
-        """Every transaction is set for the organization by its first statement."""
+        """Do nothing: the first statement of every transaction sets the organization."""
 
 
 class TenantLoan(Loan):
-    """A connection that is prepared for one organization, which has so many `places` at a time."""
+    """Borrows a connection prepared for one organization, which may use `places` connections at once."""
 
     __slots__ = ("_places", "_prepare")
 

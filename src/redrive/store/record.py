@@ -1,4 +1,4 @@
-"""A record: a change of a run that a worker has brought about, and everything that is written beside it."""
+"""Records: the change of a run that a worker reports, and everything that is written with it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from redrive.store.replays import Resolved, Settled, Settlement
 
 
 class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
-    """A dead letter to be stored: its JSON fields hold the texts that are stored.
+    """A dead letter to store; its JSON fields contain the stored text.
 
-    settings       the digest of config and policy, which are stored once for all letters that share them
-    redrive_delay  the time until it is redriven automatically
+    settings       the digest of config and policy, stored once for all dead letters that share them
+    redrive_delay  seconds until its automatic redrive
     """
 
     settings: str
@@ -29,7 +29,7 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
 
     @property
     def occurrence(self) -> Occurrence:
-        """What it adds to the group of its failure."""
+        """The occurrence to count in its failure group."""
         return Occurrence(
             org=self.org,
             fingerprint=self.fingerprint,
@@ -46,7 +46,7 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
 
 
 class Fenced(Row, frozen=True):
-    """A write of a claim: it counts only while the run still carries the token and the epoch of the claim."""
+    """A fenced write: it takes effect only while the run has the token and the epoch of the claim."""
 
     id: RunId
     token: BigInt
@@ -54,23 +54,23 @@ class Fenced(Row, frozen=True):
 
 
 class Completed(Fenced, frozen=True):
-    """The last step has succeeded, and with it the run. A run of one step has no row for it."""
+    """The last step, and therefore the run, has succeeded. A run of one step has no row in `steps`."""
 
     result: str
 
     @property
     def output(self) -> str:
-        """What the step has given."""
+        """The result of the step."""
         return self.result
 
 
 class CompletedPartly(Fenced, frozen=True):
-    """A step that was replayed alone has succeeded; those after it have not been executed."""
+    """A step-only replay has succeeded; the later steps have not been executed."""
 
 
 class Advanced(Fenced, frozen=True):
-    """A step has succeeded. `in_place` when the next one is to start under the same lease: it does so,
-    unless somebody has asked to cancel the run."""
+    """A step has succeeded. With `in_place`, the next step starts under the same lease, unless cancellation
+    of the run was requested."""
 
     step_input: str
     queue: str
@@ -79,15 +79,35 @@ class Advanced(Fenced, frozen=True):
 
     @property
     def output(self) -> str:
-        """What the step has given."""
+        """The result of the step."""
         return self.step_input
+
+
+class AdvancedStep(Fenced, frozen=True):
+    """Advanced in place, plus the columns for the row of the finished step."""
+
+    step_input: str
+    queue: str
+    ttl: float
+    name: str
+    task: str
+    attempts: int
+    started_at: float | None
+
+
+class CompletedStep(Fenced, frozen=True):
+    """Completed, plus the columns for the row of the last step."""
+
+    result: str
+    name: str
+    task: str
 
 
 class Rescheduled(Fenced, frozen=True):
     """The step will be executed again.
 
-    failed      the attempt was counted as a failure
-    given_back  there was no attempt at all, and its number is free again
+    failed      the attempt counted as a failure
+    given_back  the attempt did not start, and its number is free again
     """
 
     place: Place
@@ -116,7 +136,7 @@ class Stopped(Fenced, frozen=True):
 
 
 class Parked(Fenced, frozen=True):
-    """Held by a breaker or a full limit: the attempt never was."""
+    """A breaker or a full limit holds the run; the attempt did not start."""
 
     held_by: str
     step_state: StepState
@@ -124,13 +144,13 @@ class Parked(Fenced, frozen=True):
 
 
 class Occupied(Fenced, frozen=True):
-    """The slots of limits that a claim has taken, as JSON."""
+    """The slots of concurrency limits that a claim has taken, as JSON."""
 
     slots: str | None
 
 
 class Progress(Fenced, frozen=True):
-    """How far a task says that it is, as JSON."""
+    """The progress that a task reported, as JSON."""
 
     progress: str
 
@@ -138,14 +158,14 @@ class Progress(Fenced, frozen=True):
 Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked
 
 UNBURIED = "unburied"
-"""The kind of event that keeps the evidence of a failed run without a dead letter."""
+"""The kind of event that stores the facts of a failed run without a dead letter."""
 
 
 class Record(NamedTuple):
-    """A change of a run, and what is written beside it: all of it, or nothing when the lease was lost.
+    """A change of a run and the rows written with it: all of them, or none if the lease was lost.
 
-    limited     the run may have taken slots of limits: those that it has taken are freed
-    settlement  what it means for the replay that the run is in
+    limited     the run may have taken slots of limits, which are freed
+    settlement  the consequence for the current replay of the run
     """
 
     change: Change
@@ -158,13 +178,13 @@ class Record(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a record has changed. A record whose lease was lost has none: it changed nothing.
+    """The effect of a record. A record whose lease was lost changed nothing and has no Recorded.
 
-    place         where the run is now
+    place         the place of the run now
     letter_id     the dead letter of the failed step: a new one, or the live one that the step already had
-    rejected      the run failed without a dead letter, because its organization has as many as it may have
-    replays       the replay that ended with the record, or the dead letter that its replay leaves resolved
-    group_change  the failure group that its dead letter opened again
+    rejected      the run failed without a dead letter, because its organization has reached dlq_max_size
+    replays       the replay that ended with the record, or the dead letter that the replay has resolved
+    group_change  the failure group that the dead letter reopened
     """
 
     place: str

@@ -1,4 +1,4 @@
-"""Recording what came of claims: fenced writes, in batches, each with everything that belongs to it."""
+"""Recording the outcomes of claims: fenced writes in batches, each with all rows that belong to it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import NamedTuple
 
 from redrive.errors import NotStorableError
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.run import Place, RunEvent, RunState
+from redrive.model.run import Place, RunEvent, RunState, new_event
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode
 from redrive.store.database import Session
-from redrive.store.dead_letter_writer import TOO_MANY, DeadLetterWriter, RejectedLetter
+from redrive.store.dead_letter_writer import QUEUE_FULL, DeadLetterWriter, RejectedLetter
 from redrive.store.record import (
     UNBURIED,
     Advanced,
+    AdvancedStep,
     Change,
     Completed,
     CompletedPartly,
+    CompletedStep,
     NewDeadLetter,
     Occupied,
     Parked,
@@ -37,7 +39,9 @@ _SQL = statements(
     "records",
     Completed,
     CompletedPartly,
+    CompletedStep,
     Advanced,
+    AdvancedStep,
     Rescheduled,
     Stopped,
     Parked,
@@ -60,11 +64,11 @@ _STATEMENTS: dict[type, str] = {
 }
 
 _AT = {str(place): Recorded(place) for place in Place}
-"""What most records change is the place of their run, and nothing else: they share one value."""
+"""Most records change only the place of their run; they share one value per place."""
 
 Write = Callable[[Sequence[Change], dict[str, Recorded]], Awaitable[None]]
-"""Writes changes and adds to the dictionary what they have changed, by the ids of their runs. That holds once
-it returns; when it raises, some or all of it may hold."""
+"""Writes changes and adds their effects to the dictionary, by run id. If it raises, the dictionary is not
+certain: the database may have committed some or all of the effects."""
 
 
 class Records:
@@ -74,22 +78,25 @@ class Records:
         self.letter_writer = letter_writer
 
     async def record(self, records: Sequence[Record]) -> dict[str, Recorded]:
-        """Write up to one record per run, all or nothing. A run without an answer has lost its lease."""
+        """Write one record per run, all or nothing. A run missing from the answer has lost its lease."""
         return await self.batch(records).write()
 
     def batch(self, records: Sequence[Record]) -> RecordBatch:
-        """The same for callers that try again after an error."""
+        """Prepare the same for callers that try again after an error."""
         by_run = {record.change.id: record for record in records}
         return RecordBatch(self, [record.change for record in records], partial(self._record, by_run))
 
     def completions(self, changes: Sequence[Completed | Advanced]) -> RecordBatch:
-        """Complete runs of one step and change nothing else: in one statement, without a transaction."""
+        """Complete or advance runs and write nothing else, without a transaction."""
         return RecordBatch(self, changes, partial(self._change, self._session))
 
     def finished_steps(
         self, changes: Sequence[Completed | Advanced], steps: Sequence[FinishedStep]
     ) -> RecordBatch:
-        """Complete or advance runs of several steps and insert the finished steps, one for each change."""
+        """Complete or advance runs of several steps and insert the finished steps, one for each change.
+
+        One statement per kind of change does both, which saves the round trips of a transaction.
+        """
         return RecordBatch(self, changes, partial(self._finish, {step.run_id: step for step in steps}))
 
     async def _record(
@@ -101,16 +108,35 @@ class Records:
     async def _finish(
         self, steps: Mapping[str, FinishedStep], changes: Sequence[Change], recorded: dict[str, Recorded]
     ) -> None:
+        rows: dict[str, list[AdvancedStep | CompletedStep]] = {"advance_step": [], "complete_step": []}
+        for change in _ordered(changes):
+            if isinstance(change, Completed):
+                rows["complete_step"].append(_completed_step(change, steps[change.id]))
+            elif isinstance(change, Advanced) and change.in_place:
+                rows["advance_step"].append(_advanced_step(change, steps[change.id]))
+        for statement, several in rows.items():
+            answer = await self._session.fetch_many(_SQL[statement], several)
+            recorded.update({row[0]: _AT[row[1]] for row in answer})
+        remaining = [
+            change for change in changes if isinstance(change, Advanced) and change.id not in recorded
+        ]
+        if remaining:
+            await self._hand_over(steps, remaining, recorded)
+
+    async def _hand_over(
+        self, steps: Mapping[str, FinishedStep], changes: Sequence[Advanced], recorded: dict[str, Recorded]
+    ) -> None:
         async with self._session.transaction() as session:
-            await self._change(session, changes, recorded)
-            await session.fetch_many(_SQL["insert_step"], [steps[run_id] for run_id in recorded])
+            rows = await session.fetch_many(_SQL["hand_over"], _ordered(changes))
+            recorded.update({row[0]: _AT[row[1]] for row in rows})
+            await session.fetch_many(_SQL["insert_step"], [steps[row[0]] for row in rows])
 
     async def _change(
         self, session: Session, changes: Sequence[Change], recorded: dict[str, Recorded]
     ) -> None:
-        """Change the runs that still carry token and epoch: one statement for each kind of change.
+        """Change the runs that still have the token and the epoch, with one statement per kind of change.
 
-        A run that does not go on under the same lease is handed over.
+        A run that cannot continue under the same lease is handed over.
         """
         by_kind: dict[type, list[Change]] = {}
         for change in _ordered(changes):
@@ -119,13 +145,13 @@ class Records:
             if kind in by_kind:
                 rows = await session.fetch_many(_SQL[statement], by_kind[kind])
                 recorded.update({row[0]: _AT[row[1]] for row in rows})
-        left = [change for change in by_kind.get(Advanced, ()) if change.id not in recorded]
-        if left:
-            rows = await session.fetch_many(_SQL["hand_over"], left)
+        remaining = [change for change in by_kind.get(Advanced, ()) if change.id not in recorded]
+        if remaining:
+            rows = await session.fetch_many(_SQL["hand_over"], remaining)
             recorded.update({row[0]: _AT[row[1]] for row in rows})
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, Recorded]:
-        """Write records as part of a transaction: what they changed holds once it is committed."""
+        """Write records in the caller's transaction: they take effect when it commits."""
         rejected = await self._rejected(session, records)
         records = [_without_letter(record) if record.change.id in rejected else record for record in records]
         noted = await self._noted_slots(session, [record.change for record in records if record.limited])
@@ -142,14 +168,14 @@ class Records:
         return won
 
     async def _rejected(self, session: Session, records: Sequence[Record]) -> set[str]:
-        """The runs that have no room among the dead letters. What is replayed for one has its place."""
-        new = [each.dead_letter for each in records if each.dead_letter and not _has_place(each)]
+        """Return the runs beyond the org's limit of dead letters. Replayed ones already have their place."""
+        new = [record.dead_letter for record in records if record.dead_letter and not _has_place(record)]
         return await self.letter_writer.refused(session, new) if new else set()
 
     async def _write_letters(
         self, session: Session, records: Sequence[Record], won: dict[str, Recorded]
     ) -> None:
-        """Last of all: every transaction waits for their counters and for the heads of the audit chain."""
+        """Write dead letters last: other transactions wait for their counters and for the audit heads."""
         letters = [record.dead_letter for record in records if record.dead_letter]
         settlements = [record.settlement for record in records if record.settlement]
         if not letters and not settlements:
@@ -157,74 +183,78 @@ class Records:
         locked = await self._replays.lock_letters(session, settlements)
         letters = await self._insert_letters(session, letters) if letters else []
         settled = await self._replays.settle(session, settlements, locked)
-        changes = await self.letter_writer.written(session, letters, settled)
+        changes = await self.letter_writer.count_and_audit(session, letters, settled)
         for replay in settled:
             recorded = won[replay.run_id]
             won[replay.run_id] = recorded._replace(replays=(*recorded.replays, replay))
         reopened = {(change.org, change.fingerprint): change for change in changes}
         for letter in letters:
-            # Several letters may share a group: the first one opened it again.
+            # Several dead letters may share a group: the first one gets its change.
             change = reopened.pop((letter.org, letter.fingerprint), None)
             won[letter.run_id] = won[letter.run_id]._replace(letter_id=letter.id, group_change=change)
 
     async def add_letter(self, session: Session, letter: NewDeadLetter, by: str) -> Recorded:
-        """Write a dead letter of a run that has ended before, unless the run has a live one already."""
+        """Write a dead letter for a run that ended earlier, unless the run already has a live one."""
         [written] = await self._insert_letters(session, [letter])
         if written.id != letter.id:
             return Recorded(Place.ENDED, written.id)
-        changes = await self.letter_writer.written(session, [letter], [], by)
+        changes = await self.letter_writer.count_and_audit(session, [letter], [], by)
         return Recorded(Place.ENDED, letter.id, group_change=changes[0] if changes else None)
 
     async def _insert_letters(
         self, session: Session, letters: Sequence[NewDeadLetter]
     ) -> list[NewDeadLetter]:
-        """The letters with their ids: a step that already has a live letter keeps that one's."""
+        """Insert dead letters; return them with their ids: a step with a live dead letter keeps that id."""
         settings = {(letter.org, letter.settings): letter for letter in letters}
         await session.fetch_many(_SQL["insert_settings"], [settings[key] for key in sorted(settings)])
         ids = {row[0]: row[1] for row in await session.fetch_many(_SQL["insert_dead_letter"], letters)}
         return [letter.replace(id=ids.get(letter.run_id, letter.id)) for letter in letters]
 
     async def applied(self, changes: Sequence[Change]) -> tuple[dict[str, str], set[str]]:
-        """After a commit whose outcome is unknown: what was written, and the ids that still can be."""
+        """Find out, after a commit with an unknown outcome, what was written and which ids still can be.
+
+        Returns the place of each written run, and the ids of the runs to write again.
+        """
         changes = _ordered(changes)
         found = {row[0]: row for row in await self._session.fetch_many(_SQL["settled"], changes)}
-        fates = {each.id: _fate(each, *found[each.id][1:]) for each in changes if each.id in found}
-        written = {each: found[each][3] for each in fates if fates[each] == "written"}
-        return written, {each for each in fates if fates[each] == "open"}
+        fates = {change.id: _fate(change, *found[change.id][1:]) for change in changes if change.id in found}
+        written = {run_id: found[run_id][3] for run_id in fates if fates[run_id] == "written"}
+        return written, {run_id for run_id in fates if fates[run_id] == "open"}
 
     async def occupied(self, session: Session, claims: Sequence[Occupied]) -> dict[str, str | None]:
-        """The slots that these claims have noted so far; what is not in it has lost its lease."""
+        """Return the slots noted by these claims. A claim missing from the answer has lost its lease."""
         return {row[0]: row[1] for row in await session.fetch_many(_SQL["occupied"], claims)}
 
     async def occupy(self, session: Session, claims: Sequence[Occupied]) -> None:
-        """Note on the runs which slots they have taken."""
+        """Note on runs the slots that they have taken."""
         await session.fetch_many(_SQL["occupy"], claims)
 
     async def note_progress(self, several: Sequence[Progress]) -> None:
-        await self._session.fetch_many(_SQL["progress"], sorted(several, key=lambda each: each.id))
+        await self._session.fetch_many(_SQL["progress"], sorted(several, key=lambda progress: progress.id))
 
     async def note_events(self, events: Sequence[RunEvent]) -> None:
         await self._session.fetch_many(_SQL["insert_event"], events)
 
     async def _noted_slots(self, session: Session, changes: Sequence[Change]) -> dict[str, str | None]:
-        """The slots that the rows themselves note: taking them may have been rolled back after all."""
+        """Read the slots from the rows: the transaction that took them may have been rolled back."""
         claims = [
-            Occupied(id=each.id, token=each.token, epoch=each.epoch, slots=None) for each in _ordered(changes)
+            Occupied(id=change.id, token=change.token, epoch=change.epoch, slots=None)
+            for change in _ordered(changes)
         ]
         return await self.occupied(session, claims) if claims else {}
 
     async def _write_beside(self, session: Session, records: Sequence[Record]) -> None:
         for statement, rows in (
-            (_SQL["insert_attempt"], [each.attempt for each in records if each.attempt]),
-            (_SQL["insert_step"], [each.step for each in records if each.step]),
-            (_SQL["insert_event"], [each.event for each in records if each.event]),
+            (_SQL["insert_attempt"], [record.attempt for record in records if record.attempt]),
+            (_SQL["insert_step"], [record.step for record in records if record.step]),
+            (_SQL["insert_event"], [record.event for record in records if record.event]),
         ):
             if rows:
                 await session.fetch_many(statement, rows)
 
 
 class RecordBatch:
-    """Changes that are written once, however often `write` is tried."""
+    """Changes that are written exactly once, however often `write` is called."""
 
     def __init__(self, store: Records, changes: Sequence[Change], write: Write) -> None:
         self._store = store
@@ -235,7 +265,7 @@ class RecordBatch:
         self._tried = False
 
     async def write(self) -> dict[str, Recorded]:
-        if self._tried:  # the commit may have succeeded nevertheless: look first, then write what is missing
+        if self._tried:  # the failed try may have committed: look first, then write what is missing
             places, still_open = await self._store.applied(self._rest)
             for run_id, place in places.items():
                 self._recorded[run_id] = self._unconfirmed.get(run_id) or _AT[place]
@@ -254,13 +284,13 @@ class _Freed(NamedTuple):
 
 
 def _freed(slots: Iterable[str]) -> list[_Freed]:
-    """In order of names: whoever locks several counters locks them in the same order."""
-    counts = Counter(name for each in slots for name in slot_names(each))
+    """Count the freed slots, sorted by name: all transactions lock counters in this order."""
+    counts = Counter(name for noted in slots for name in slot_names(noted))
     return [_Freed(name, count) for name, count in sorted(counts.items())]
 
 
 def slot_names(slots: str) -> list[str]:
-    """The limits whose slots a run has noted."""
+    """Return the limits whose slots a run has noted; none if the text is damaged."""
     try:
         names = decode(slots)
     except NotStorableError:
@@ -273,20 +303,46 @@ def _has_place(record: Record) -> bool:
 
 
 def _without_letter(record: Record) -> Record:
-    """The same ending without a dead letter."""
+    """Replace the dead letter of a record by an event with its facts, and let the run fail."""
     letter, change = record.dead_letter, record.change
     if letter is None or not isinstance(change, Stopped):
         return record
     mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
-    told = str(RejectedLetter(TOO_MANY, *mark, int(letter.may_have_executed)))
+    rejected = RejectedLetter(QUEUE_FULL.code, *mark, int(letter.may_have_executed))
     step_index = 0 if record.attempt is None else record.attempt.step_index
-    event = RunEvent(id=letter.id, run_id=letter.run_id, kind=UNBURIED, step_index=step_index, detail=told)
+    event = new_event(letter.id, letter.run_id, UNBURIED, step_index, rejected.fact())
     failed = change.replace(state=RunState.FAILED, step_state=StepState.FAILED)
     return record._replace(change=failed, dead_letter=None, event=event)
 
 
+def _advanced_step(change: Advanced, step: FinishedStep) -> AdvancedStep:
+    return AdvancedStep(
+        id=change.id,
+        token=change.token,
+        epoch=change.epoch,
+        step_input=change.step_input,
+        queue=change.queue,
+        ttl=change.ttl,
+        name=step.name,
+        task=step.task,
+        attempts=step.attempts,
+        started_at=step.started_at,
+    )
+
+
+def _completed_step(change: Completed, step: FinishedStep) -> CompletedStep:
+    return CompletedStep(
+        id=change.id,
+        token=change.token,
+        epoch=change.epoch,
+        result=change.result,
+        name=step.name,
+        task=step.task,
+    )
+
+
 def _ordered(changes: Iterable[Change]) -> list[Change]:
-    """In order of ids: two batches that share rows then do not wait for each other crosswise."""
+    """Sort changes by id, so that concurrent batches cannot deadlock."""
     return sorted(changes, key=lambda change: change.id)
 
 

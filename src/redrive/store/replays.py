@@ -1,7 +1,7 @@
-"""Replays: putting the runs of dead letters back to work, and what came of it.
+"""Replays: restarting the runs of dead letters, and recording the outcomes.
 
-A replay is begun in one transaction: the run, the letter and the replay itself, or nothing. It is settled in
-the transaction that records the outcome of its run, so that none of them can be ahead of the others.
+One transaction starts a replay: it changes the run, the dead letter and the replay, or nothing. The
+transaction that records the outcome of the run also settles the replay, so that they always agree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from redrive.errors import NotFoundError, StoreUnavailableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
+from redrive.model.fact import Fact, fact
 from redrive.model.field import RunId
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
@@ -24,11 +25,11 @@ from redrive.store.work_row import WorkRow
 
 
 class NewReplay(Row, frozen=True):
-    """A replay to be begun.
+    """A replay to start.
 
-    step_index  where the run stands: in another step, or gone on, it is refused
-    step_input  what the step is to receive instead; None: what it has
-    queue       where it is to wait; None: where it was
+    step_index  the step where the run stopped; the replay is refused if the run is elsewhere
+    step_input  the new input of the step; None: keep its input
+    queue       the queue for the run; None: keep its queue
     """
 
     id: str
@@ -52,7 +53,7 @@ class NewReplay(Row, frozen=True):
 
 
 class Begun(NamedTuple):
-    """What came of beginning some: the replays, the queues where their runs are ready, and the new rows."""
+    """The result of starting replays: the started ones, the queues of their ready runs, and the new rows."""
 
     replays: tuple[NewReplay, ...]
     queues: tuple[str, ...]
@@ -61,7 +62,7 @@ class Begun(NamedTuple):
 
 
 class Settlement(Row, frozen=True):
-    """What a record of a replayed run means for its replay. `state` is None while the run goes on."""
+    """The consequence of a record for the replay of its run. `state` is None while the run continues."""
 
     run_id: RunId
     step_index: int
@@ -80,7 +81,7 @@ class Settled(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A dead letter whose step has succeeded, while its replay goes on with the next one."""
+    """A dead letter whose step has succeeded while its replay continues with the next step."""
 
     org: str
     letter_id: str
@@ -89,7 +90,7 @@ class Resolved(NamedTuple):
 
 
 class LockedLetter(NamedTuple):
-    """A live dead letter of a run that is settled."""
+    """A live dead letter of a run whose replay is being settled."""
 
     id: str
     org: str
@@ -100,7 +101,7 @@ class LockedLetter(NamedTuple):
 
 
 class ClosedByReplay(NamedTuple):
-    """What the outcome of its replay makes of a dead letter."""
+    """The new state of a dead letter that its replay closes."""
 
     id: str
     state: DeadLetterState
@@ -109,7 +110,7 @@ class ClosedByReplay(NamedTuple):
 
 
 class RefusedItem(NamedTuple):
-    """An item of an operation that cannot be replayed, and why."""
+    """An item of an operation that can't be replayed; `note` is the fact that says why, encoded."""
 
     id: str
     note: str
@@ -120,7 +121,7 @@ _SQL = statements(
 )
 
 REPLAYED = "replayed"
-SUPERSEDED = "superseded: its replay has failed in another step, which has a dead letter of its own"
+SUPERSEDED = "superseded: its replay failed in another step, which has its own dead letter"
 CANCELLED = "the run was cancelled"
 
 
@@ -132,26 +133,26 @@ class ReplayStore:
     async def get(self, replay_id: str, org: str) -> Replay:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(replay_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no replay {replay_id!r:.200}")
+            raise NotFoundError(f"found no replay {replay_id!r:.200}")
         return read_row(Replay, rows[0])
 
     async def of_letter(self, letter_id: str, org: str, most: int = 100) -> list[Replay]:
-        """The newest first."""
+        """Return the replays of a dead letter, newest first."""
         parameters = {"letter_id": findable(letter_id), "org": org, "most": most}
         return read_rows(Replay, await self._session.fetch(_SQL["of_letter"], parameters))
 
     async def of_run(self, run_id: str, org: str) -> list[Replay]:
-        """Those that were begun, the oldest first."""
+        """Return the started replays of a run, oldest first."""
         rows = await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
         return read_rows(Replay, rows)
 
     async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
-        """Begin those whose run and letter still allow it; the others change nothing.
+        """Start the replays whose run and dead letter still allow it; other replays change nothing.
 
-        One that was begun before, and only the answer got lost, is not begun again.
+        A replay that was started before, in a commit whose answer was lost, is not started again.
         """
         known = {row[0] for row in await session.fetch_many(_SQL["known"], replays)}
-        begun = await self._restart(session, [each for each in replays if each.id not in known])
+        begun = await self._restart(session, [replay for replay in replays if replay.id not in known])
         if not begun.replays:
             return begun
         rows = await session.fetch_many(_SQL["insert"], begun.replays)
@@ -159,41 +160,41 @@ class ReplayStore:
         return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
-        """Begin the next items of an operation; those that cannot be begun are refused, and say why."""
+        """Start the next items of an operation; refuse, with a note, the items that cannot start."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
         planned = [read_row(NewReplay, [*row, None, None]) for row in rows]
         if not planned:
             return Begun((), ())
         begun = await self._restart(session, planned)
-        won = {each.id for each in begun.replays}
-        left = [each for each in planned if each.id not in won]
-        if left:
-            await self._refuse(session, left)
+        won = {replay.id for replay in begun.replays}
+        refused = [replay for replay in planned if replay.id not in won]
+        if refused:
+            await self._refuse(session, refused)
         if begun.replays:
             await self._audit.append(session, _requests(begun.replays, operation_id))
-        return begun._replace(refused=len(left))
+        return begun._replace(refused=len(refused))
 
     async def resume(self, session: Session, replay: NewReplay) -> str | None:
-        """Let a failed run that has no live dead letter go on; its queue, or None when it must not."""
+        """Restart a failed run without a live dead letter; return its queue, or None if it cannot restart."""
         rows = await session.fetch(_SQL["resume"], replay.asdict())
         if not rows:
             return None
-        # The update may have waited for somebody who has made a letter of it, or opened one again.
+        # The update may have waited for a transaction that created or reopened a dead letter of the run.
         if await session.fetch(_SQL["live"], {"run_id": replay.run_id}):
-            raise StoreUnavailableError("a dead letter was opened while its run was retried; try again")
+            raise StoreUnavailableError("a dead letter of the run was opened at the same time; try again")
         await self._go_back(session, [replay])
         await session.fetch_many(_SQL["insert"], [replay])
         return str(rows[0][1])
 
     async def lock_letters(self, session: Session, settlements: Sequence[Settlement]) -> list[LockedLetter]:
-        """Lock the live letters of these runs. All transactions lock letters in order of ids."""
+        """Lock the live dead letters of these runs, in order of ids, as all transactions do."""
         rows = await session.fetch_many(_SQL["lock_letters"], settlements)
         return [LockedLetter._make(row) for row in rows]
 
     async def settle(
         self, session: Session, settlements: Sequence[Settlement], letters: Sequence[LockedLetter]
     ) -> list[Settled | Resolved]:
-        """Bring replays, and the locked letters, to where the records of their runs have brought these."""
+        """Update replays and locked dead letters according to the outcomes of their runs."""
         by_run = {settlement.run_id: settlement for settlement in settlements}
         replayed = [letter for letter in letters if letter.state == DeadLetterState.REPLAYING]
         closed = [outcome for letter in replayed if (outcome := _outcome(letter, by_run[letter.run_id]))]
@@ -212,32 +213,32 @@ class ReplayStore:
         ]
 
     async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
-        ordered = sorted(replays, key=lambda each: each.run_id)
+        ordered = sorted(replays, key=lambda replay: replay.run_id)
         queues = {row[0]: row[1] for row in await session.fetch_many(_SQL["restart"], ordered)}
-        won = [each for each in ordered if each.run_id in queues]
+        won = [replay for replay in ordered if replay.run_id in queues]
         if not won:
             return Begun((), ())
-        await self._go_back(session, [each for each in won if each.from_step < each.step_index])
-        letters = sorted(won, key=lambda each: each.letter_id)
+        await self._go_back(session, [replay for replay in won if replay.from_step < replay.step_index])
+        letters = sorted(won, key=lambda replay: replay.letter_id)
         if len(await session.fetch_many(_SQL["mark_replaying"], letters)) != len(won):
-            # Somebody has closed one in this very moment: begin anew, from what is there now.
-            raise StoreUnavailableError("a dead letter was changed while its replay was begun; try again")
+            # Another transaction closed a dead letter concurrently: the caller must start from its new state.
+            raise StoreUnavailableError("a dead letter changed while its replay was started; try again")
         return Begun(tuple(won), tuple(sorted(set(queues.values()))))
 
     async def _go_back(self, session: Session, replays: Sequence[NewReplay]) -> None:
-        """Steps that will be executed anew have not succeeded any more; that they had, is kept."""
+        """Remove the finished steps that will be executed again, but keep a record of their success."""
         if replays:
             await session.fetch_many(_SQL["keep_successes"], replays)
             await session.fetch_many(_SQL["forget_steps"], replays)
 
     async def _refuse(self, session: Session, replays: Sequence[NewReplay]) -> None:
         situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
-        notes = [RefusedItem(each.id, why_not(*situations[each.id][1:])) for each in replays]
-        await session.fetch_many(_SQL["refuse"], notes)
+        refused = [RefusedItem(replay.id, why_not(*situations[replay.id][1:]).encode()) for replay in replays]
+        await session.fetch_many(_SQL["refuse"], refused)
 
 
 def _outcome(letter: LockedLetter, settlement: Settlement) -> ClosedByReplay | None:
-    """How the letter is closed; None when it is live still."""
+    """Decide how a replay closes a dead letter; None if the dead letter stays live."""
     same_step = letter.step_index == settlement.step_index
     if settlement.state == ReplayState.CANCELLED:
         return ClosedByReplay(
@@ -256,35 +257,35 @@ def _outcome(letter: LockedLetter, settlement: Settlement) -> ClosedByReplay | N
     )
 
 
-def why_not(letter: str | None, run: str | None, run_step: int | None, letter_step: int) -> str:
-    """Why a dead letter in this situation cannot be replayed."""
+def why_not(letter: str | None, run: str | None, run_step: int | None, letter_step: int) -> Fact:
+    """Say why a dead letter can't be replayed now."""
     if letter is None:
-        return "the dead letter does not exist any more"
+        return fact("letter_removed")
     if letter == "REPLAYING":
-        return "it is being replayed already; wait for the outcome"
+        return fact("already_replaying")
     if run == "SUCCESS":
-        return "its run has succeeded, and nothing is left to be done"
+        return fact("run_succeeded")
     if letter not in ("OPEN", "EXHAUSTED"):
-        return f"it is {letter}; reopen it first"
+        return fact("letter_closed", state=letter)
     if run is None:
-        return "its run does not exist any more"
+        return fact("run_removed")
     if run == "CANCELLED":
-        return "its run was cancelled, and stays so"
+        return fact("run_cancelled")
     if run_step != letter_step:
-        return f"its run stands in step {run_step} by now, not in step {letter_step}"
-    return f"its run is {run}; only what has failed is replayed"
+        return fact("run_at_other_step", run_step=run_step, step=letter_step)
+    return fact("run_not_failed", state=run)
 
 
 def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> list[NewEntry]:
     entries: dict[tuple[str, str], list[NewReplay]] = {}
-    for each in replays:
-        entries.setdefault((each.org, each.requested_by), []).append(each)
+    for replay in replays:
+        entries.setdefault((replay.org, replay.requested_by), []).append(replay)
     return [
         NewEntry(
             org=org,
             actor=by,
             action=Action.REPLAY_REQUESTED,
-            subjects=tuple(each.letter_id for each in those),
+            subjects=tuple(replay.letter_id for replay in those),
             detail=_detail(those, operation_id),
         )
         for (org, by), those in entries.items()
@@ -298,7 +299,7 @@ def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str,
         return detail | {"operation": operation_id}
     if first.automatic:
         return detail | {"automatic": True}
-    edited = any(each.edit for each in replays)
+    edited = any(replay.edit for replay in replays)
     return detail | {
         "from_step": first.from_step,
         "edited": edited,
@@ -307,13 +308,13 @@ def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str,
 
 
 def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:
-    """What the audit says of replays that have ended or gone on: an entry for each org and outcome."""
+    """Build the audit entries of settled replays: one per org and outcome."""
     entries: dict[tuple[str, Action], list[str]] = {}
-    for each in settled:
-        action = _OUTCOMES[each.state] if isinstance(each, Settled) else Action.DEAD_LETTER_RESOLVED
+    for outcome in settled:
+        action = _OUTCOMES[outcome.state] if isinstance(outcome, Settled) else Action.DEAD_LETTER_RESOLVED
         # A run that was retried without a letter is its own subject.
-        subject = each.letter_id or (each.run_id if isinstance(each, Settled) else "")
-        entries.setdefault((each.org, action), []).append(subject)
+        subject = outcome.letter_id or (outcome.run_id if isinstance(outcome, Settled) else "")
+        entries.setdefault((outcome.org, action), []).append(subject)
     return [
         NewEntry(org=org, actor=SELF, action=action, subjects=tuple(ids), detail={})
         for (org, action), ids in entries.items()

@@ -1,8 +1,9 @@
-"""The second wall between orgs on PostgreSQL: a role that nobody signs in as, and what it may do.
+"""Row-level security on PostgreSQL, which isolates orgs in addition to the org filters of the statements.
 
-The migrations have put row-level security on the tables; it holds for every role whose name ends in
-`redrive_tenant`. Here the role of a schema is made, and given the rights that requests need. What is not
-listed is not allowed: users, keys and sessions least of all. Of history nothing is changed or removed.
+The migrations enable row-level security on the tables; it applies to every role whose name ends in
+`redrive_tenant`. This module creates that role for a schema, without login, and grants it the privileges that
+requests need. It has no access to tables that are not listed, such as users, keys and sessions, and may not
+change or remove history.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ WALLED: Mapping[str, str] = {
     "saved_views": _ADD_AND_REMOVE,
     "tallies": _ADD,
 }
-"""Each row is one org's, and there for it alone."""
+"""Tables whose rows belong to one org each, and are visible to it alone."""
 
 HOME: Mapping[str, str] = {"queues": _CHANGE, "breakers": _CHANGE}
-"""Seen by everybody, changed by the home org alone."""
+"""Tables that all orgs can read and only the home org can change."""
 
 SHARED: Mapping[str, str] = {
     "runs": _READ,
@@ -58,7 +59,7 @@ SHARED: Mapping[str, str] = {
     "workers": _READ,
     "processors": _READ,
 }
-"""No org's; seen by everybody. `runs` is a view, which shows every org its own."""
+"""Tables that belong to no org and are visible to all. `runs` is a view that shows each org its own runs."""
 
 RIGHTS: Mapping[str, str] = {**WALLED, **HOME, **SHARED}
 
@@ -83,7 +84,7 @@ ORDER BY 1"""
 
 
 class _Role(NamedTuple):
-    """What there is of it."""
+    """What exists of the tenant role."""
 
     exists: bool
     is_ours: bool = False
@@ -98,20 +99,24 @@ def tenant_role(schema: str) -> str:
 
 
 async def enable_row_level_security(connection: Any, schema: str, place: str) -> None:
-    """In the transaction of the connection. What is there already is only looked at."""
+    """Create the tenant role and its privileges in the current transaction, if they are missing."""
     missing = await _missing(connection, schema)
     if missing:
         await connection.execute(_LOCK, _lock_key(schema))
         missing = await _missing(connection, schema)
         await _done(connection, missing, place)
-        if await _missing(connection, schema):  # a right that one may not pass on is a warning only
+        if await _missing(
+            connection, schema
+        ):  # PostgreSQL only warns about a privilege that the user may not grant
             raise _lacking(missing, place)
     await _require_no_hole(connection, schema, place)
 
 
-async def extend_wall(connection: Any, schema: str) -> None:
-    """Give the role, if there is one, its rights on the tables that a migration has just made: servers that
-    run already use it, and the triggers of their tables write to the new ones."""
+async def grant_new_tables(connection: Any, schema: str) -> None:
+    """Grant an existing tenant role its privileges on tables that a migration has just created.
+
+    Servers that already run use this role, and triggers of their tables write to the new ones.
+    """
     name = tenant_role(schema)
     if await connection.fetch(_ROLE, name):
         for text in _grants(name, schema, await _without_rights(connection, name, schema)):
@@ -129,7 +134,7 @@ async def _done(connection: Any, missing: Sequence[str], place: str) -> None:
 
 
 async def _missing(connection: Any, schema: str) -> list[str]:
-    """The statements that are still to be executed."""
+    """Return the statements that are needed to complete the role and its privileges."""
     name = tenant_role(schema)
     role = await _look(connection, name, schema)
     tables = await _without_rights(connection, name, schema) if role.exists else list(RIGHTS)
@@ -154,10 +159,10 @@ async def _look(connection: Any, name: str, schema: str) -> _Role:
         return _Role(exists=False)
     if found[0][0]:
         raise StoreError(
-            f"the role {name!r} is not bound by row-level security, so the orgs would not be kept apart; an "
-            f"administrator has to run: ALTER ROLE {quoted(name)} NOSUPERUSER NOBYPASSRLS"
+            f"the role {name!r} bypasses row-level security, so organizations would not be isolated. Ask an "
+            f"administrator to run: ALTER ROLE {quoted(name)} NOSUPERUSER NOBYPASSRLS"
         )
-    # Since version 16, being a member does not mean that one may become it.
+    # Since version 16, a member of a role may not necessarily switch to it.
     kind = "SET" if connection.get_server_version().major >= 16 else "MEMBER"
     is_ours = await connection.fetchval(_IS_MEMBER, name, kind)
     return _Role(True, is_ours, await connection.fetchval(_MAY_ENTER, name, schema))
@@ -170,22 +175,25 @@ async def _without_rights(connection: Any, name: str, schema: str) -> list[str]:
 
 
 async def _require_no_hole(connection: Any, schema: str, place: str) -> None:
-    """Somebody may have switched the security of a table off, or given more rights to the role or to all."""
+    """Raise StoreError if the role can read a table without row-level security.
+
+    An operator may have disabled it for a table, or granted more privileges to the role or to PUBLIC.
+    """
     name = tenant_role(schema)
     walled = [*WALLED, *HOME]
     holes = [row[0] for row in await connection.fetch(_HOLES, name, schema, list(SHARED), walled)]
     if holes:
         raise StoreError(
-            f"the orgs in {place} would not be kept apart: the role {name!r} may use {', '.join(holes)} "
-            f"without row-level security. Enable it (ALTER TABLE … ENABLE ROW LEVEL SECURITY), or take the "
-            f"rights back from the role and from PUBLIC (REVOKE ALL ON …)"
+            f"organizations in {place} would not be isolated: the role {name!r} can use {', '.join(holes)} "
+            f"without row-level security. Enable it (ALTER TABLE … ENABLE ROW LEVEL SECURITY), or revoke the "
+            f"privileges from the role and from PUBLIC (REVOKE ALL ON …)"
         )
 
 
 def _lacking(missing: Sequence[str], place: str) -> StoreError:
     return StoreError(
-        f"this user of {place} may not make the role that keeps the orgs apart; an administrator has to run "
-        f"there: {'; '.join(missing)};"
+        f"this database user of {place} cannot create the role that Redrive needs to isolate organizations. "
+        f"Ask an administrator to run: {'; '.join(missing)};"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows between the classes of the model and the columns of the tables."""
+"""Conversion between table columns and the classes of the model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, 
 import msgspec
 
 from redrive.errors import NotStorableError
+from redrive.model.decision import NO_FACTS, DecisionFacts
+from redrive.model.fact import Fact, read_fact
 from redrive.model.field import Meaning
 from redrive.model.row import Row
 from redrive.policy.codec import JsonValue, decode_stored
@@ -22,9 +24,9 @@ Reader = Callable[[Iterable[Sequence[Any]]], list[Any]]
 
 
 def read_row(row_class: type[R], values: Sequence[Any]) -> R:
-    """The noun from the values of its columns. Text becomes its enum, 0 and 1 a bool, JSON text its value.
+    """Build an object from its column values: text becomes an enum, 0 and 1 a bool, JSON text its value.
 
-    A word that this version does not know stays text: a newer version may have written it.
+    An unknown enum value stays text, because a newer version may have written it.
     """
     return read_rows(row_class, (values,))[0]
 
@@ -35,7 +37,7 @@ def read_rows(row_class: type[R], rows: Iterable[Sequence[Any]]) -> list[R]:
 
 
 def columns_of(row: Row) -> list[Any]:
-    """The values of the columns, as `read_row` takes them, of a row without JSON."""
+    """Return the column values of a row without JSON, the inverse of `read_row`."""
     return [value.value if isinstance(value, Enum) else value for value in msgspec.structs.astuple(row)]
 
 
@@ -61,19 +63,19 @@ def _reader(row_class: type[Row]) -> Reader:
 
 
 def _reader_by_name(row_class: type[Row], conversions: Mapping[str, Convert | None]) -> Reader:
-    """Write the reading of a class as a function, which is faster than a dict for each row."""
+    """Generate a function that builds objects of a class, which is faster than a dict per row."""
     known: dict[str, Any] = {"row_class": row_class}
     arguments = []
     for name, convert in conversions.items():
         known[f"convert_{name}"] = convert
         arguments.append(f"{name}={name}" if convert is None else f"{name}=convert_{name}({name})")
     text = f"lambda rows: [row_class({', '.join(arguments)}) for {', '.join(conversions)}, in rows]"
-    reader: Reader = eval(text, known)  # noqa: S307 - names of fields, no input
+    reader: Reader = eval(text, known)  # noqa: S307 - field names only, no user input
     return reader
 
 
 class _Members(dict[Any, Any]):
-    """The members of an enum by their values. Another value stays as it is."""
+    """The members of an enum by value. Unknown values map to themselves."""
 
     def __missing__(self, value: Any) -> Any:
         return value
@@ -91,10 +93,10 @@ def _conversion(annotation: Any) -> Convert | None:
         return bool
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return _Members(annotation._value2member_map_).__getitem__
-    return None
+    return _FACTS.get(annotation)
 
 
-# JSON that is stored as text. Damaged text must not keep the rest of its row from being read.
+# JSON stored as text. The rest of a row must be readable even if its JSON is damaged.
 
 
 UNREADABLE: Final = {"$unreadable": "it was damaged or changed after it was stored"}
@@ -118,6 +120,22 @@ def _object(text: str | None) -> dict[str, JsonValue]:
     value = _value(text)
     return value if isinstance(value, dict) else {}
 
+
+def read_decision(text: str) -> DecisionFacts:
+    try:
+        return _DECISION.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return NO_FACTS
+
+
+_DECISION = msgspec.json.Decoder(DecisionFacts)
+
+
+def _fact(text: str | None) -> Fact | None:
+    return read_fact(text) if text else None
+
+
+_FACTS: dict[Any, Convert] = {DecisionFacts: read_decision, Fact: _fact}
 
 _BY_MEANING: dict[Meaning, Convert] = {
     Meaning.JSON: _value,

@@ -1,10 +1,11 @@
-"""A query over runs as branches of a statement, disjoint ones that together are the whole.
+"""Translate a query over runs into disjoint branches of a statement that together cover it.
 
-Runs that have ended lie in one index, in order of workflow, queue and state, idle ones in another, in order
-of queue, place, state and workflow; those in flight are few. The keys of an index are what occurs in it: they
-are found by leaping from one to the next, and for each that the query allows its newest runs are read. So
-little is read that is not shown, and a small org, a rare workflow, a rare state are found as quickly as any
-other. What is in no key is looked at run by run. What few runs have in common, as their id, is looked up.
+Ended runs have an index by workflow, queue and state; idle runs have one by queue, place, state and
+workflow; runs in progress are few. A statement finds the distinct keys of an index by skipping from one to
+the next, and reads the newest runs of each key that the query allows. It therefore reads few rows that it
+does not return, and finds the runs of a small org, a rare workflow or a rare state as quickly as any other.
+Terms on columns outside the keys are checked run by run. Selective keys, such as the id of a run, are looked
+up in their index.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from redrive.model.run import ENDED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.store.condition import RUN_COLUMNS, Writer, all_of
 
 _RARE = ("id", "key", "correlation")
-"""Keys that few runs have in common, with an index of their own."""
+"""Selective keys: few runs share a value, and each key has an index."""
 
 _ALWAYS = "1 = 1"
 _IN_KEYS = ("workflow", "queue")
@@ -26,7 +27,7 @@ _IN_INDEXES = ("is", *_IN_KEYS, "since", "until")
 
 
 class Branch(NamedTuple):
-    """`name` is that of its text; `keys` is asked of what occurs, `rows` of the runs themselves."""
+    """`name` is the SQL fragment; `keys` is its condition on index keys, `rows` its condition on runs."""
 
     name: str
     keys: str
@@ -38,11 +39,11 @@ HELD = "key.place = 'held'"
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """`looks`: it asks for something that no index tells, so that run after run is looked at."""
+    """`scans`: the query filters by a column outside the indexes, so it scans the runs."""
 
     branches: tuple[Branch, ...]
     parameters: Mapping[str, Any]
-    looks: bool = False
+    scans: bool = False
 
     @classmethod
     def of(cls, query: Query, org: str) -> RunFilter:
@@ -57,11 +58,11 @@ class RunFilter:
             "_executing": states & {RunState.RUNNING},
         }
         branches = [_branch(name, query, writer) for name, those in wanted.items() if those]
-        return cls(tuple(branches), writer.parameters, looks=any(map(_looks, query.terms)))
+        return cls(tuple(branches), writer.parameters, scans=any(map(_scans, query.terms)))
 
 
 def possible_states(query: Query) -> set[RunState]:
-    """Those in which a run may be that fulfils the query."""
+    """Return the states that a matching run may have."""
     found = set(RunState)
     for term in query.terms:
         if term.key == "is":
@@ -74,7 +75,7 @@ def _wholly(values: Sequence[Value]) -> set[RunState]:
     return {value for value in values if isinstance(value, RunState)}
 
 
-def _looks(term: Term) -> bool:
+def _scans(term: Term) -> bool:
     return term.key not in _IN_INDEXES or not _IN_NO_INDEX.isdisjoint(term.values)
 
 
@@ -86,7 +87,7 @@ def _looked_up(rare: Term, query: Query, writer: Writer) -> tuple[Branch, ...]:
     rows = all_of([_row_condition(term, writer) for term in query.terms])
     if rare.key != "correlation":
         return (Branch("_looked_up", _ALWAYS, rows),)
-    # Only ids that were given are in the index: the others are those of their runs.
+    # The index has only correlation ids that a caller set; for other runs the run id is looked up.
     own = writer.condition(rare._replace(key="id"))
     given = Branch("_correlated", _ALWAYS, f"given_correlation_id IS NOT NULL AND {rows}")
     return (given, Branch("_looked_up", _ALWAYS, f"given_correlation_id IS NULL AND {own} AND {rows}"))
@@ -114,7 +115,7 @@ def _of_key(column: str) -> str:
 
 
 class _Meaning(NamedTuple):
-    """A word about states as a condition; `known` is what is known of it without looking at the run."""
+    """A value of `is:` as a condition; `known` is the weaker condition that an index key can answer."""
 
     condition: str
     states: tuple[RunState, ...]
@@ -150,10 +151,10 @@ def _states(term: Term, of: str) -> str:
 
 
 def _key_states(term: Term) -> list[str]:
-    """As much as can be told without looking at the runs; of what is not, nothing follows from a minus."""
+    """Return conditions on index keys. They may be weaker than the term, so a negated one may give none."""
     if _is_known(term):
         return [_states(term, "key.")]
     if term.negated:
         return []
-    told = [_MEANINGS[value].known or _MEANINGS[value].condition for value in term.values]
-    return [f"({' OR '.join(told)})".replace("{of}", "key.")]
+    conditions = [_MEANINGS[value].known or _MEANINGS[value].condition for value in term.values]
+    return [f"({' OR '.join(conditions)})".replace("{of}", "key.")]

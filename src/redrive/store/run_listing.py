@@ -1,4 +1,4 @@
-"""Lists of runs by a query, newest first, and how deep the queues are. No payload is read."""
+"""Lists of runs by a query, newest first, and the depths of queues, without payloads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from redrive.store.cursor import Cursor
 from redrive.store.database import Row, Session
 from redrive.store.rows import read_rows
 from redrive.store.run_filter import HELD, Branch, RunFilter
-from redrive.store.statement import Statement, statements, template, written
+from redrive.store.statement import Statement, compose, statements, template
 
 _SQL = statements("run_listing", RunLine)
 _PERIODS = (3_600.0, 86_400.0)
-"""Where run after run has to be looked at, the last hour often has enough for a page, or the last day."""
+"""A query that checks runs one at a time tries the last hour, then the last day: they often fill a page."""
 _KEYED = ("_over", "_idle")
-"""Branches that have two forms: one that reads the newest of each key, and one that reads all."""
+"""Branches with two forms: one reads the newest runs of each key, the other (`_all`) reads all runs."""
 _NOTHING = "SELECT id, submitted_at FROM redrive.runs WHERE 1 = 0"
 
 
@@ -30,8 +30,11 @@ class RunLines(NamedTuple):
 
 
 class Depth(NamedTuple):
-    """How many runs of a queue lie in a place, counted up to a limit, which those that are `shared` have
-    together; `oldest` is when the oldest of them was submitted."""
+    """The number of runs of a queue in a place, counted up to a limit.
+
+    shared  1 if the limit applies to the sum over several rows
+    oldest  when the oldest of the runs was submitted
+    """
 
     queue: str
     place: str
@@ -42,7 +45,7 @@ class Depth(NamedTuple):
 
 
 class Held(NamedTuple):
-    """How many runs each breaker or limit holds. `capped`: these are not all, there are more."""
+    """The number of runs that each breaker or limit holds. `capped`: there are more than counted."""
 
     numbers: Mapping[str, int]
     capped: bool
@@ -67,7 +70,7 @@ class RunListing:
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
         parameters = {**wanted.parameters, **more, "most": most}
         onwards = last is not None
-        for seconds in _PERIODS if wanted.looks else ():
+        for seconds in _PERIODS if wanted.scans else ():
             statement = _statement("_page", wanted, onwards=onwards, period=True)
             rows = await self._session.fetch(statement, {**parameters, "seconds": seconds})
             if len(rows) == most:
@@ -75,41 +78,41 @@ class RunListing:
         return await self._session.fetch(_statement("_page", wanted, onwards=onwards), parameters)
 
     async def count(self, query: Query, org: str, most: int = MAX_COUNTED) -> Count:
-        """How many there are; counted up to `most`."""
+        """Count matching runs, up to `most`."""
         wanted = RunFilter.of(query, org)
         statement = _statement("_count", wanted)
         [[number]] = await self._session.fetch(statement, {**wanted.parameters, "most": most + 1})
         return Count(min(number, most), number > most)
 
     async def held(self, org: str, most: int = MAX_COUNTED) -> Held:
-        """What holds work of the org, and how much; counted up to `most` in all."""
+        """Count the held runs of the org by breaker or limit, up to `most` in total."""
         rows = await self._session.fetch(_HELD, {"org": org, "most": most})
         numbers = {row[0]: row[1] for row in rows}
         return Held(numbers, sum(numbers.values()) == most)
 
     async def depths(self, org: str, most: int = MAX_COUNTED) -> list[Depth]:
-        """Of the work of one org. Several may be of the same queue and place: they add up."""
+        """Return the depths for one org. Several rows may have the same queue and place: add them up."""
         rows = await self._session.fetch(_SQL["depths"], {"org": org, "most": most + 1})
         return [Depth._make(row) for row in rows]
 
     async def overall_depths(self, most: int = MAX_COUNTED) -> list[Depth]:
-        """Of the work of all orgs; what does not lie ready is counted up to `most` over all queues."""
+        """Return the depths for all orgs. Work that is not ready is counted up to `most` over all queues."""
         rows = await self._session.fetch(_SQL["overall_depths"], {"most": most + 1})
         return [Depth._make(row) for row in rows]
 
 
 def _statement(name: str, wanted: RunFilter, *, onwards: bool = False, period: bool = False) -> Statement:
     sqlite, postgres = (_text(name, wanted, onwards, period, on_postgres) for on_postgres in (False, True))
-    return written(f"runs{name}", sqlite, postgres)
+    return compose(f"runs{name}", sqlite, postgres)
 
 
 def _text(name: str, wanted: RunFilter, onwards: bool, period: bool, postgres: bool) -> str:
     conditions = ["_after"] if onwards else []
     if period:
         conditions.append("_shortly_before" if onwards else "_lately")
-    further = "".join(f" AND {_template(each, postgres)}" for each in conditions)
+    further = "".join(f" AND {_template(condition, postgres)}" for condition in conditions)
     kind = "_all" if name == "_count" or period else ""
-    branches = [_branch(each, kind, further, postgres) for each in wanted.branches]
+    branches = [_branch(branch, kind, further, postgres) for branch in wanted.branches]
     return _template(name, postgres).replace("{branches}", " UNION ALL ".join(branches) or _NOTHING)
 
 
@@ -123,4 +126,6 @@ def _template(name: str, postgres: bool) -> str:
     return template("run_listing", name, postgres=postgres)
 
 
-_HELD = written("held", *(_template("_holders", each).replace("{keys}", HELD) for each in (False, True)))
+_HELD = compose(
+    "held", *(_template("_holders", postgres).replace("{keys}", HELD) for postgres in (False, True))
+)

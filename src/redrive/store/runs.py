@@ -1,16 +1,18 @@
-"""Runs: putting them in, looking them up, cancelling them, removing them when they are old."""
+"""Runs: enqueueing, reading, cancelling, and removing them after the retention period."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from redrive.errors import ConflictError, NotFoundError
+from redrive.errors import ConflictError, DuplicateRowError, NotFoundError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
+from redrive.model.fact import fact
 from redrive.model.field import RunId
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
@@ -31,7 +33,7 @@ class DefinitionRow(NamedTuple):
 
 
 class CancelledRun(NamedTuple):
-    """`replays` have ended with the run."""
+    """The answer to a cancellation; `replays` are the replays and dead letters that it ended."""
 
     answer: Cancellation
     replays: Sequence[Settled | Resolved] = ()
@@ -52,35 +54,45 @@ class RunStore:
         self._defined: set[str] = set()
 
     async def enqueue(self, runs: Sequence[NewRun], definitions: Sequence[DefinitionRow]) -> list[str]:
-        """Store new runs: their ids, or that of the run that has the same idempotency key already.
+        """Store new runs; return their ids, or the ids of existing runs with the same idempotency key.
 
-        Doing it again with the same ids changes nothing, so whoever does not know whether it was done may.
+        Repeating the call with the same ids changes nothing, so a caller may repeat it after a lost answer.
         """
         await self.define(definitions)
+        with suppress(DuplicateRowError):  # an earlier call was committed, and its answer was lost
+            if _are_plain(runs):
+                return await _insert(self._session, runs)
         if len(runs) == 1 or all(run.idempotency_key is None for run in runs):
             return await self.enqueue_within(self._session, runs)
 
-        async with self._session.transaction() as session:  # a conflict refuses all of them
+        async with self._session.transaction() as session:  # a conflict rejects all of them
             return await self.enqueue_within(session, runs)
 
     async def enqueue_pieces(
         self, pieces: Iterable[Sequence[NewRun]], definitions: Sequence[DefinitionRow]
     ) -> list[str]:
-        """The same in pieces, all or nothing; each is made while the one before is being written."""
+        """Store runs in batches, all or nothing; the next batch is built while the database writes one.
+
+        All batches resemble the first one. `pieces` is iterated again if an earlier call has stored its runs.
+        """
         await self.define(definitions)
+        with suppress(DuplicateRowError):
+            if _are_plain(next(iter(pieces))):
+                async with self._session.transaction() as session:
+                    return await _one_ahead(pieces, partial(_insert, session))
         async with self._session.transaction() as session:
             return await _one_ahead(pieces, partial(self.enqueue_within, session))
 
     async def define(self, definitions: Sequence[DefinitionRow]) -> None:
-        """Store what runs consist of. Not in somebody's transaction: others would wait for its end."""
-        fresh = [each for each in definitions if each.digest not in self._defined]
+        """Store workflow definitions, outside any caller's transaction: others would wait for its end."""
+        fresh = [definition for definition in definitions if definition.digest not in self._defined]
         if fresh:
             await self._session.fetch_many(_SQL["define"], sorted(fresh))
-            self._defined |= {each.digest for each in fresh}
+            self._defined |= {definition.digest for definition in fresh}
 
     async def enqueue_within(self, session: Session, runs: Sequence[NewRun]) -> list[str]:
-        """The same, in somebody's transaction. The definitions must be stored already."""
-        # In order of keys: two batches that share some then do not wait for each other crosswise.
+        """Store new runs in the caller's transaction. Their definitions must be stored already."""
+        # Sorted by key, so that concurrent batches cannot deadlock.
         ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
         stored = {row[0] for row in await session.fetch_many(_enqueue(runs), ordered)}
         if len(stored) == len(runs):
@@ -90,24 +102,24 @@ class RunStore:
     async def definition(self, digest: str) -> str:
         rows = await self._session.fetch(_SQL["definition"], {"digest": digest})
         if not rows:
-            raise NotFoundError(f"the definition {digest} is not in the database")
+            raise NotFoundError(f"found no workflow definition {digest}")
         return str(rows[0][0])
 
     async def get(self, run_id: str, org: str) -> Run:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(run_id), "org": org})
         if not rows:
-            raise NotFoundError(f"there is no run {run_id!r:.200}")
+            raise NotFoundError(f"found no run {run_id!r:.200}")
         return read_row(Run, rows[0])
 
     async def all(self) -> list[Run]:
-        """Every run of every org, oldest first: for small databases, as in tests."""
+        """Return all runs of all orgs, oldest first. Only for small databases, as in tests."""
         return read_rows(Run, await self._session.fetch(_SQL["all"], {}))
 
     async def outcome(self, run_id: str, org: str) -> tuple[str, str | None]:
-        """The state of a run, and its result where it has one."""
+        """Return the state of a run, and its result if it has one."""
         rows = await self._session.fetch(_SQL["outcome"], {"id": run_id, "org": org})
         if not rows:
-            raise NotFoundError(f"there is no run {run_id!r}")
+            raise NotFoundError(f"found no run {run_id!r}")
         return rows[0][0], rows[0][1]
 
     async def steps(self, run_id: str, org: str) -> list[FinishedStep]:
@@ -129,7 +141,7 @@ class RunStore:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_place"], {"org": org})}
 
     async def cancel(self, run_id: str, org: str, by: str = APPLICATION, reason: str = "") -> CancelledRun:
-        """End a run that no worker executes; tell the worker of one that is executed."""
+        """Cancel a run: end it if it is not executing, otherwise request cancellation from its worker."""
         caller = Caller(org, by)
         while True:
             async with self._session.transaction() as session:
@@ -143,10 +155,10 @@ class RunStore:
                         subjects=(run_id,),
                         detail=detail,
                     )
-                    ended = [each._replace(actor=caller.name) for each in outcomes(settled)]
+                    ended = [entry._replace(actor=caller.name) for entry in outcomes(settled)]
                     await self._audit.append(session, [entry, *ended])
                     return CancelledRun(answer, settled)
-            # Neither idle nor leased: it has ended, or a worker has given it back in between.
+            # Neither statement found it: it has ended, or a worker gave it back in the meantime.
             if (await self.get(run_id, org)).place == Place.ENDED:
                 return CancelledRun(Cancellation.ENDED)
 
@@ -156,7 +168,7 @@ class RunStore:
         parameters = {"id": run_id, "org": caller.org}
         if await session.fetch(_SQL["cancel_idle"], parameters):
             await count_ended(session, {(caller.org, RunState.CANCELLED): 1})
-            state, note = ReplayState.CANCELLED, f"the run was cancelled by {caller.name}"
+            state, note = ReplayState.CANCELLED, fact("run_cancelled", by=caller.name).encode()
             settlement = Settlement(run_id, 0, state, note=note, by=caller.name)
             letters = await self._replays.lock_letters(session, [settlement])
             return Cancellation.CANCELLED, await self._replays.settle(session, [settlement], letters)
@@ -167,13 +179,13 @@ class RunStore:
     async def remove_expired(self, age: float, most: int) -> int:
         """Remove runs that ended, or whose dead letter was closed, more than `age` seconds ago.
 
-        Never one with a live dead letter. At most `most` of either kind.
+        Keep runs with a live dead letter. Remove at most `most` of each kind; return the number removed.
         """
         async with self._session.transaction() as session:
             found = await self._expired(session, age, most)
-            # Asked again now that the runs are locked: one may have been reopened before.
+            # Check again now that the runs are locked: a dead letter may have been reopened before.
             live = {row[0] for row in await session.fetch_many(_SQL["live"], found)} if found else set()
-            ids = [each for each in found if each.id not in live]
+            ids = [run for run in found if run.id not in live]
             for name in _OF_A_RUN if ids else ():
                 await session.fetch_many(_SQL[name], ids)
             for name in ("delete_items", "delete_operations"):
@@ -190,17 +202,21 @@ class RunStore:
 async def _one_ahead(
     pieces: Iterable[Sequence[NewRun]], write: Callable[[Sequence[NewRun]], Coroutine[Any, Any, list[str]]]
 ) -> list[str]:
+    """Write the batches in order. While the database writes one, the next is built and queued."""
     ids: list[str] = []
-    writing: asyncio.Task[list[str]] | None = None
+    writing: list[asyncio.Task[list[str]]] = []
     try:
         for piece in pieces:
-            ids += [] if writing is None else await writing
-            writing = asyncio.create_task(write(piece))
-            await asyncio.sleep(0)  # it is sent before the next piece is made
-        return ids if writing is None else ids + await writing
-    finally:
-        if writing is not None and not writing.done():  # the next piece could not be made
-            await asyncio.wait({writing})
+            writing.append(asyncio.create_task(write(piece)))
+            await asyncio.sleep(0)  # let the task send its batch before the next one is built
+            if len(writing) > 1:
+                ids += await writing[0]
+                del writing[0]
+        for task in writing:
+            ids += await task
+        return ids
+    finally:  # after an error, no task may use the transaction after its end
+        await asyncio.gather(*writing, return_exceptions=True)
 
 
 _OF_A_RUN = (
@@ -218,22 +234,37 @@ _OF_A_RUN = (
 _shared = attrgetter("org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata")
 
 
+def _are_alike(runs: Sequence[NewRun]) -> bool:
+    """Return whether runs differ only in inputs and keys and are ready now: a faster statement exists."""
+    if any(run.at is not None or run.delay > 0 for run in runs[:1]):
+        return False
+    return len(set(map(_shared, runs))) <= 1
+
+
+def _are_plain(runs: Sequence[NewRun]) -> bool:
+    """Return whether runs are alike and have no idempotency keys, so that only the same runs can conflict."""
+    return all(run.idempotency_key is None for run in runs) and _are_alike(runs)
+
+
+async def _insert(session: Session, runs: Sequence[NewRun]) -> list[str]:
+    """Store runs that are new; raise DuplicateRowError if one is not."""
+    await session.fetch_many(_SQL["enqueue_new"], runs)
+    return [run.id for run in runs]
+
+
 def _enqueue(runs: Sequence[NewRun]) -> Statement:
-    """Most batches differ only in what each run is given, and are ready at once: they have a shorter way."""
-    alike = len(set(map(_shared, runs))) <= 1
-    plain = alike and all(run.at is None and run.delay <= 0 for run in runs[:1])
-    return _SQL["enqueue" if plain else "enqueue_mixed"]
+    return _SQL["enqueue" if _are_alike(runs) else "enqueue_mixed"]
 
 
 async def _existing(session: Session, run: NewRun) -> str:
-    """The run that is already there: by the same idempotency key, or by the same id."""
+    """Return the id of the existing run with the same idempotency key or the same id."""
     parameters = {"org": run.org, "idempotency_key": run.idempotency_key}
     while True:
         for known_id, known_hash in await session.fetch(_SQL["known"], parameters):
             return _same_request(run, known_id, known_hash)
         if await session.fetch(_SQL["present"], {"id": run.id}):
             return run.id
-        # What was there has been removed in between, by retention.
+        # Retention has removed the existing run in the meantime.
         if await session.fetch_many(_enqueue([run]), [run]):
             return run.id
 
@@ -242,7 +273,7 @@ def _same_request(run: NewRun, known_id: str, known_hash: str) -> str:
     if known_hash != run.request_hash:
         raise ConflictError(
             f"the idempotency key {run.idempotency_key!r} belongs to run {known_id}, which was started "
-            f"with another workflow or another payload; use another key for other work",
+            f"with a different workflow or payload; use a different key",
             run_id=known_id,
         )
     return known_id

@@ -1,4 +1,4 @@
-"""Saved views: queries of pages under a name, an org's own."""
+"""Saved views: named queries of pages; each belongs to an org."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SavedViewStore:
         self._session = session
 
     async def insert_if_new(self, session: Session, new: SavedView) -> SavedView | None:
-        """None when the page has one of that name. The moment is that of the database."""
+        """Insert a view at the database's current time; None if the page has a view with this name."""
         rows = await session.fetch(_SQL["insert"], new.asdict())
         return read_row(SavedView, rows[0]) if rows else None
 
@@ -24,7 +24,7 @@ class SavedViewStore:
         return read_row(SavedView, rows[0]) if rows else None
 
     async def list(self, org: str, page: str | None = None) -> list[SavedView]:
-        """By page and name."""
+        """List views, sorted by page and name."""
         rows = await self._session.fetch(_SQL["list"], {"org": org, "page": page})
         return read_rows(SavedView, rows)
 
@@ -33,6 +33,6 @@ class SavedViewStore:
         return int(number)
 
     async def remove(self, session: Session, org: str, view_id: str) -> SavedView | None:
-        """What was removed; None when there was none."""
+        """Remove a view and return it; None if it does not exist."""
         rows = await session.fetch(_SQL["remove"], {"org": org, "id": view_id})
         return read_row(SavedView, rows[0]) if rows else None

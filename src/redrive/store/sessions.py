@@ -1,4 +1,4 @@
-"""Sessions: who is signed in. The token itself is with the browser; here is its hash."""
+"""Sessions of signed-in users. The browser has the token; the database stores only its hash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LISTED = 100
 
 
 class NewSessionRow(Row, frozen=True):
-    """`lifetime` is in seconds from now."""
+    """A new session; `lifetime` is in seconds from now."""
 
     hash: str
     id: str
@@ -26,7 +26,7 @@ class NewSessionRow(Row, frozen=True):
 
 
 class KnownSession(NamedTuple):
-    """A session that is valid at `now`, and what its user is in its organization at that moment."""
+    """A session that is valid at `now`, with the user's role in its organization at that time."""
 
     line: SessionLine
     user_id: str
@@ -52,7 +52,8 @@ class Sessions:
         return read_row(SessionLine, (await session.fetch(_SQL["insert"], new.asdict()))[0])
 
     async def known(self, hash_: str, idle: float, session: Session | None = None) -> KnownSession | None:
-        """None when there is none, it has expired, was not seen for so long, or its user is disabled."""
+        """Look up a session; None if it does not exist or has expired, was idle for `idle` seconds, or its
+        user is disabled."""
         parameters = {"hash": hash_, "idle": idle, "home": HOME}
         rows = await (session or self._session).fetch(_SQL["known"], parameters)
         if not rows:
@@ -67,15 +68,15 @@ class Sessions:
         )
 
     async def touch(self, hash_: str, pause: float) -> None:
-        """It was seen now; written once in so many seconds."""
+        """Record that the session was used now; write at most once in `pause` seconds."""
         await self._session.fetch(_SQL["touch"], {"hash": hash_, "pause": pause})
 
     async def move(self, session: Session, hash_: str, org: str) -> bool:
-        """False when it has ended meanwhile."""
+        """Switch a session to another organization; False if it has ended in the meantime."""
         return bool(await session.fetch(_SQL["move"], {"hash": hash_, "org": org}))
 
     async def of_user(self, user_id: str, idle: float) -> list[SessionLine]:
-        """The newest first."""
+        """List the sessions of a user, newest first."""
         parameters = {"user_id": user_id, "idle": idle, "most": MAX_LISTED}
         rows = await self._session.fetch(_SQL["of_user"], parameters)
         return read_rows(SessionLine, rows)
@@ -88,10 +89,10 @@ class Sessions:
         return bool(await session.fetch(_SQL["end_one"], {"user_id": user_id, "id": session_id}))
 
     async def end_others(self, session: Session, user_id: str, session_id: str = "") -> int:
-        """All of a user's sessions but for this one; how many there were."""
+        """End all sessions of a user except `session_id`; return how many ended."""
         parameters = {"user_id": user_id, "id": session_id}
         return len(await session.fetch(_SQL["end_others"], parameters))
 
     async def remove_expired(self, most: int) -> int:
-        """Forget up to so many that are over; returns their number."""
+        """Remove up to `most` expired sessions; return their number."""
         return len(await self._session.fetch(_SQL["remove_expired"], {"most": most}))

@@ -32,9 +32,9 @@ class SqliteDatabase(SqliteSession):
         return SqliteDatabase(self.path, clock=self._clock, durable=self._durable)
 
     def tenant(self, org: str, seconds: float) -> Session:
-        """Give the org its place at the connection that all orgs with this time limit share.
+        """Return a session for the org on a connection that all orgs with this timeout share.
 
-        In memory there is one connection only, and no limit.
+        An in-memory database has only one connection, and no timeout.
         """
         check_tenant(org, seconds)
         if self.in_memory:
@@ -46,14 +46,14 @@ class SqliteDatabase(SqliteSession):
         return SqliteTenant(self._timed[seconds])
 
     async def enable_row_level_security(self) -> None:
-        """SQLite has none: a process that can read the file can read everything in it."""
+        """Do nothing: SQLite has none, and a process that can read the file can read all of it."""
 
     async def migrate(self) -> None:
         async with self._turn:
             await self._call(lambda: self._all_or_nothing(self._migrate))
 
     async def hint(self, queues: Sequence[str]) -> None:
-        """Call the listeners of this process; other processes see that the file has changed."""
+        """Call the listeners of this process; other processes notice that the file changes."""
         for heard in list(self._listeners):
             for queue in queues:
                 heard(queue)
@@ -77,7 +77,7 @@ class SqliteDatabase(SqliteSession):
         await super().close()
 
     async def _watch(self, heard: Callable[[str], None]) -> None:
-        """SQLite counts the commits of other connections; asking for the number is cheap."""
+        """Report commits of other connections, which SQLite counts; reading the count is cheap."""
         before = None
         while True:
             written_at = self._written_at()
@@ -90,11 +90,11 @@ class SqliteDatabase(SqliteSession):
             await self._wait_for_write(written_at)
 
     async def _wait_for_write(self, written_at: tuple[int, int]) -> None:
-        """Wait until the log of the file has changed, but no longer than LISTEN_INTERVAL.
+        """Wait until the write-ahead log changes, at most LISTEN_INTERVAL.
 
-        A look at the log costs less than a question to SQLite, so an idle worker looks often. Times of files
-        are coarse: two commits within milliseconds may look like one. While this connection writes itself,
-        the log says nothing about others.
+        Checking the file is cheaper than querying SQLite, so an idle worker checks often. File times are
+        coarse: two commits within milliseconds may look like one. While this connection writes, changes of
+        the log say nothing about other connections.
         """
         if self._written_at() != written_at:
             await self._clock.sleep(LISTEN_INTERVAL)

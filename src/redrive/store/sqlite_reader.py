@@ -1,4 +1,4 @@
-"""SQLite, only to be looked at: a file that is not there is not made, and nothing in it is changed."""
+"""Read-only access to SQLite: it never creates a missing file or changes an existing one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ SYNCHRONOUS = ("off", "normal", "full", "extra")
 
 
 class SqliteCondition(NamedTuple):
-    """How a file is kept. `synchronous` is what applications that are configured as this one use.
+    """The condition of a database file. `synchronous` is the value that an application with this
+    configuration uses.
 
-    free_bytes  inside of the file: used again before it grows
-    mode        the rights of the file, as in 0o600
+    free_bytes  free space inside the file, which is reused before the file grows
+    mode        the permissions of the file, such as 0o600
     """
 
     version: str
@@ -59,8 +60,8 @@ class SqliteReader(SqliteDatabase):
             self._file = _identity(self.path)
             if self._file is None:
                 raise NotFoundError(
-                    f"there is no database {self.path}; start the command where it is, or say which one: "
-                    f"--set database_url=…; `redrive migrate` makes one"
+                    f"there is no database {self.path}; run the command in its directory, or pass "
+                    f"--set database_url=…; `redrive migrate` creates a database"
                 )
             self._connection = self._looking()
         return super()._open()
@@ -80,9 +81,10 @@ def _size(file: Path) -> int:
 
 
 def reading(database: Database) -> Database:
-    """The same over connections of its own; NotFoundError from the first look at a file that is not there.
+    """Return the database over separate, read-only connections.
 
-    In memory there is only the one connection.
+    If the file does not exist, the first statement raises NotFoundError. An in-memory database has only one
+    connection, and is returned as it is.
     """
     if isinstance(database, SqliteDatabase) and not database.in_memory:
         return SqliteReader(database.path, clock=database._clock, durable=database._durable)
@@ -90,7 +92,7 @@ def reading(database: Database) -> Database:
 
 
 def place_of(database: Database) -> str:
-    """Where it is, as an operator calls it: a file, or host and name; without secrets."""
+    """Return the location of a database for messages: a file, or host and name; without secrets."""
     if isinstance(database, SqliteDatabase):
         return database.path
     connections = getattr(database, "_connections", None)

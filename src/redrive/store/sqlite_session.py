@@ -1,8 +1,8 @@
 """SQLite through apsw: one file in WAL mode, one connection, one thread that waits for the disk.
 
-Several processes may use one file; whoever writes waits for the others. Every commit is on disk before it is
-reported, unless `durable` is False. The path `:memory:` is for tests: it lives with its one connection,
-and everything happens on the calling thread.
+Several processes may use one file; a writer waits for other writers. Every commit is on disk before it is
+reported, unless `durable` is False. The path `:memory:` is for tests: the database lasts as long as its one
+connection, and everything runs on the calling thread.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import apsw
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.errors import StoreError, StoreUnavailableError
+from redrive.errors import DuplicateRowError, StoreError, StoreUnavailableError
 from redrive.store.database import OpenTransaction, Row, Session
+from redrive.store.disk_thread import DiskThread
 from redrive.store.statement import SqlQuery, Statement
 
 T = TypeVar("T")
@@ -37,11 +37,12 @@ _UNAVAILABLE = (
     apsw.ProtocolError,
     apsw.InterruptError,
 )
+_DUPLICATE = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _ADVICE = {
     apsw.BusyError: "another process keeps it locked",
-    apsw.FullError: "the disk is full; free some space, work goes on by itself",
-    apsw.CantOpenError: "it cannot be opened; does its folder exist, and may this user write there?",
-    apsw.ReadOnlyError: "it is read-only for this user",
+    apsw.FullError: "the disk is full; free some space, and work resumes automatically",
+    apsw.CantOpenError: "check that its directory exists and that this user can write to it",
+    apsw.ReadOnlyError: "the file is read-only for this user; check its permissions",
 }
 
 
@@ -51,7 +52,7 @@ class SqliteSession:
         self._clock = clock
         self._durable = durable
         self._connection: apsw.Connection | None = None
-        self._thread: Executor | None = None if path == MEMORY else ThreadPoolExecutor(1, "redrive-sqlite")
+        self._thread: DiskThread | None = None if path == MEMORY else DiskThread()
         self._turn = asyncio.Lock()
         self._moment: float | None = None
         self._file: tuple[int, int] | None = None
@@ -61,13 +62,12 @@ class SqliteSession:
         return self._thread is None
 
     async def close(self) -> None:
-        """Close the connection; the next statement opens another."""
+        """Close the connection; the next statement opens a new one."""
         async with self._turn:
             await self._call(self._close)
         if self._thread is not None:
-            self._thread.shutdown(wait=False)
-            self._thread = ThreadPoolExecutor(1, "redrive-sqlite")
-        self._turn = asyncio.Lock()  # the next event loop to use it may be another one
+            self._thread = DiskThread()
+        self._turn = asyncio.Lock()  # the database may be used next on another event loop
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         async with self._turn:
@@ -93,24 +93,24 @@ class SqliteSession:
                 raise
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Do the work where it may wait for the disk. Cancelled, it is finished nevertheless."""
+        """Run the work on the disk thread. If the caller is cancelled, the work still finishes."""
         if self._thread is None:
             return self._translated(work)
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._translated, work)
         try:
-            return await asyncio.shield(future)
+            return await self._thread.submit(lambda: self._translated(work))
         except asyncio.CancelledError:
-            await asyncio.wait({future})
+            await self._thread.finish()
             raise
 
     def _translated(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except _UNAVAILABLE as error:
-            advice = _ADVICE.get(type(error), "trying again may help")
+            advice = _ADVICE.get(type(error), "try again")
             raise StoreUnavailableError(f"cannot use the database {self.path}: {error}; {advice}") from error
         except apsw.Error as error:
-            raise StoreError(f"the database {self.path} refused: {type(error).__name__}: {error}") from error
+            kind = DuplicateRowError if getattr(error, "extendedresult", 0) in _DUPLICATE else StoreError
+            raise kind(f"the database {self.path} refused: {type(error).__name__}: {error}") from error
 
     def _open(self) -> apsw.Connection:
         if self._connection is None:
@@ -125,8 +125,8 @@ class SqliteSession:
             self._file = _identity(self.path)
         elif self._file is not None and _identity(self.path) != self._file:
             raise StoreUnavailableError(
-                f"the database {self.path} was removed or replaced while it was in use; what is written now "
-                f"would be lost. Put it back, or start again"
+                f"the database {self.path} was removed or replaced while it was in use, so writes would be "
+                f"lost. Restore the file, or restart the application"
             )
         return self._connection
 
@@ -134,7 +134,7 @@ class SqliteSession:
         """Set up what a subclass needs on each new connection."""
 
     def _use_wal(self, connection: apsw.Connection) -> None:
-        """Where others do so in the same moment, SQLite does not wait for them by itself."""
+        """Switch to WAL mode. SQLite does not wait for other processes that do the same, so retry."""
         for _ in range(BUSY_TIMEOUT_MS // 50):
             with suppress(apsw.BusyError):
                 connection.pragma("journal_mode", "wal")
@@ -147,20 +147,32 @@ class SqliteSession:
         return list(self._open().execute(query.text, (self._now(), *values) if query.timed else values))
 
     def _fetch_alone(self, query: SqlQuery, parameters: Mapping[str, Any]) -> list[Row]:
-        """A write waits for its lock first: the moment must not lie before what it then reads."""
+        """Lock before a write reads the time, which must not be earlier than the data that it reads."""
         if query.timed and query.text.startswith(("UPDATE", "INSERT", "DELETE")):
             return self._all_or_nothing(lambda: self._fetch(query, parameters))
         return self._fetch(query, parameters)
 
     def _fetch_many(self, query: SqlQuery, rows: Sequence[Any]) -> list[Row]:
+        values = self._values(query, rows)
+        if query.then is None:
+            return list(self._open().executemany(query.text, values))
+        execute, answers = self._open().execute, []
+        for first, second in zip(values, self._values(query.then, rows), strict=True):
+            answer = list(execute(query.text, first))
+            if answer:
+                execute(query.then.text, second)
+            answers += answer
+        return answers
+
+    def _values(self, query: SqlQuery, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         read = query.reader
         if query.timed:
             now = self._now()
-            return list(self._open().executemany(query.text, [(now, *read(row)) for row in rows]))
-        return list(self._open().executemany(query.text, [read(row) for row in rows]))
+            return [(now, *read(row)) for row in rows]
+        return [read(row) for row in rows]
 
     def _now(self) -> float:
-        """One and the same for a whole transaction, as on PostgreSQL."""
+        """Return the current time: the start of the transaction, as on PostgreSQL, if one is open."""
         return self._clock.now() if self._moment is None else self._moment
 
     def _all_or_nothing(self, work: Callable[[], T]) -> T:
@@ -183,7 +195,7 @@ class SqliteSession:
 
     def _roll_back(self) -> None:
         self._moment = None
-        # A full disk, for one, has already rolled it back.
+        # Some errors, such as a full disk, have already rolled it back.
         if self._connection is not None and self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
@@ -209,15 +221,15 @@ class _Transaction(OpenTransaction):
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file it is; None where there is none."""
+    """Return the device and inode of a file; None if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 — asked for every statement
+        found = os.stat(path)  # noqa: PTH116 — called for every statement
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
 def _create_private(path: str) -> None:
-    """The file holds payloads: only its owner may read it. SQLite gives its companions the same rights."""
-    with suppress(OSError):  # if it cannot be made, opening it will say why
+    """Create the file with payloads readable by its owner only. SQLite gives its WAL file the same mode."""
+    with suppress(OSError):  # if this fails, opening the file reports the error
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -1,8 +1,8 @@
-"""SQLite for the requests of one organization: a time limit for each statement, and a fair turn.
+"""SQLite for the requests of one organization: a timeout per statement, and fair scheduling.
 
-Requests have a connection and a thread of their own, so that workers never wait for them. SQLite has no
-row-level security: the filters in the statements keep the organizations apart. A statement that takes too
-long is interrupted and rolled back, and the connection stays usable.
+Requests have a separate connection and thread, so that workers never wait for them. SQLite has no row-level
+security: only the filters in the statements isolate organizations. A statement that exceeds the timeout is
+interrupted and rolled back, and the connection stays usable.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from redrive.store.statement import Statement
 T = TypeVar("T")
 
 STEPS = 10_000
-"""Of SQLite's machine, between two looks at the clock: less than a millisecond."""
+"""Instructions of SQLite's virtual machine between two checks of the clock: less than a millisecond."""
 
 
 class TimedSession(SqliteSession):
-    """A connection whose statements may take so many seconds; the database that made it closes it."""
+    """A connection with a timeout for its statements; the database that created it closes it."""
 
     def __init__(self, path: str, *, clock: Clock, durable: bool, seconds: float) -> None:
         super().__init__(path, clock=clock, durable=durable)
@@ -53,7 +53,7 @@ class TimedSession(SqliteSession):
 
 
 class SqliteTenant:
-    """One organization's place at the shared connection: it has one statement there at a time."""
+    """One organization's access to the shared connection: it runs one statement at a time."""
 
     def __init__(self, session: TimedSession) -> None:
         self._session = session
@@ -74,7 +74,7 @@ class SqliteTenant:
             yield session
 
     def _queued(self) -> asyncio.Lock:
-        """The lock of the running event loop: an application may be closed and used again on another."""
+        """Return the lock of the running event loop: an application may be closed and reused on another."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._place = loop, asyncio.Lock()

@@ -2,12 +2,15 @@
 
 A file consists of sections that start with `-- name: claim`. Parameters are written `:name`, tables
 `redrive.runs`; `redrive.store.dialect` describes the placeholders for columns and batches. `:now` is the
-start of the transaction: on PostgreSQL by the database's clock, on SQLite by the injected one. `:clock` is
-the present moment, for values that must not lie before something that the statement has just read. A section
-whose name starts with `_` is a fragment: `{_claim}` stands for it in the others.
+start of the transaction: by the database's clock on PostgreSQL, by the injected clock on SQLite. `:clock` is
+the current time, for values that must not be earlier than data the statement has just read. A section whose
+name starts with `_` is a fragment, which `{_claim}` inserts into other sections.
 
-A section of the same name in `<module>.postgres.sql` replaces it on PostgreSQL, and its first line says why.
-The fragments of `shared.sql` and `shared.postgres.sql` stand in every file.
+A statement on SQLite writes only one table. A section may therefore have a second part after `;`, which is
+executed for each row for which the first part returned something.
+
+A section of the same name in `<module>.postgres.sql` replaces it on PostgreSQL; its first line says why. The
+fragments of `shared.sql` and `shared.postgres.sql` can be used in every file.
 """
 
 from __future__ import annotations
@@ -33,15 +36,16 @@ _POSTGRES_NOW = "date_part('epoch', now())"
 _POSTGRES_CLOCK = "date_part('epoch', clock_timestamp())"
 
 MAX_COMPOSED = 512
-"""How many statements that were written at run time are remembered."""
+"""How many statements composed at run time are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """A statement for one database. `names` are its parameters in the order in which it takes them.
+    """A statement for one database. `names` are its parameters, in order.
 
-    timed   the moment has to be given too, before all others
-    arrays  the parameters that it takes as arrays; with any, it serves a whole batch
+    timed   the current time must be passed before all other parameters
+    arrays  the parameters that are arrays; with any, one execution serves a whole batch
+    then    the statement to execute for each row for which this one returned something
     """
 
     name: str
@@ -49,6 +53,7 @@ class SqlQuery:
     names: tuple[str, ...]
     timed: bool = False
     arrays: frozenset[str] = frozenset()
+    then: SqlQuery | None = None
 
     @property
     def batched(self) -> bool:
@@ -58,7 +63,7 @@ class SqlQuery:
         return tuple([parameters[name] for name in self.names])
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The values of a whole batch: a list for an array, one for all for the rest."""
+        """Return the parameters of a whole batch: a list per array, and one common value otherwise."""
         columns = zip(self.names, zip(*rows, strict=True), strict=True)
         return [
             list(column) if name in self.arrays else self._shared(name, column) for name, column in columns
@@ -66,16 +71,21 @@ class SqlQuery:
 
     def _shared(self, name: str, column: tuple[Any, ...]) -> Any:
         if column.count(column[0]) != len(column):
-            raise ValueError(f"the rows of a batch of {self.name!r} must agree in {name!r}")
+            raise ValueError(f"the rows of a batch of {self.name!r} must have the same {name!r}")
         return column[0]
 
     @property
     def reader(self) -> Callable[[Any], tuple[Any, ...]]:
-        """Takes the parameters out of the attributes of an object."""
-        if len(self.names) == 1:
-            only = attrgetter(self.names[0])
-            return lambda row: (only(row),)
-        return attrgetter(*self.names)
+        """A function that reads the parameters from the attributes of an object."""
+        return _reader(self.names)
+
+
+@lru_cache(maxsize=MAX_COMPOSED)
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) == 1:
+        only = attrgetter(names[0])
+        return lambda row: (only(row),)
+    return attrgetter(*names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ class Statement:
 
 
 class Statements(Mapping[str, Statement]):
-    """All statements of one module, by name, read when the first is asked for."""
+    """All statements of one module by name, read on first access."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -93,7 +103,7 @@ class Statements(Mapping[str, Statement]):
         self._loading = False
 
     def declare(self, row_classes: Iterable[type]) -> None:
-        """Let the texts of the module name these classes."""
+        """Let placeholders in the module's SQL name these classes."""
         self._row_classes |= {row_class.__name__: row_class for row_class in row_classes}
 
     def row_class(self, name: str) -> type:
@@ -117,9 +127,11 @@ class Statements(Mapping[str, Statement]):
             raise RuntimeError(f"redrive.store.{module} must not use a statement while it is imported")
         self._loading = True
         texts, overrides = _texts(f"{module}.sql"), _texts(f"{module}.postgres.sql")
-        strangers = {name for name in overrides.keys() - texts.keys() if not name.startswith("_")}
-        if strangers:
-            raise LookupError(f"{module}.postgres.sql overrides what {module}.sql does not have: {strangers}")
+        unknown = {name for name in overrides.keys() - texts.keys() if not name.startswith("_")}
+        if unknown:
+            raise LookupError(
+                f"{module}.postgres.sql overrides statements that {module}.sql does not have: {unknown}"
+            )
         sqlite, postgres = _filled(_sections_of(module)), _filled(_sections_of(module, postgres=True))
         return {name: self._rendered(name, sqlite[name], postgres[name]) for name in sqlite}
 
@@ -132,14 +144,14 @@ _MODULES: dict[str, Statements] = {}
 
 
 def statements(module: str, *row_classes: type) -> Statements:
-    """The statements of a module, whose texts may name `row_classes`."""
+    """Return the statements of a module, whose placeholders may name `row_classes`."""
     found = _MODULES.setdefault(module, Statements(module))
     found.declare(row_classes)
     return found
 
 
 def load_statements() -> None:
-    """Read the statements of every imported module now, rather than in the middle of the first work."""
+    """Read the statements of every imported module now, so that the first work does not wait for it."""
     for module in _MODULES.values():
         len(module)
 
@@ -149,7 +161,7 @@ def statement(module: str, name: str) -> Statement:
 
 
 def template(module: str, name: str, *, postgres: bool = False) -> str:
-    """The text of a fragment, filled in, to compose a statement at run time."""
+    """Return the rendered text of a fragment, for composing a statement at run time."""
     text = _sections_of(module, postgres=postgres)[name]
     for fragment in _FRAGMENT.findall(text):
         text = text.replace(f"{{{fragment}}}", template(module, fragment, postgres=postgres))
@@ -157,15 +169,15 @@ def template(module: str, name: str, *, postgres: bool = False) -> str:
 
 
 def _sections_of(module: str, *, postgres: bool = False) -> dict[str, str]:
-    """All texts that a module may use on one of the databases, by name."""
+    """Return all sections that a module can use on one database, by name."""
     names = ("shared", "shared.postgres", module, f"{module}.postgres")
     chosen = names if postgres else names[::2]
     return {name: text for file in chosen for name, text in _texts(f"{file}.sql").items()}
 
 
 @lru_cache(maxsize=MAX_COMPOSED)
-def written(name: str, text: str, postgres: str | None = None) -> Statement:
-    """A statement out of a text that was put together at run time. Values are parameters, never text."""
+def compose(name: str, text: str, postgres: str | None = None) -> Statement:
+    """Build a statement from text composed at run time. The text must not contain values: pass parameters."""
     return Statement(_sqlite(name, text), _postgres(name, text if postgres is None else postgres))
 
 
@@ -178,12 +190,12 @@ def _sections(file: str) -> Iterator[tuple[str, str]]:
 
 
 def _texts(file: str) -> dict[str, str]:
-    """The sections of a file by name, without their comments."""
+    """Return the sections of a file by name, without comments."""
     return {name: _COMMENT.sub("", text) for name, text in _sections(file)}
 
 
 def _filled(sections: Mapping[str, str]) -> dict[str, str]:
-    """The statements, with fragments in place of their names."""
+    """Return the statements with their fragments inserted."""
     fragments = {name: text for name, text in sections.items() if name.startswith("_")}
     statements = {}
     for name in sections.keys() - fragments.keys():
@@ -196,12 +208,13 @@ def _filled(sections: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sqlite(name: str, text: str) -> SqlQuery:
+    text, _, rest = text.partition(";\n")
     text = for_sqlite(_ID_TEXT.sub(r"\1", text))
     timed = ":now" in text
     names = _names(text.replace(":now", "?1"))
     first = 2 if timed else 1
     numbered = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + first}", text.replace(":now", "?1"))
-    return SqlQuery(name, numbered, names, timed)
+    return SqlQuery(name, numbered, names, timed, then=_sqlite(name, rest) if rest else None)
 
 
 def _postgres(name: str, text: str) -> SqlQuery:

@@ -1,4 +1,4 @@
-"""The store: everything Redrive remembers, one small part a noun, on either database."""
+"""The store: all persistent data of Redrive, one class per kind of object, on either database."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SQL = statements("store")
 
 
 class Store:
-    """Everything Redrive remembers in one database, or the part of it that one organization may see.
+    """All data in one database, or the part of it that one organization may see.
 
-    `database` is where its nouns read and write: the whole database, or the session of a tenant. It is opened
-    by its first statement. `max_letters` bounds the live dead letters of an organization; None: no limit.
+    `database` is the whole database or the session of a tenant. The first statement opens it. `max_letters`
+    limits the live dead letters of an organization; None: no limit.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Store:
         self.one_time = OneTimeTokens(session)
 
     def tenant(self, org: str, seconds: float) -> Store:
-        """Return the store for the requests of one organization; no statement takes longer than `seconds`."""
+        """Return a store for the requests of one organization; statements time out after `seconds`."""
         session = self._whole.tenant(org, seconds)
         return Store(self._whole, self._max_letters, tenant=session, opening=self.open)
 
     async def probe(self) -> None:
-        """Write something that changes nothing: StoreError where that cannot be done."""
+        """Write without changing data; raises StoreError if the database cannot be written."""
         await self.database.fetch(_SQL["write"], {})
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Tallies: how much of what happened when, so that a plot need not look at what it is about.
+"""Tallies: counts of events per period, so that charts need not read dead letters or runs.
 
-Those of dead letters are kept by triggers, exactly; those of runs are what workers say now and then.
+Triggers keep the exact tallies of dead letters. Workers report the tallies of runs at intervals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEPT_SECONDS = 8 * 86_400.0
 
 
 class Live(NamedTuple):
-    """How many live dead letters there are; those that are open and will be redriven are `scheduled`."""
+    """Counts of live dead letters. `scheduled` counts open ones that will be redriven automatically."""
 
     open: int = 0
     scheduled: int = 0
@@ -25,7 +25,7 @@ class Live(NamedTuple):
 
 
 class TallyPart(NamedTuple):
-    """How often something happened in one part of a time; `subject` is the state in which runs `ended`."""
+    """The number of events in one bucket of a period; the `subject` of ended runs is their state."""
 
     figure: str
     subject: str
@@ -54,32 +54,35 @@ class Tallies:
         self._session = session
 
     async def count_ended(self, ended: Mapping[tuple[str, str], int]) -> None:
-        """So many runs have ended lately, by org and state."""
+        """Add the numbers of runs that ended recently, by org and state."""
         await count_ended(self._session, ended)
 
     async def live(self, org: str) -> Live:
-        """Exactly, however many there are."""
+        """Count the live dead letters of an org exactly, however many there are."""
         rows = await self._session.fetch(_SQL["standing"], {"org": org})
         return Live(**{subject.lower(): number for subject, number in rows})
 
     async def flow(self, org: str, start: int, width: int) -> list[TallyPart]:
-        """What has happened to dead letters, replays and runs since then, in parts of so many seconds."""
+        """Count events of dead letters, replays and runs since `start`, in buckets of `width` seconds."""
         rows = await self._session.fetch(_SQL["flow"], {"org": org, "start": start, "width": width})
         return [TallyPart._make(row) for row in rows]
 
     async def occurred(
         self, org: str, fingerprints: Sequence[str], start: int, width: int
     ) -> list[tuple[str, int, int]]:
-        """Dead letters of these failures that came since then: fingerprint, part, and number; they add up."""
+        """Count new dead letters of these failures since `start`.
+
+        Returns fingerprint, bucket and number; rows with the same fingerprint and bucket add up.
+        """
         rows = [
-            FingerprintSpan(org=org, fingerprint=each, start=start, width=width)
-            for each in dict.fromkeys(fingerprints)
+            FingerprintSpan(org=org, fingerprint=fingerprint, start=start, width=width)
+            for fingerprint in dict.fromkeys(fingerprints)
         ]
         found = await self._session.fetch_many(_SQL["occurred"], rows) if rows else []
         return [(row[0], row[1], row[2]) for row in found]
 
     async def sum_up(self) -> None:
-        """Tidy: on PostgreSQL every change is a row of its own at first."""
+        """Compact the tallies: on PostgreSQL, every change first inserts a row."""
         await self._session.fetch(_SQL["sum_up"], {})
 
     async def remove_expired(self, most: int, age: float = KEPT_SECONDS) -> int:
@@ -87,7 +90,7 @@ class Tallies:
 
 
 async def count_ended(session: Session, ended: Mapping[tuple[str, str], int]) -> None:
-    """In order of keys: two that share some then do not wait for each other crosswise."""
+    """Add to the tallies of ended runs, sorted by key, so that concurrent transactions cannot deadlock."""
     rows = [EndedRuns(org, state, number) for (org, state), number in sorted(ended.items())]
     if rows:
         await session.fetch_many(_SQL["count_ended"], rows)

@@ -1,4 +1,4 @@
-"""Users: the people who sign in. They are known everywhere; memberships say where they may act."""
+"""Users: the people who sign in. They exist across organizations; memberships define where they may act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Users:
         self._session = session
 
     async def insert(self, session: Session, user_id: str, name: str, org: str, by: str) -> User | None:
-        """None when there is one of that name."""
+        """Create a user; None if the name is taken."""
         parameters = {"id": user_id, "name": name, "org": org, "by": by}
         return _first(await session.fetch(_SQL["insert"], parameters))
 
@@ -30,33 +30,33 @@ class Users:
         return _first(await (session or self._session).fetch(_SQL["get"], {"id": user_id}))
 
     async def lock(self, session: Session, user_id: str) -> User | None:
-        """Locked until the transaction ends; whoever locks organizations too, locks them before."""
+        """Lock a user until the transaction ends. Lock organizations before users."""
         return _first(await session.fetch(_SQL["lock"], {"id": user_id}))
 
     async def identified(self, identity: Identity) -> User | None:
         return _first(await self._session.fetch(_SQL["identified"], identity._asdict()))
 
     async def identify(self, session: Session, user_id: str, identity: Identity) -> User | None:
-        """Tie them to this identity; None when they, or it, are tied to another already."""
+        """Link a user to an identity; None if the user or the identity is linked already."""
         return _first(await session.fetch(_SQL["identify"], {"id": user_id, **identity._asdict()}))
 
     async def set_password(self, session: Session, user_id: str, password: str) -> None:
         await session.fetch(_SQL["set_password"], {"id": user_id, "password": password})
 
     async def renew_password_if_same(self, user_id: str, before: str, password: str) -> None:
-        """The same password under a newer hash, unless it was changed meanwhile."""
+        """Store a newer hash of the same password, unless the password has changed in the meantime."""
         parameters = {"id": user_id, "before": before, "password": password}
         await self._session.fetch(_SQL["renew_password_if_same"], parameters)
 
     async def disable(self, session: Session, user_id: str) -> bool:
-        """False when they were so before."""
+        """Disable a user; False if the user was disabled already."""
         return bool(await session.fetch(_SQL["disable"], {"id": user_id}))
 
     async def enable(self, session: Session, user_id: str) -> bool:
         return bool(await session.fetch(_SQL["enable"], {"id": user_id}))
 
     async def adopt(self, session: Session, user_id: str, org: str) -> None:
-        """From now on this organization answers for the account; its password is void."""
+        """Make an organization responsible for an account, and remove its password."""
         await session.fetch(_SQL["adopt"], {"id": user_id, "org": org})
 
 

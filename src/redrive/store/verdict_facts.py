@@ -1,4 +1,4 @@
-"""Facts: what has happened since a step failed, for the verdict on its dead letter. Every look is bounded."""
+"""Facts since the failure of a step, for the verdict on its dead letter. Every query is limited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.decision import Reason
+from redrive.model.decision import Reason, StoredDecision
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.row import Row
 from redrive.model.step import Effect
@@ -18,7 +18,7 @@ MAX_COUNT = 1_000
 
 
 class FailedLetter(Row, frozen=True):
-    """What a verdict asks of a dead letter; `now` is when it was read."""
+    """The facts about a dead letter that a verdict needs; `now` is when they were read."""
 
     id: str
     state: DeadLetterState
@@ -29,7 +29,7 @@ class FailedLetter(Row, frozen=True):
     error_class: ErrorClass
     error_type: str
     reason: Reason
-    explanation: str
+    decision: StoredDecision
     fingerprint: str
     attempts: int
     created_at: float
@@ -48,7 +48,7 @@ _SQL = statements("verdict_facts", FailedLetter)
 
 
 class EndedReplays(NamedTuple):
-    """Replays of one failure that have succeeded or failed: of this letter, or of others."""
+    """Finished replays of one failure: of this dead letter (`own`), or of others."""
 
     own: bool
     state: str
@@ -64,24 +64,24 @@ class FactFinder:
     async def letter(self, letter_id: str) -> FailedLetter:
         rows = await self._session.fetch(_SQL["letter"], {"id": letter_id, "org": self._org})
         if not rows:
-            raise NotFoundError(f"there is no dead letter {letter_id!r}")
+            raise NotFoundError(f"found no dead letter {letter_id!r}")
         return read_row(FailedLetter, rows[0])
 
     async def successes(self, workflow: str, since: float) -> dict[str, int]:
-        """Runs of the workflow that were begun and have succeeded since, by version of the code.
+        """Count runs of the workflow that started and succeeded since then, by code version.
 
-        Looked for among those that were submitted last.
+        Only the most recently submitted runs are examined.
         """
         parameters = {"org": self._org, "workflow": workflow, "since": since, "most": MAX_COUNT}
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["successes"], parameters)}
 
     async def occurrences(self, letter: FailedLetter, since: float) -> int:
-        """How many other letters of the same failure were written since."""
+        """Count the other dead letters of the same failure since `since`."""
         [row] = await self._session.fetch(_SQL["occurrences"], self._of(letter) | {"since": since})
         return int(row[0])
 
     async def failing(self, letter: FailedLetter, since: float) -> frozenset[str]:
-        """The versions of the code in which the same failure has occurred since."""
+        """Return the code versions in which the same failure has occurred since `since`."""
         rows = await self._session.fetch(_SQL["failing"], self._of(letter) | {"since": since})
         return frozenset(row[0] for row in rows)
 
@@ -90,7 +90,7 @@ class FactFinder:
         return [EndedReplays(row[0] == 1, *row[1:]) for row in rows]
 
     async def waits_for(self, letter: FailedLetter) -> tuple[str, ...]:
-        """The letters that must be resolved before this one, and are not."""
+        """Return the unresolved dead letters that must be resolved before this one."""
         rows = await self._session.fetch(_SQL["waits_for"], self._of(letter))
         return tuple(row[0] for row in rows)
 

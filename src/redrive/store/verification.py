@@ -1,6 +1,6 @@
-"""What the checker asks of the store: statements that look at everything, and answer with what is wrong only.
+"""The checker's queries: statements that read everything and return only what is wrong.
 
-Each is one statement, so that it sees one moment: work that goes on meanwhile does not look wrong.
+Each check is one statement and therefore reads one snapshot, so concurrent work does not look wrong.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ IDS_AT_ONCE = 1_000
 
 
 class WaitRow(NamedTuple):
-    """An attempt and the wait after it; `ordinal` is its number among those of the same kind in its step.
+    """An attempt and the wait after it; `ordinal` is its number among attempts of the same kind in the step.
 
-    kind       charged, hinted (a server said when to come back), or released
-    delay      None when nothing followed, because all attempts were used up
-    previous   the delay after the one before of the same kind
-    asked_for  1 when a server has asked for a wait
-    known      0 when the replay that it belongs to is not remembered any more, nor its policy
+    kind       charged, hinted (a server said when to retry), or released
+    delay      None if no attempt followed, because all attempts were used up
+    previous   the delay after the previous attempt of the same kind
+    asked_for  1 if a server asked for a wait
+    known      0 if the replay that it belongs to, and the policy of that replay, were removed
     """
 
     run_id: str
@@ -44,7 +44,7 @@ class WaitRow(NamedTuple):
 
 
 class HolderRow(NamedTuple):
-    """What holds work: a limit, a breaker, or neither when it does not exist."""
+    """A name that holds work: a limit or a breaker; neither if it no longer exists."""
 
     name: str
     held: int
@@ -57,7 +57,7 @@ class HolderRow(NamedTuple):
 
 
 class ExecutedRow(NamedTuple):
-    """A run with one of its finished steps, or with none."""
+    """A run with one of its finished steps, or without any."""
 
     run_id: str
     org: str
@@ -79,7 +79,7 @@ class VerificationQueries:
         return await self._database.fetch(_SQL[name], {**self._parameters, **parameters})
 
     async def populations(self) -> dict[str, int]:
-        """How many rows of each kind there are to be looked at."""
+        """Count the rows of each kind to check."""
         return {row[0]: row[1] for row in await self.ask("populations")}
 
     async def definition(self, digest: str) -> str | None:
@@ -90,7 +90,7 @@ class VerificationQueries:
         after = ""
         while rows := await self.ask("waits", after=after, size=PAGE):
             for wait in map(WaitRow._make, rows):
-                # Attempts without a run are found by another check.
+                # Another check finds attempts without a run.
                 if wait.known and wait.definition is not None:
                     yield wait
             after = rows[-1][0]
@@ -106,14 +106,14 @@ class VerificationQueries:
         return [HolderRow._make(row) for row in await self.ask("holders")]
 
     async def first_held(self, held_by: str) -> tuple[str, int] | None:
-        """What is to be released next, and its epoch, which rises when it is claimed."""
+        """Return the run to release next, and its epoch, which increases when the run is claimed."""
         rows = await self.ask("first_held", held_by=held_by)
         return (rows[0][0], rows[0][1]) if rows else None
 
     async def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that runs have."""
+        """Return the ids that belong to existing runs."""
         found: set[str] = set()
         for start in range(0, len(ids), IDS_AT_ONCE):
-            several = [RunKey(each) for each in ids[start : start + IDS_AT_ONCE]]
+            several = [RunKey(run_id) for run_id in ids[start : start + IDS_AT_ONCE]]
             found |= {row[0] for row in await self._database.fetch_many(_SQL["known"], several)}
         return found

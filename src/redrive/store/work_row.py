@@ -1,6 +1,6 @@
-"""The work of a run on PostgreSQL: the row that moves between ready, idle and leases.
+"""The work of a run on PostgreSQL: the row that moves between the tables ready, idle and leases.
 
-The statements name this class for the columns that these tables share.
+Placeholders in statements use this class for the columns that these tables share.
 """
 
 from __future__ import annotations

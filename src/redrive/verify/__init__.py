@@ -1,4 +1,4 @@
-"""The verifier: checks whether a database keeps every promise of Redrive.
+"""The verifier: checks whether the data in a database keeps every promise that Redrive makes.
 
     verdict = await verify(database)
     print(verdict)

@@ -1,7 +1,7 @@
-"""Held work (I6): its breaker or limit must exist, and must still have a reason to hold it.
+"""Runs on hold (I6): their breaker or limit must exist, and must still have a reason to hold them.
 
-A limit has free slots for a moment whenever work ends, until a worker polls. So such a limit is only
-suspected, and checked a second time: by then, a worker must have released the next run.
+Whenever a run finishes, its limit has a free slot until a worker polls. So the check only suspects a limit
+with free slots, and looks again later: by then, a worker must have released the next run.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.store.verification import HolderRow, VerificationQueries
 from redrive.verify.verdict import Verdict
+from redrive.words.number import plural
 
-SECOND_LOOK = 5.0
-"""Seconds until the second check: several times the poll interval of workers."""
+RECHECK_SECONDS = 5.0
+"""Time until the second check: several times the poll interval of workers."""
 
 Suspects = dict[str, tuple[str, int]]
 
 
 async def check_holders(store: VerificationQueries, verdict: Verdict, clock: Clock, leeway: float) -> None:
-    verdict.begin("I6")
+    verdict.start("I6")
     holders = await store.holders()
-    verdict.look("I6", sum(holder.held for holder in holders))
+    verdict.add_checked("I6", sum(holder.held for holder in holders))
     for holder in holders:
-        if holder.since < holder.now - leeway and (why := _fault(holder, leeway)):
-            verdict.find("I6", holder.name, f"It holds {holder.held:,} runs, but {why}.")
-    suspects = await _with_room(store, holders, leeway)
+        if holder.since < holder.now - leeway and (fault := _fault(holder, leeway)):
+            verdict.add_violation("I6", holder.name, f"It holds {plural(holder.held, 'run')}, but {fault}.")
+    suspects = await _with_free_slots(store, holders, leeway)
     if suspects:
-        await clock.sleep(min(SECOND_LOOK, leeway))
-        again = await _with_room(store, await store.holders(), leeway)
+        await clock.sleep(min(RECHECK_SECONDS, leeway))
+        again = await _with_free_slots(store, await store.holders(), leeway)
         for name, (run_id, _) in sorted(suspects.items() & again.items()):
-            text = f"It has free slots, but still holds run {run_id} and perhaps others; is a worker running?"
-            verdict.find("I6", name, text)
+            text = f"It has free slots, but still holds run {run_id} and possibly more; is a worker running?"
+            verdict.add_violation("I6", name, text)
 
 
-async def _with_room(store: VerificationQueries, holders: list[HolderRow], leeway: float) -> Suspects:
-    """Return the limits with free slots that hold old work, each with the run to release next."""
+async def _with_free_slots(store: VerificationQueries, holders: list[HolderRow], leeway: float) -> Suspects:
+    """Return limits with free slots that hold old runs, each with the run to release next."""
     suspects: Suspects = {}
     for limit in holders:
         old = limit.since < limit.now - leeway
@@ -50,24 +51,27 @@ async def _with_room(store: VerificationQueries, holders: list[HolderRow], leewa
 
 
 def _fault(holder: HolderRow, leeway: float) -> str:
-    """Describe a certain fault; empty if there is none."""
+    """Describe a fault that needs no second check; "" if there is none."""
     if holder.maximum is not None:
         return ""
     if holder.body is None or holder.updated_at is None:
-        return "does not exist"
+        return "it doesn't exist"
     before = holder.now - leeway
-    if holder.updated_at < before and _lets_through(holder.body, before):
-        return f"would have let them through for more than {leeway:g} s; is a worker running?"
+    if holder.updated_at < before and _admits_calls(holder.body, before):
+        return f"it could have released them more than {leeway:g} s ago; is a worker running?"
     return ""
 
 
-def _lets_through(body: str, moment: float) -> bool:
-    """Tell whether the breaker admits calls; while probes run, its policy decides, which is not stored."""
+def _admits_calls(body: str, moment: float) -> bool:
+    """Return whether the breaker admits calls.
+
+    Return False while probes run: then the policy decides, which is not stored.
+    """
     try:
         dumped = decode(body)
     except NotStorableError:
         dumped = {}
-    known = dumped if isinstance(dumped, dict) else {}
-    if known.get("probes"):
+    state = dumped if isinstance(dumped, dict) else {}
+    if state.get("probes"):
         return False
-    return Breaker.restored(BreakerPolicy(), known).state_at(moment) is not BreakerState.OPEN
+    return Breaker.restored(BreakerPolicy(), state).state_at(moment) is not BreakerState.OPEN

@@ -1,4 +1,4 @@
-"""Runs against their rules: the steps of their definitions (I10), and the policies of these (I3, I5)."""
+"""Compare runs with their definitions: the steps (I10), the retry limits (I3) and the waits (I5)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import RetryPolicy
 from redrive.store.verification import VerificationQueries, WaitRow
 from redrive.verify.verdict import Verdict
+from redrive.words.number import noun, plural
 
-ENOUGH_TO_SPREAD = 20
+MIN_WAITS = 20
 MIN_SPREAD = 0.1
-"""Twenty random waits do not all fall into one tenth of their interval."""
+"""Twenty random waits don't all fall into one tenth of their interval."""
 
 _ROUNDING = 1e-9
 _CATEGORIES = frozenset(map(str, Category))
@@ -25,20 +26,22 @@ _UNREADABLE = (RedriveError, LookupError, TypeError, ValueError)
 
 
 class StepRule(NamedTuple):
-    """The policy and the effect of one step."""
+    """The retry policy and the effect of one step."""
 
     policy: RetryPolicy
     effect: Effect
 
 
 class DefinitionRules:
+    """Reads the rules of definitions and of policy overrides, and caches them."""
+
     def __init__(self, store: VerificationQueries) -> None:
         self._store = store
         self._steps: dict[str, list[StepRule] | None] = {}
         self._overrides: dict[str, RetryPolicy | None] = {}
 
     async def steps(self, definition: str) -> list[StepRule] | None:
-        """Return None if the definition is missing or cannot be read."""
+        """Return the rules of a definition; None if it is missing or unreadable."""
         if definition not in self._steps:
             body = await self._store.definition(definition)
             self._steps[definition] = None if body is None else _steps(body)
@@ -50,45 +53,50 @@ class DefinitionRules:
 
     async def policy(self, definition: str, index: int, override: str | None) -> RetryPolicy | None:
         if override is not None:
-            return self.overridden(override)
+            return self.override(override)
         rule = await self.step(definition, index)
         return None if rule is None else rule.policy
 
-    def overridden(self, text: str) -> RetryPolicy | None:
+    def override(self, text: str) -> RetryPolicy | None:
+        """Return the policy of a stored override; None if it is unreadable."""
         if text not in self._overrides:
             self._overrides[text] = _policy(text)
         return self._overrides[text]
 
 
 async def check_rules(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
-    """I10: definitions and overrides can be read, and runs are in steps that their definition has."""
-    verdict.begin("I10")
+    """I10: definitions and overrides are readable, and every run is in a step that its definition has."""
+    verdict.start("I10")
     await _check_definitions(store, rules, verdict)
     for text, runs, run_id in await store.ask("overrides"):
-        verdict.look("I10", 1)
-        if rules.overridden(text) is None:
-            verdict.find(
-                "I10", run_id, f"The policy given to it, and to {runs - 1:,} others, cannot be read."
+        verdict.add_checked("I10", 1)
+        if rules.override(text) is None:
+            verdict.add_violation(
+                "I10",
+                run_id,
+                f"Its policy override can't be read; {plural(runs, 'run')} {noun(runs, 'has', 'have')} it.",
             )
 
 
 async def _check_definitions(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
     for digest, runs, highest, earliest in await store.ask("definitions_used"):
-        verdict.look("I10", 1)
+        verdict.add_checked("I10", 1)
         steps = await rules.steps(digest)
         if steps is None:
             if await store.definition(digest) is not None:
-                verdict.find("I10", digest, f"The definition of {runs:,} runs cannot be read.")
+                verdict.add_violation(
+                    "I10", digest, f"The definition of {plural(runs, 'run')} can't be read."
+                )
             continue
         last = len(steps) - 1
         if highest > last or (earliest is not None and earliest < last):
-            await _find_lost_in_steps(store, verdict, digest, last)
+            await _check_step_indexes(store, verdict, digest, last)
 
 
-async def _find_lost_in_steps(store: VerificationQueries, verdict: Verdict, digest: str, last: int) -> None:
+async def _check_step_indexes(store: VerificationQueries, verdict: Verdict, digest: str, last: int) -> None:
     for run_id, index, state in await store.ask("steps_unknown", digest=digest, last=last):
         text = f"It is {state} in step {index}, but the last step of its definition is {last}."
-        verdict.find("I10", run_id, text)
+        verdict.add_violation("I10", run_id, text)
 
 
 def _steps(body: str) -> list[StepRule] | None:
@@ -108,7 +116,7 @@ def _policy(text: str) -> RetryPolicy | None:
 
 
 class _Spread(NamedTuple):
-    """The range, from 0 to 1, in which the waits of one step lie within their intervals."""
+    """Where the waits of one step lie within their jitter intervals, from 0 to 1."""
 
     waits: int = 0
     lowest: float = 1.0
@@ -119,17 +127,17 @@ class _Spread(NamedTuple):
 
 
 async def check_waits(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
-    """I3: retries stay within the policy. I5: waits are as long as it says, and jitter spreads them."""
-    verdict.begin("I5")
+    """I3: retries stay within the policy. I5: waits match the policy, and jitter spreads them."""
+    verdict.start("I5")
     spreads: dict[tuple[str, int], _Spread] = {}
     async for row in store.waits():
         policy = await rules.policy(row.definition, row.step_index, row.override)
         if policy is None:  # check_rules reports it
             continue
-        verdict.look("I3", 1)
+        verdict.add_checked("I3", 1)
         _check_budget(row, policy, verdict)
         if row.kind == "charged" and row.delay is not None:
-            verdict.look("I5", 1)
+            verdict.add_checked("I5", 1)
             draw = _check_length(row, row.delay, policy, verdict)
             if draw is not None:
                 key = (row.definition, row.step_index)
@@ -141,16 +149,20 @@ def _check_budget(row: WaitRow, policy: RetryPolicy, verdict: Verdict) -> None:
     where = f"attempt {row.number} of step {row.step_index}"
     if row.delay is None:
         if row.ordinal != policy.max_attempts:
-            spent = f"{row.ordinal} of {policy.max_attempts}"
-            verdict.find("I3", row.run_id, f"After {where} it was given up with {spent} attempts used up.")
+            used = f"{row.ordinal} of {policy.max_attempts}"
+            verdict.add_violation(
+                "I3", row.run_id, f"Redrive gave up after {where}, with {used} attempts used."
+            )
         return
-    what, most = _allowed(row.kind, policy)
-    if row.ordinal > most:
-        text = f"After {where} it was to be executed again: {what} {row.ordinal}, and {most} are allowed."
-        verdict.find("I3", row.run_id, text)
+    kind, limit = _limit_of(row.kind, policy)
+    if row.ordinal > limit:
+        text = (
+            f"After {where} another execution was scheduled: {kind} {row.ordinal}, but {limit} are allowed."
+        )
+        verdict.add_violation("I3", row.run_id, text)
 
 
-def _allowed(kind: str, policy: RetryPolicy) -> tuple[str, int]:
+def _limit_of(kind: str, policy: RetryPolicy) -> tuple[str, int]:
     return {
         "charged": ("retry", policy.max_retries),
         "hinted": ("rate-limit wait", policy.max_rate_limit_waits),
@@ -159,38 +171,36 @@ def _allowed(kind: str, policy: RetryPolicy) -> tuple[str, int]:
 
 
 def _check_length(row: WaitRow, delay: float, policy: RetryPolicy, verdict: Verdict) -> float | None:
-    """Return the position of the wait in its interval, from 0 to 1; None if it was not drawn at random."""
-    wait = _planned(row, policy)
+    """Return the position of the wait in its jitter interval, from 0 to 1; None if it was not random."""
+    wait = _wait_of(row, policy)
     if wait is None:
-        text = (
-            f"Step {row.step_index} was executed again after attempt {row.number}; its policy never retries."
-        )
-        verdict.find("I3", row.run_id, text)
+        text = f"Step {row.step_index} was retried after attempt {row.number}, but its policy never retries."
+        verdict.add_violation("I3", row.run_id, text)
         return None
     rounding = _ROUNDING * max(1.0, wait.high)
     too_long = delay > wait.high + rounding and not row.asked_for
     if delay < wait.low - rounding or too_long:
         text = (
-            f"After attempt {row.number} of step {row.step_index} a wait of {delay:g} s was decided; "
+            f"After attempt {row.number} of step {row.step_index}, the wait was {delay:g} s; "
             f"the policy allows {wait.low:g} to {wait.high:g} s."
         )
-        verdict.find("I5", row.run_id, text)
+        verdict.add_violation("I5", row.run_id, text)
         return None
     if row.asked_for or wait.high <= wait.low:
         return None
     return (delay - wait.low) / (wait.high - wait.low)
 
 
-def _planned(row: WaitRow, policy: RetryPolicy) -> Wait | None:
+def _wait_of(row: WaitRow, policy: RetryPolicy) -> Wait | None:
     category = Category(row.category) if row.category in _CATEGORIES else Category.UNKNOWN
     return policy.backoff_for(category).wait(row.ordinal, draw=0.0, previous=row.previous)
 
 
 def _check_spreads(spreads: dict[tuple[str, int], _Spread], verdict: Verdict) -> None:
     for (definition, index), spread in spreads.items():
-        if spread.waits >= ENOUGH_TO_SPREAD and spread.highest - spread.lowest < MIN_SPREAD:
+        if spread.waits >= MIN_WAITS and spread.highest - spread.lowest < MIN_SPREAD:
             text = (
-                f"The {spread.waits:,} waits of step {index} all lie between {spread.lowest:.0%} and "
-                f"{spread.highest:.0%} of their jitter; it does not spread them."
+                f"All {spread.waits:,} waits of step {index} lie between {spread.lowest:.0%} and "
+                f"{spread.highest:.0%} of their jitter interval; jitter does not spread them."
             )
-            verdict.find("I5", definition, text)
+            verdict.add_violation("I5", definition, text)

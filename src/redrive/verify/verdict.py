@@ -1,4 +1,4 @@
-"""The verdict: broken promises, and how many rows were checked."""
+"""The verdict: broken promises, and the number of rows checked for each promise."""
 
 from __future__ import annotations
 
@@ -7,43 +7,41 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 INVARIANTS = {
-    "I1": "acknowledged runs exist, refused ones do not",
-    "I2": "each effect was accepted once",
-    "I3": "attempts stay within the budget",
-    "I4": "one holder at a time, one outcome per attempt",
-    "I5": "waits are as long as the policy says",
+    "I1": "acknowledged runs exist, rejected runs don't",
+    "I2": "each side effect was accepted once",
+    "I3": "attempts stay within the policy's limits",
+    "I4": "one worker at a time, one outcome per attempt",
+    "I5": "waits match the retry policy",
     "I6": "nothing is stuck",
-    "I7": "failed runs and dead letters correspond",
+    "I7": "failed runs and dead letters match",
     "I8": "a run and its records belong to one organization",
-    "I10": "only states that can be reached",
-    "I14": "the audit is whole",
-    "I15": "a stopped worker holds no lease",
-    "I16": "everything adds up",
+    "I10": "every stored state is reachable",
+    "I14": "the audit log is intact",
+    "I15": "stopped workers hold no leases",
+    "I16": "counters and totals add up",
 }
-
-
 ADVICE = {
-    "I1": "compare it with a backup: an older one may have been restored, or rows deleted",
-    "I2": "give the receiver the idempotency key of the step, so that it accepts each effect once",
-    "I3": "look at the attempts of the run; their rows may have been changed by hand, or by another program",
-    "I4": "look at the attempts of the run; their rows may have been changed by hand, or by another program",
+    "I1": "compare the database with a backup; rows may have been deleted, or an old backup restored",
+    "I2": "send the step's idempotency key to the receiver, so that it accepts each side effect once",
+    "I3": "look at the attempts of the run; a person or another program may have changed their rows",
+    "I4": "look at the attempts of the run; a person or another program may have changed their rows",
     "I5": "compare the clocks of the machines that run workers, and see --tolerance",
-    "I6": "start a worker for its queue, or find out with `redrive doctor` why none serves it",
-    "I7": "look at the run and its dead letters; their rows may have been deleted or changed by hand",
-    "I8": "find out who wrote it; until then lock that organization's members out",
-    "I10": "look at the run; its rows were changed by hand, or by another program",
-    "I14": "keep a copy of the database, and find out who has changed the audit: `redrive audit verify`",
-    "I15": "start a worker: it takes the lease over as soon as it has expired",
-    "I16": "stop the workers and verify again; what is still wrong was changed by hand or another program",
+    "I6": "start a worker for its queue, or run `redrive doctor` to see why no worker serves it",
+    "I7": "look at the run and its dead letters; a person or another program may have changed their rows",
+    "I8": "find out who wrote the row; until then, lock out the members of that organization",
+    "I10": "look at the run; a person or another program changed its rows",
+    "I14": "keep a copy of the database, and run `redrive audit verify` to see where the audit was changed",
+    "I15": "start a worker; it takes the lease over as soon as it has expired",
+    "I16": "stop the workers and verify again; if it fails again, a person or another program changed rows",
 }
 """What to do about a broken promise."""
 
-Told = Callable[[str], object]
-"""Receives the promise that is checked next."""
+OnCheck = Callable[[str], object]
+"""Receives each promise, such as "I4", before its check."""
 
 
 class Violation(NamedTuple):
-    """A broken promise. `subject` is the id of a run, or the name of what it is about."""
+    """A broken promise. `subject` is a run id, or names a breaker, limit, organization or definition."""
 
     invariant: str
     subject: str
@@ -51,41 +49,42 @@ class Violation(NamedTuple):
 
 
 class Verdict:
-    """`checked` counts the rows that were checked for each invariant: 0 proves nothing."""
+    """The result of a verification. `checked` counts the rows checked for each promise; 0 proves nothing."""
 
-    def __init__(self, most: int, told: Told | None = None) -> None:
+    def __init__(self, max_listed: int, on_check: OnCheck | None = None) -> None:
         self.findings: list[Violation] = []
         self.checked: dict[str, int] = dict.fromkeys(INVARIANTS, 0)
-        self._most = most
+        self._max_listed = max_listed
         self._found: Counter[str] = Counter()
-        self._told = told
-        self._begun = ""
+        self._on_check = on_check
+        self._current = ""
 
     @property
     def sound(self) -> bool:
         return not self.findings
 
     def found(self, invariant: str) -> int:
-        """Count the violations, up to one more than are listed."""
-        return min(self._found[invariant], self._most + 1)
+        """Count the violations, up to one more than the verdict lists."""
+        return min(self._found[invariant], self._max_listed + 1)
 
     def is_capped(self, invariant: str) -> bool:
-        """Tell whether there are more violations than are listed."""
-        return self._found[invariant] > self._most
+        """Return whether there are more violations than the verdict lists."""
+        return self._found[invariant] > self._max_listed
 
-    def begin(self, invariant: str) -> None:
-        """Start to check this promise."""
-        if invariant != self._begun:
-            self._begun = invariant
-            if self._told is not None:
-                self._told(invariant)
+    def start(self, invariant: str) -> None:
+        """Report that the checks of this promise start."""
+        if invariant != self._current:
+            self._current = invariant
+            if self._on_check is not None:
+                self._on_check(invariant)
 
-    def look(self, invariant: str, rows: int) -> None:
+    def add_checked(self, invariant: str, rows: int) -> None:
         self.checked[invariant] += rows
 
-    def find(self, invariant: str, subject: str, text: str) -> None:
+    def add_violation(self, invariant: str, subject: str, text: str) -> None:
+        """Count a violation, and list it unless `max_listed` violations are listed already."""
         self._found[invariant] += 1
-        if self._found[invariant] <= self._most:
+        if self._found[invariant] <= self._max_listed:
             self.findings.append(Violation(invariant, subject, text))
 
     def __str__(self) -> str:
@@ -93,7 +92,7 @@ class Verdict:
 
     def _summary(self) -> str:
         if self.sound:
-            return "Every promise that was checked is kept."
+            return "Every checked promise is kept."
         broken = ", ".join(f"{name} ({self._count(name)})" for name in INVARIANTS if self._found[name])
         return f"Broken promises: {broken}."
 

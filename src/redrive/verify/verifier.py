@@ -1,4 +1,4 @@
-"""The verifier: all checks of a database, in order."""
+"""Run all checks on a database, in order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from redrive.store.sqlite_reader import place_of, reading
 from redrive.store.verification import VerificationQueries
 from redrive.verify.checks import (
     ALWAYS,
-    AT_WORK,
     SETTLED,
+    WHILE_WORKING,
     check_chains,
     check_contradictions,
     check_sums,
@@ -23,12 +23,12 @@ from redrive.verify.checks import (
 )
 from redrive.verify.holders import check_holders
 from redrive.verify.rules import DefinitionRules, check_rules, check_waits
-from redrive.verify.verdict import Told, Verdict
+from redrive.verify.verdict import OnCheck, Verdict
 from redrive.verify.witness import Witness, check_witness
 
 
 async def verify_unchanged(database: Database, **options: Any) -> Verdict:
-    """Verify over read-only connections; raise SchemaError unless the tables are current. See `verify`."""
+    """Run `verify` over read-only connections. SchemaError if the tables are not current."""
     reader = reading(database)
     try:
         (await schema_of(reader)).require(place_of(reader))
@@ -46,20 +46,20 @@ async def verify(
     most: int = 100,
     tolerance: Seconds = 0.05,
     clock: Clock = SYSTEM_CLOCK,
-    told: Told | None = None,
+    on_check: OnCheck | None = None,
 ) -> Verdict:
-    """Check every promise in the database of an application. It is only read; workers may run meanwhile.
+    """Check every promise in an application's database. Only reads; workers may run meanwhile.
 
     witness    what callers and receivers outside have seen
-    settled    all work must have ended; otherwise nothing may be overdue by more than `leeway`
-    most       the maximum number of listed findings of each invariant
-    tolerance  the difference that the clocks of the writers may have
-    clock      times the wait before suspects are checked again
-    told       is called with each promise, such as "I4", before its check
+    settled    all work must have finished; otherwise nothing may be overdue by more than `leeway`
+    most       maximum number of violations listed for each promise
+    tolerance  how far the clocks of workers may differ
+    clock      times the pause before suspected limits are checked again
+    on_check   called with each promise, such as "I4", before its check
     """
     leeway, tolerance = to_seconds(leeway), to_seconds(tolerance)
     async with _reader(source) as database:
-        verdict = Verdict(most, told)
+        verdict = Verdict(most, on_check)
         store = VerificationQueries(database, leeway=leeway, tolerance=tolerance, most=most + 1)
         rules = DefinitionRules(store)
         populations = await store.populations()
@@ -69,7 +69,7 @@ async def verify(
         await check_contradictions(store, verdict, populations)
         await check_rules(store, rules, verdict)
         await check_waits(store, rules, verdict)
-        await run_checks(SETTLED if settled else AT_WORK, store, verdict, populations)
+        await run_checks(SETTLED if settled else WHILE_WORKING, store, verdict, populations)
         if not settled:
             await check_holders(store, verdict, clock, leeway)
         await check_chains(store, verdict)
@@ -79,7 +79,7 @@ async def verify(
 
 @asynccontextmanager
 async def _reader(source: Session | Application) -> AsyncIterator[Session]:
-    """An application is read over connections of its own, so that its work does not wait for this."""
+    """Read an application's database over separate connections, so that its work doesn't wait."""
     database = database_of(source)
     if database is None:
         yield cast(Session, source)

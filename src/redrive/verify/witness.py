@@ -1,4 +1,4 @@
-"""What an outside witness has seen, compared with the database: starts (I1) and side effects (I2)."""
+"""Compare the database with what an outside witness has seen: starts (I1) and side effects (I2)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from redrive.verify.verdict import Verdict
 class Witness(NamedTuple):
     """What callers and receivers outside the database have seen.
 
-    acknowledged  ids of runs whose start was confirmed
-    refused       ids of runs whose start was refused
-    effects       how often a receiver accepted each step's idempotency key, counted when all work had ended;
-                  None if it was not counted
+    acknowledged  ids of runs whose start was acknowledged
+    refused       ids of runs whose start was rejected
+    effects       how often a receiver accepted each step's idempotency key, counted after all work finished;
+                  None if nothing was counted
     """
 
     acknowledged: Collection[str] = ()
@@ -29,27 +29,27 @@ class Witness(NamedTuple):
 async def check_witness(
     store: VerificationQueries, rules: DefinitionRules, verdict: Verdict, witness: Witness
 ) -> None:
-    verdict.begin("I1")
+    verdict.start("I1")
     await _check_acknowledged(store, verdict, witness.acknowledged)
     await _check_refused(store, verdict, witness.refused)
     if witness.effects is not None:
-        verdict.begin("I2")
+        verdict.start("I2")
         await _check_effects(store, rules, verdict, witness.effects)
 
 
 async def _check_acknowledged(store: VerificationQueries, verdict: Verdict, ids: Collection[str]) -> None:
     wanted = sorted(set(ids))
-    verdict.look("I1", len(wanted))
+    verdict.add_checked("I1", len(wanted))
     known = await store.known(wanted)
     for run_id in wanted:
         if run_id not in known:
-            verdict.find("I1", run_id, "Its start was acknowledged, but it is not in the database.")
+            verdict.add_violation("I1", run_id, "Its start was acknowledged, but it is not in the database.")
 
 
 async def _check_refused(store: VerificationQueries, verdict: Verdict, ids: Collection[str]) -> None:
-    verdict.look("I1", len(ids))
+    verdict.add_checked("I1", len(ids))
     for run_id in sorted(await store.known(sorted(set(ids)))):
-        verdict.find("I1", run_id, "Its start was refused, but it is in the database.")
+        verdict.add_violation("I1", run_id, "Its start was rejected, but it is in the database.")
 
 
 async def _check_effects(
@@ -57,7 +57,7 @@ async def _check_effects(
 ) -> None:
     for key, times in effects.items():
         if times > 1:
-            verdict.find("I2", key, f"The effect of this step was accepted {times} times.")
+            verdict.add_violation("I2", key, f"The side effect of this step was accepted {times} times.")
     unknown = set(effects)
     async for row in store.executed():
         keys = [step_key(row.org, row.run_id, row.idempotency_key, index) for index in range(row.reached + 1)]
@@ -66,15 +66,16 @@ async def _check_effects(
         rule = None if index is None else await rules.step(row.definition, index)
         if index is None or rule is None or rule.effect is Effect.NONE:
             continue
-        verdict.look("I2", 1)
+        verdict.add_checked("I2", 1)
         if not effects.get(keys[index]):
-            verdict.find("I2", keys[index], "The step succeeded, but its effect was never accepted.")
+            text = "The step succeeded, but its side effect was never accepted."
+            verdict.add_violation("I2", keys[index], text)
     for key in sorted(unknown):
-        verdict.find("I2", key, "An effect was accepted, but no run has such a step.")
+        verdict.add_violation("I2", key, "A side effect was accepted, but no run has a step with this key.")
 
 
 def _succeeded(row: ExecutedRow) -> int | None:
-    """Return the step of the row that succeeded; a run's only step has no row of its own."""
+    """Return the index of the step that succeeded; a run with one step has no separate row for it."""
     if row.finished is None and row.state == RunState.SUCCESS:
         return row.step_index
     return row.finished

@@ -1,21 +1,17 @@
-"""Failures in one line: the headline of an error, and what was decided about it."""
+"""Failures in one line."""
 
 from __future__ import annotations
 
 import re
 
-from redrive.model.decision import Reason
-
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_COMPUTATION = ("wait ", "due ", "failure ")
-_MAX_ATTEMPTS = re.compile(r"at most (\d+) attempts")
 
 
 def headline(message: str | None, error_type: str | None, title: str) -> str:
-    """Return the message, with the error's type if the message alone says nothing: "KeyError: 'postal_code'".
+    """Return the message, with the error type if the message alone has no words: "KeyError: 'postal_code'".
 
-    Without a message it is the title.
+    Without a message, return the title.
     """
     if not message:
         return title
@@ -25,20 +21,6 @@ def headline(message: str | None, error_type: str | None, title: str) -> str:
 
 
 def short(text: str, limit: int = 120) -> str:
-    """Return the beginning of a text on one line, at most `limit` characters long."""
+    """Put a text on one line and truncate it to `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-
-
-def summarize_explanation(explanation: str) -> str:
-    """Drop from a stored explanation how the decision was computed: "all 4 attempts are used up".
-
-    A text that Redrive didn't write stays as it is.
-    """
-    rule, *others = explanation.split("; ")
-    parts = others if " (rule " in rule else [rule, *others]
-    parts = [part for part in parts if not part.startswith(_COMPUTATION)]
-    most = _MAX_ATTEMPTS.search(explanation)
-    if most and Reason.ATTEMPTS_SPENT.sentence in parts:
-        parts[parts.index(Reason.ATTEMPTS_SPENT.sentence)] = f"all {most[1]} attempts are used up"
-    return "; ".join(parts) or explanation

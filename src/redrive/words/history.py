@@ -1,4 +1,4 @@
-"""The history of a dead letter: what somebody did to it, as "ana resolved it" says it without "ana"."""
+"""The history of a dead letter: what a person did to it, such as "resolved it" in "ana resolved it"."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         Action.DEAD_LETTER_IGNORED: "ignored it",
         Action.DEAD_LETTER_ARCHIVED: "archived it",
         Action.DEAD_LETTER_REOPENED: "reopened it",
-        Action.DEAD_LETTER_REVEALED: "saw its payload with its secrets",
+        Action.DEAD_LETTER_REVEALED: "revealed its payload",
         Action.RUN_CANCELLED: "cancelled its run",
         Action.RUN_RETRIED: "retried its run",
     }
 )
+
+_NOT_STARTED = frozenset({ReplayState.PLANNED, ReplayState.REFUSED, ReplayState.SKIPPED})
 
 LISTED_ELSEWHERE = frozenset(
     {
@@ -31,39 +33,50 @@ LISTED_ELSEWHERE = frozenset(
         Action.REPLAY_CANCELLED,
     }
 )
-"""Actions that a history leaves out of the audit's entries: it has the notes and the replays themselves."""
+"""Audit actions that a history omits, because it shows the notes and the replays themselves."""
 
 
-class Deed(NamedTuple):
-    """What was done, and the words that were given with it, such as a reason."""
+class ActionText(NamedTuple):
+    """What was done, and the text that came with it, such as a reason."""
 
     what: str
     text: str = ""
 
 
-def describe_action(action: str, detail: Mapping[str, Any]) -> Deed:
+def describe_action(action: str, detail: Mapping[str, Any]) -> ActionText:
     """Describe an entry of the audit about a dead letter."""
     if action == Action.DEAD_LETTER_ASSIGNED:
         name = detail.get("assignee")
-        return Deed(f"assigned it to {name}" if name else "unassigned it")
+        return ActionText(f"assigned it to {name}" if name else "unassigned it")
     if action == Action.DEAD_LETTER_TAGGED:
         added, removed = (_strings(detail.get(name)) for name in ("added", "removed"))
-        return Deed("tagged it", " ".join([*(f"+{tag}" for tag in added), *(f"−{tag}" for tag in removed)]))
+        return ActionText(
+            "tagged it", " ".join([*(f"+{tag}" for tag in added), *(f"−{tag}" for tag in removed)])
+        )
     if action == Action.DEAD_LETTER_LINKED:
-        return Deed(_describe_link(detail))
+        return ActionText(_describe_link(detail))
     what = _TEXTS.get(action) or action.replace("_", " ").replace(".", ": ")
-    return Deed(what, str(detail.get("reason") or ""))
+    return ActionText(what, str(detail.get("reason") or ""))
 
 
 def describe_replay(
-    mode: str, state: str, *, automatic: bool, edited: bool, reason: str | None, note: str | None
-) -> Deed:
-    """Describe a replay of a dead letter. `note` says what came of it."""
-    verb = "planned to replay" if state == ReplayState.PLANNED else "replayed"
-    what = f"{verb} the failed step alone" if mode == Mode.STEP_ONLY else f"{verb} it"
+    mode: str,
+    state: str,
+    *,
+    automatic: bool,
+    edited: bool,
+    reason: str | None,
+    note: str | None,
+    started: bool = True,
+) -> ActionText:
+    """Describe a replay of a dead letter; `note` is its result. `started` is False if it never started."""
+    if not started or state in _NOT_STARTED:
+        what = "planned a replay of the failed step only" if mode == Mode.STEP_ONLY else "planned a replay"
+    else:
+        what = "replayed the failed step only" if mode == Mode.STEP_ONLY else "replayed it"
     what += " automatically" if automatic else ""
-    what += " with a changed payload" if edited else ""
-    return Deed(what, ". ".join(text for text in (reason, note) if text))
+    what += " with an edited payload" if edited else ""
+    return ActionText(what, ". ".join(text for text in (reason, note) if text))
 
 
 def _describe_link(detail: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers: with separators, with a noun, as a percentage, as a size in bytes; and lists of names."""
+"""Format numbers: with separators, with a noun, as a percentage or as a size in bytes; and lists of names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def plural(value: int, one: str, many: str = "") -> str:
 
 
 def noun(value: int, one: str, many: str = "") -> str:
-    """Return the noun, or the verb, that fits the number, without the number."""
+    """Return the form of a noun or a verb that fits the number, without the number."""
     return one if value == 1 else many or f"{one}s"
 
 
 def percent(part: float) -> str:
-    """Format a share between 0 and 1. "0 %" and "100 %" are never rounded: 0.001 is "< 1 %"."""
+    """Format a share between 0 and 1. Only exact values are "0%" and "100%": 0.001 is "< 1%"."""
     if 0.0 < part < 0.01 or 0.99 < part < 1.0:
-        return "< 1 %" if part < 0.5 else "> 99 %"
-    return f"{100.0 * part:.0f} %"
+        return "< 1%" if part < 0.5 else "> 99%"
+    return f"{100.0 * part:.0f}%"
 
 
 def size(number_of_bytes: float) -> str:

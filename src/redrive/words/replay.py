@@ -1,14 +1,13 @@
-"""Bulk replays: what was selected, and what the items wait for."""
+"""Replays: their selection, why items wait or are not replayed, and why a replay stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from redrive.model.operation import UNDER_WAY_NOTE
 from redrive.model.replay import Mode
-from redrive.words.number import plural
+from redrive.words.number import percent, plural
 
 MODES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -17,18 +16,16 @@ MODES: Mapping[str, tuple[str, str]] = MappingProxyType(
             "The failed step runs again, then the steps after it. Results of earlier steps are reused.",
         ),
         Mode.STEP_ONLY: (
-            "The failed step alone",
-            "Steps after it do not run: a run that has some is then partial, and can go on later.",
+            "The failed step only",
+            "Later steps don't run. If there are any, the run is partial afterwards and can be continued.",
         ),
     }
 )
-"""The title and the meaning of each mode."""
-
-_WAITS_FOR = ("breaker", "queue", "dead letter")
+"""The title and the description of each mode."""
 
 
 class Selection(NamedTuple):
-    """What a bulk replay was planned for.
+    """The selection of a bulk replay.
 
     kind        "query", "group" or "ids"
     text        the query, the fingerprint of the group, the only id, or how many dead letters
@@ -45,7 +42,7 @@ class Selection(NamedTuple):
 
 
 def selection_of(stored: Mapping[str, Any]) -> Selection:
-    """Read the selection of an operation, as it is stored and as the API gives it."""
+    """Read the selection of an operation, as stored and as returned by the API."""
     if "query" in stored:
         query = str(stored["query"])
         return Selection("query", query or "all dead letters", None, {"query": query})
@@ -57,24 +54,53 @@ def selection_of(stored: Mapping[str, Any]) -> Selection:
     return Selection("ids", text, count, {"ids": ids} if len(ids) == count else {})
 
 
-class ReplayWait(NamedTuple):
-    """`number` items wait for a "breaker", a "queue" or a "dead letter" of this name."""
-
-    kind: str
-    name: str
-    number: int
+def _run_at_other_step(it: Mapping[str, Any]) -> str:
+    if it["run_step"] is None:
+        return "its run is at another step"
+    return f"its run is at step {it['run_step'] + 1} now, not at step {it['step'] + 1}"
 
 
-def waits_of(stored: Mapping[str, int]) -> Iterator[ReplayWait]:
-    """Read how many items of a plan wait for each "breaker NAME", "queue NAME" or "dead letter ID"."""
-    for what, items in stored.items():
-        for kind in _WAITS_FOR:
-            if what.startswith(f"{kind} "):
-                yield ReplayWait(kind, what.removeprefix(f"{kind} "), items)
+def _run_cancelled(it: Mapping[str, Any]) -> str:
+    return f"its run was cancelled by {it['by']}" if "by" in it else "its run was cancelled"
 
 
-def blocking_operation(refusal: str) -> str:
-    """Return the id of the replay in progress that is why an item was refused; empty for another reason."""
-    before, after = UNDER_WAY_NOTE
-    found = refusal.startswith(before) and refusal.endswith(after)
-    return refusal.removeprefix(before).removesuffix(after) if found else ""
+def _too_many_failed(it: Mapping[str, Any]) -> str:
+    share = percent(it["failed"] / it["finished"])
+    finished = plural(it["finished"], "item")
+    return f"{it['failed']:,} of {finished} failed: {share}, more than {percent(it['limit'])}"
+
+
+REPLAYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
+    {
+        # Why an item is not replayed
+        "letter_removed": lambda it: "the dead letter no longer exists",
+        "already_replaying": lambda it: "it is being replayed already; wait for the outcome",
+        "run_succeeded": lambda it: "its run has succeeded, so nothing is left to do",
+        "letter_closed": lambda it: f"it is {it['state'].lower()}; reopen it first",
+        "run_removed": lambda it: "its run no longer exists",
+        "run_cancelled": _run_cancelled,
+        "run_at_other_step": _run_at_other_step,
+        "run_not_failed": lambda it: f"its run is {it['state']}; only failed runs are replayed",
+        "failed_differently_since": lambda it: "it failed with another error after it was planned",
+        "changed_since": lambda it: "it changed after it was planned",
+        "in_other_replay": lambda it: (
+            f"another replay includes it; resume or cancel that one: redrive replay view {it['operation']}"
+        ),
+        "may_repeat_unsafe_effect": lambda it: "it may repeat a side effect that is not safe to repeat",
+        "dependency_unresolved": lambda it: "it depends on a dead letter that is not resolved",
+        "operation_cancelled": lambda it: "the replay was cancelled before this item started",
+        "failed_again": lambda it: f"failed in step {it['step']}: {it['title']}",
+        # What an item waits for
+        "waits_for_breaker": lambda it: f"the breaker {it['name']!r} to close",
+        "waits_for_queue": lambda it: f"the queue {it['name']!r}, which is paused",
+        "waits_for_dead_letter": lambda it: f"the dead letter {it['name']} to be resolved",
+        # Why a replay stops
+        "breaker_opened": lambda it: (
+            f"the breaker {it['breaker']!r} opened, and remaining items depend on it"
+        ),
+        "same_failures": lambda it: f"{plural(it['items'], 'item')} failed with the same error as before",
+        "too_many_failed": _too_many_failed,
+        "unreadable": lambda it: f"its stored plan is damaged: {it['error']}",
+    }
+)
+"""The clause of each fact about a replay, without a capital letter and a full stop."""

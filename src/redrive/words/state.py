@@ -1,4 +1,4 @@
-"""States: the word that people read, and its tone, which the pages and the terminal show as a colour."""
+"""States: the word that people read, and its tone, which the pages and the terminal show as a color."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 class Tone(StrEnum):
     """What a state asks of its reader.
 
-    BAD   needs somebody      WARN  worth a look      BUSY  in progress
-    WAIT  comes by itself     GOOD  well              CALM  settled, or of no concern
+    BAD   needs a person            WARN  worth a look    BUSY  in progress
+    WAIT  continues automatically   GOOD  healthy         CALM  settled or irrelevant
     """
 
     BAD = "bad"
@@ -32,7 +32,7 @@ _LABELS = MappingProxyType(
         # Runs and steps
         "PENDING": StateLabel(Tone.WAIT, "Pending"),
         "RUNNING": StateLabel(Tone.BUSY, "Running"),
-        "RETRYING": StateLabel(Tone.WAIT, "Waits for retry"),
+        "RETRYING": StateLabel(Tone.WAIT, "Retrying"),
         "SUCCESS": StateLabel(Tone.GOOD, "Succeeded"),
         "FAILED": StateLabel(Tone.BAD, "Failed"),
         "PARTIAL": StateLabel(Tone.WARN, "Partial"),
@@ -45,27 +45,27 @@ _LABELS = MappingProxyType(
         "READY": StateLabel(Tone.WAIT, "Ready"),
         # Attempts
         "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
-        "RELEASED": StateLabel(Tone.CALM, "Given back"),
-        "LOST": StateLabel(Tone.WARN, "Lost its worker"),
+        "RELEASED": StateLabel(Tone.CALM, "Released"),
+        "LOST": StateLabel(Tone.WARN, "Worker lost"),
         # Dead letters and their groups
         "OPEN": StateLabel(Tone.BAD, "Open"),
         "REPLAYING": StateLabel(Tone.BUSY, "Replaying"),
-        "SCHEDULED": StateLabel(Tone.WAIT, "To be redriven"),
+        "SCHEDULED": StateLabel(Tone.WAIT, "Redrive due"),
         "EXHAUSTED": StateLabel(Tone.WARN, "Exhausted"),
         "RESOLVED": StateLabel(Tone.GOOD, "Resolved"),
         "IGNORED": StateLabel(Tone.CALM, "Ignored"),
         "ARCHIVED": StateLabel(Tone.CALM, "Archived"),
         "ACKNOWLEDGED": StateLabel(Tone.WAIT, "Acknowledged"),
         "REGRESSED": StateLabel(Tone.BAD, "Regressed"),
-        "SETTLED_OPEN": StateLabel(Tone.CALM, "Open, nothing left"),
-        "SETTLED_REGRESSED": StateLabel(Tone.CALM, "Regressed, nothing left"),
+        "SETTLED_OPEN": StateLabel(Tone.CALM, "Open, none left"),
+        "SETTLED_REGRESSED": StateLabel(Tone.CALM, "Regressed, none left"),
         # Bulk replays and their items
         "PLANNED": StateLabel(Tone.WAIT, "Planned"),
         "PAUSED": StateLabel(Tone.WARN, "Paused"),
-        "STOPPED": StateLabel(Tone.BAD, "Stopped itself"),
+        "STOPPED": StateLabel(Tone.BAD, "Stopped automatically"),
         "DONE": StateLabel(Tone.GOOD, "Done"),
         "REFUSED": StateLabel(Tone.WARN, "Refused"),
-        "SKIPPED": StateLabel(Tone.CALM, "Left out"),
+        "SKIPPED": StateLabel(Tone.CALM, "Skipped"),
         # Breakers
         "BREAKER_OPEN": StateLabel(Tone.BAD, "Open"),
         "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
@@ -76,17 +76,17 @@ _LABELS = MappingProxyType(
         "WORKER_STOPPED": StateLabel(Tone.CALM, "Stopped"),
         "WORKER_SILENT": StateLabel(Tone.BAD, "Silent"),
         # Whether a replay is likely to succeed
-        "LIKELY": StateLabel(Tone.GOOD, "Likely to work"),
-        "UNLIKELY": StateLabel(Tone.BAD, "Unlikely to work"),
-        "UNKNOWN": StateLabel(Tone.WAIT, "Not known"),
+        "LIKELY": StateLabel(Tone.GOOD, "Likely to succeed"),
+        "UNLIKELY": StateLabel(Tone.BAD, "Unlikely to succeed"),
+        "UNKNOWN": StateLabel(Tone.WAIT, "Unclear"),
     }
 )
 
 
 def state_label(state: str, kind: str = "") -> StateLabel:
-    """Return the word and the tone of a state; an unknown state is its own word, and calm.
+    """Return the word and the tone of a state. An unknown state keeps its name and is calm.
 
-    `kind` is "breaker" or "worker" for their states, some of which share a name with those of other things.
+    `kind` is "breaker" or "worker" for their states, because other states have the same names.
     """
     name = f"{kind}_{state}".upper().lstrip("_")
     return _LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())

@@ -9,7 +9,7 @@ from redrive.words.number import names
 
 MAX_LISTED = 40
 MAX_WORD_LENGTH = 200
-"""Comparing takes quadratic time, so only the beginning of a longer word is compared."""
+"""Only the beginning of a longer word is compared, because comparing takes quadratic time."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -17,9 +17,9 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 def suggest(
     word: str, known: Iterable[str], *, aliases: Mapping[str, str] = _NONE, otherwise: str | None = None
 ) -> str:
-    """Return "did you mean 'name'?", or what to do if no known name is similar.
+    """Return "did you mean 'name'?", or `otherwise` if no known name is similar.
 
-    That is `otherwise`, or the list of known names if it is None.
+    Without `otherwise`, list the known names.
     """
     known = _ordered(known)
     name = closest(word, known, aliases=aliases)
@@ -27,15 +27,15 @@ def suggest(
         return f"did you mean {name!r}?"
     if otherwise is not None:
         return otherwise
-    return f"use one of: {names(known, MAX_LISTED)}" if known else "there are none"
+    return f"use one of: {names(known, MAX_LISTED)}" if known else "none exist yet"
 
 
 def closest(word: str, known: Iterable[str], *, aliases: Mapping[str, str] = _NONE) -> str | None:
     """Return the known name that is most similar to the word.
 
-    An alias, a word by which other products call the same thing, goes first if it stands for a known name.
+    An alias, the word of another product for the same thing, takes precedence if it maps to a known name.
     """
-    from difflib import get_close_matches  # a mistake is rare, and the module is slow to import
+    from difflib import get_close_matches  # slow to import, and only needed after a typo
 
     known, word = _ordered(known), word[:MAX_WORD_LENGTH]
     alias = aliases.get(word) or aliases.get(word.lower())
@@ -46,5 +46,5 @@ def closest(word: str, known: Iterable[str], *, aliases: Mapping[str, str] = _NO
 
 
 def _ordered(known: Iterable[str]) -> list[str]:
-    """Keep the caller's order, but sort a set, so that the answer is always the same."""
+    """Keep the caller's order; sort a set, so that the result is deterministic."""
     return sorted(known) if isinstance(known, Set) else list(known)

@@ -1,7 +1,7 @@
-"""Times in words: durations such as "450 ms" or "1 min 30 s", and moments such as "2026-11-16 04:00:10 CET".
+"""Durations such as "450 ms" or "1 min 30 s", and moments such as "2026-11-16 04:00:10 CET".
 
-`duration` is exact, for what an attempt took or how long a wait lasts; `age` is for lists and for "… ago".
-A moment is given in seconds since 1970.
+`duration` is exact, for the length of attempts and waits; `age` has one unit, for lists and "… ago".
+Moments are in seconds since 1970.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ UNIT_SECONDS = MappingProxyType(
 """The units that `parse_duration` accepts."""
 
 _EARLIEST, _LATEST = 0.0, 4e10
-"""The moments that can be formatted."""
+"""The range of moments that can be formatted."""
 
 _UNITS = ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s"))
-"""Seconds and names of the units that are formatted, each with the next smaller one."""
+"""Seconds and names of the units in formatted durations, each with the next smaller one."""
 
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|min|[smhdw])")
 _PARTS = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
@@ -67,7 +67,7 @@ def _below_a_minute(seconds: float) -> str:
 
 
 def _two_units(seconds: float) -> str:
-    """Round to the smaller unit before the larger one is chosen: 3,599.9 s are "1 h", not "60 min"."""
+    """Round to the smaller unit before choosing the larger one: 3,599.9 s is "1 h", not "60 min"."""
     for size, smaller, name, smaller_name in _UNITS:
         whole, rest = divmod(round(seconds / smaller), size // smaller)
         if whole:
@@ -78,7 +78,7 @@ def _two_units(seconds: float) -> str:
 def parse_duration(text: str, *, unit: str = "") -> float:
     """Return the seconds of "90d", "1.5 h" or "1h30m", or of a text that `duration` returned.
 
-    `unit` is the unit of a number without one. If there is none, the text has to name its unit.
+    `unit` applies to a number without a unit. Without it, the text must name its unit.
     """
     text = text.strip().lower()
     if unit and _NUMBER.fullmatch(text):
@@ -110,6 +110,7 @@ def clock(moment: float, zone: tzinfo) -> str:
     return instant(moment).astimezone(zone).strftime("%H:%M:%S.%f")[:-3]
 
 
-def machine(moment: float) -> str:
+def machine(moment: float, *, milliseconds: bool = False) -> str:
     """Format for programs, as RFC 3339 in UTC: "2026-11-16T04:00:10Z"."""
-    return instant(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
+    precision = "milliseconds" if milliseconds else "seconds"
+    return instant(moment).isoformat(timespec=precision).replace("+00:00", "Z")

@@ -89,7 +89,7 @@ class Building:
         end = self.clock.time + step
         await self._machines.work_off()
         for _ in range(PASSES):
-            wait = await parts_of(self.app).store.leases.next_due()
+            wait = (await parts_of(self.app).store.leases.next_due()).seconds
             if wait is None or self.clock.time + wait > end:
                 break
             self.clock.advance(max(1.0, wait))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redrive.engine.run_view import AttemptView
+from redrive.model.decision import DecisionFacts
 from redrive.model.step import AttemptOutcome
 from redrive.server.admin.attempts import (
     MAX_DIFF_LINES,
@@ -32,7 +33,7 @@ ATTEMPT = AttemptView(
     started_at=100.0,
     ended_at=101.0,
     reason="backoff",
-    explanation="trying again may help",
+    decision=DecisionFacts("backoff"),
     delay=2.0,
     category="timeout",
     error_class="retryable",
@@ -57,9 +58,9 @@ def marked(after: AttemptView) -> dict[str, tuple[str, str]]:
 
 def test_equal_attempts_have_nothing_marked() -> None:
     assert marked(ATTEMPT._replace(number=2, started_at=300.0, ended_at=301.2)) == {}
-    again = compare_attempts(ATTEMPT, ATTEMPT._replace(explanation="trying again may help; due later"))
+    again = compare_attempts(ATTEMPT, ATTEMPT._replace(decision=DecisionFacts("backoff", due_at=5.0)))
     assert again.changed == ()
-    assert [each.name for each in again.unchanged][-2:] == ["Decision", "Took"]
+    assert [each.name for each in again.unchanged][-2:] == ["Decision", "Duration"]
     spent = compare_attempts(ATTEMPT, ATTEMPT._replace(reason="attempts_spent"))
     assert [each.name for each in spent.changed] == ["Decision"]
 
@@ -74,12 +75,12 @@ def test_what_differs_is_marked() -> None:
         delay=None,
     )
     assert marked(after) == {
-        "Outcome": ("Failed", "Lost its worker"),
+        "Outcome": ("Failed", "Worker lost"),
         "Worker": ("w1", "w2"),
-        "Version": ("1.0", "–"),
+        "Code version": ("1.0", "–"),
         "Category": ("timeout", "network"),
         "HTTP status": ("–", "503"),
-        "Wait after it": ("2 s", "–"),
+        "Delay after it": ("2 s", "–"),
     }
 
 
@@ -88,14 +89,14 @@ def test_what_differs_is_marked() -> None:
 )
 def test_how_long_it_took_is_marked_when_that_is_noticeable(ended_at: float | None, noticed: bool) -> None:
     took = compare_attempts(ATTEMPT, ATTEMPT._replace(ended_at=ended_at)).fields[-1]
-    assert took.name == "Took"
+    assert took.name == "Duration"
     assert took.changed is noticed
 
 
 def test_both_may_be_unknown() -> None:
     empty = ATTEMPT._replace(started_at=None, stack=None)
     told = compare_attempts(empty, empty)
-    assert told.fields[-1] == Field("Took", "–", "–", False)
+    assert told.fields[-1] == Field("Duration", "–", "–", False)
     assert told.stack.equal
 
 
@@ -166,11 +167,11 @@ def test_two_are_chosen_in_any_spelling(given_: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given_", "problem"),
     [
-        (["2"], "Choose two attempts to compare; 1 were chosen."),
-        (["1,2,5"], "Choose two attempts to compare; 3 were chosen."),
-        (["1,3"], "There is no attempt 3 to compare."),
-        (["1,<script>"], "There is no attempt <script> to compare."),
-        (["1,²"], "There is no attempt ² to compare."),
+        (["2"], "Select two attempts to compare. 1 selected."),
+        (["1,2,5"], "Select two attempts to compare. 3 selected."),
+        (["1,3"], "Can't compare: attempt 3 doesn't exist."),
+        (["1,<script>"], "Can't compare: attempt <script> doesn't exist."),
+        (["1,²"], "Can't compare: attempt ² doesn't exist."),
     ],
 )
 def test_what_cannot_be_compared_is_said(given_: list[str], problem: str) -> None:

@@ -24,6 +24,14 @@ async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
     assert expires.text.endswith(" UTC")
 
 
+async def test_steps_are_counted_from_1(house: House) -> None:
+    letter = await house.dead_letter({"order": 7}, work="order")
+    await house.app.failures(by="carla").replay(letter)
+    page = await read(await house.keyed("VIEWER"), "/app/admin/audit?action=replay.requested")
+    assert "step 2" in page.text
+    assert "from_step" not in page.text
+
+
 async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_typed(house: House) -> None:
     client = await house.keyed("VIEWER")
     failures = house.app.failures(by="carla")
@@ -31,7 +39,7 @@ async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_type
     found = await read(client, "/app/admin/audit?actor=carla&action=dead_letter.resolved&since=1h")
     assert "because" in found.text
     assert "dead_letter.moved" not in [each.text for each in found.find("td")]
-    assert "Nothing was found." in (await read(client, "/app/admin/audit?actor=nobody")).text
+    assert "No matches" in (await read(client, "/app/admin/audit?actor=nobody")).text
     wrong = await read(client, "/app/admin/audit?action=dead_letter.resolvd", 422)
     assert "action" in wrong.find("p", role="alert")[0].text
 
@@ -45,7 +53,7 @@ async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
     first = await read(client, "/app/admin/audit?action=dead_letter.noted")
     [onwards] = [each for each in first.find("a") if each.attributes.get("rel") == "next"]
     second = await read(client, onwards.attributes["href"])
-    people = [each.text for page in (first, second) for each in page.find("td", data_label="Who")]
+    people = [each.text for page in (first, second) for each in page.find("td", data_label="Actor")]
     assert sorted(people) == sorted(f"person {number}" for number in range(1, 60))
 
 

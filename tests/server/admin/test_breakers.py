@@ -22,21 +22,23 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     [
         (
             BreakerPolicy(),
-            "Opens when 50 % of the last 20 calls, or of those within 2 min, fail, from 20 calls on.",
+            "Opens when at least 50% of the last 20 calls (or of the calls in the last 2 min) fail; "
+            "needs at least 20 calls.",
         ),
         (
             BreakerPolicy(window_calls=None, failure_rate=0.25, minimum_calls=1),
-            "Opens when 25 % of those within 2 min fail, from 1 call on.",
+            "Opens when at least 25% of the calls in the last 2 min fail; needs at least 1 call.",
         ),
         (
             BreakerPolicy(window_seconds=None, slow_seconds=5.0),
-            "Opens when 50 % of the last 20 calls fail or 50 % take 5 s or longer, from 20 calls on.",
+            "Opens when at least 50% of the last 20 calls fail or at least 50% take 5 s or longer; "
+            "needs at least 20 calls.",
         ),
     ],
 )
 def test_a_policy_in_words(policy: BreakerPolicy, words: str) -> None:
     assert describe_opening(policy) == words
-    assert describe_closing(policy) == "Probed after 30 s; closes after 3 good probes."
+    assert describe_closing(policy) == "Probed after 30 s; closes after 3 successful probes."
 
 
 async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) -> None:
@@ -55,7 +57,7 @@ async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) 
     page = await read(await house.keyed("VIEWER"), PAGE)
     names = [each.text for each in page.find("span", class_="title")]
     assert names == ["bank", "api"], "those that fail come first"
-    assert "4 of 4 failed (100 %)" in page.text
+    assert "4 of 4 failed (100%)" in page.text
     assert "Next probe" in page.text
     assert [each for each in page.find("time") if each.attributes.get("data-ago") == "now"]
     assert "3 runs" in page.text
@@ -72,7 +74,7 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
     assert [json.loads(each.attributes["data-body"])["state"] for each in forms] == ["OPEN", "CLOSED"]
     assert all(each.attributes["data-undo"].endswith("/release") for each in forms)
     [for_how_long, _] = page.find("select", name="seconds")
-    assert "until it is left to itself" in for_how_long.text
+    assert "until reset to automatic" in for_how_long.text
     path = force.partition(" ")[2]
     answer = await client.post(path, json={"state": "OPEN", "reason": EVIL, "seconds": 3600})
     assert answer.status_code == 200
@@ -80,7 +82,7 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
     assert "<script>alert" not in forced.text
     assert "<img" not in forced.text
     held = await read(client, PAGE)
-    assert "By hand, by key:operator" in held.text
+    assert "Manual, by key:operator" in held.text
     assert "alert(1)" in held.text
     assert f"POST {API}/pay%2Feu%20west/release" in held.actions
     released = await client.post(f"{API}/pay%2Feu%20west/release", json={})
@@ -94,9 +96,9 @@ async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(hous
     for role, org in (("OWNER", "acme"), ("VIEWER", "default"), ("STAFF", "default")):
         page = await read(await house.keyed(role, org), PAGE)
         assert not [each for each in page.actions if API in each]
-        assert "By hand" in page.text
+        assert "Manual" in page.text
         assert ("a secret of home" in page.text) is (org == "default")
 
 
 async def test_without_any_the_page_says_what_they_are(house: House) -> None:
-    assert "There are no breakers." in (await read(await house.keyed(), PAGE)).text
+    assert "No breakers configured" in (await read(await house.keyed(), PAGE)).text

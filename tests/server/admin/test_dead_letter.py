@@ -41,7 +41,7 @@ TEXTS = (
     "public_code",
     "public_message",
     "reason",
-    "explanation",
+    "decision",
     "fingerprint_reason",
     "title",
     "idempotency_key",
@@ -96,13 +96,47 @@ async def test_the_verdict_comes_first(house: House, admin: httpx.AsyncClient) -
         "Dead letters › order › charge",
         "Open: needs you",
         "Why it stopped It stopped after 1 attempt",
-        "What has changed since Nothing that is known of.",
-        "A replay is unlikely to work",
-        "unless the code, the settings or the payload have changed.",
+        "What changed since No changes detected.",
+        "A replay is unlikely to succeed",
+        "unless the code, the settings or the payload change first.",
     ):
         assert part in head.text
     assert head.attributes["data-about"] == letter
     assert "replay." in head.attributes["data-refresh"].split()
+
+
+async def test_its_step_is_counted_from_1(house: House, admin: httpx.AsyncClient) -> None:
+    letter = await house.dead_letter({"order": 7}, work="order")
+    assert "charge (step 2 of 2)" in (await read(admin, f"{PAGE}/{letter}")).text
+    run = (await letter_of(house, letter)).run_id
+    page = await read(admin, f"/app/admin/runs/{run}")
+    assert "charge (step 2 of 2)" in page.text
+    alone = await house.dead_letter()
+    assert "(step" not in (await read(admin, f"{PAGE}/{alone}")).text
+
+
+async def test_a_long_title_is_clamped_and_whole_in_its_tooltip(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    letter = await house.dead_letter()
+    await altered(house, letter, message="far too long " * 40)
+    page = await read(admin, f"{PAGE}/{letter}")
+    [title] = page.find("h1")
+    assert "clamp" in title.attributes["class"]
+    assert len(title.text) <= 220
+    assert title.attributes["title"] == ("far too long " * 40).strip()
+    [row] = (await read(admin, f"{PAGE}?view=flat")).find("a", class_="title clamp")
+    assert title.attributes["title"].startswith(row.attributes["title"].rstrip("…"))
+
+
+async def test_links_and_commands_are_copied_by_icons_with_a_name(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    letter = await house.dead_letter()
+    page = await read(admin, f"{PAGE}/{letter}")
+    buttons = page.find("button", class_="quiet small icon-button")
+    assert [button.text for button in buttons] == ["Copy as CLI command", "Copy link"]
+    assert buttons[0].attributes["data-copy"] == f"redrive dlq view {letter}"
 
 
 async def test_where_it_failed_and_what_it_was_given(house: House, admin: httpx.AsyncClient) -> None:
@@ -134,7 +168,7 @@ async def test_its_facts(house: House, admin: httpx.AsyncClient) -> None:
     assert f"/app/admin/runs/{found.run_id}" in page.links
     assert "/app/admin/dlq?q=queue:default" in page.links
     assert any(each.startswith("/app/admin/dlq/groups/v1%3A") for each in page.links)
-    assert "Grouped by the same way through the code" in facts
+    assert "Grouped by the same call path" in facts
 
 
 async def test_only_addresses_of_the_web_are_links(house: House, admin: httpx.AsyncClient) -> None:
@@ -169,11 +203,11 @@ async def test_every_attempt_is_there_and_two_can_be_compared(house: House, admi
     numbers = [each.attributes["value"] for each in page.find("input", name="compare")]
     assert numbers == ["6", "5", "4", "3", "2", "1"]
     assert table.text.count("replay 1") == 3
-    assert "all attempts are used up" in table.text
+    assert "all 3 attempts are used up" in table.text
     assert not page.find("section", id="compare")
     page = await read(admin, f"{PAGE}/{letter}?compare=2&compare=5")
     [compared] = page.find("section", id="compare")
-    assert compared.text.startswith("Attempt 2 and attempt 5")
+    assert compared.text.startswith("Attempt 2 compared with attempt 5")
     differing = [each.text for each in page.find("tr", class_="differs")]
     assert any(each.startswith("Message differs try 2 try 5") for each in differing)
     signs = {each.attributes["class"]: each.text for each in page.find("span") if "class" in each.attributes}
@@ -212,17 +246,17 @@ async def test_its_history_in_one_list(house: House, admin: httpx.AsyncClient) -
         "not so",
         "ada resolved it",
         "paid by hand",
-        "ada saw its payload with its secrets",
+        "ada revealed its payload",
         "to compare",
         f"ada made it depend on {other}",
         "ada replayed it Failed",
         "after the fix",
-        "ada noted",
+        "ada added a note",
         "the bank is back since ten",
-        "ada tagged it with 1 other",
+        "ada tagged it and 1 other",
         "+vip",
         "ada assigned it to ben",
-        "redrive made it a dead letter",
+        "redrive created the dead letter",
     ]
     places = [history.text.index(each) for each in told]
     assert places == sorted(places)
@@ -233,7 +267,7 @@ async def test_a_letter_whose_run_is_gone_is_still_shown(house: House, admin: ht
     letter = await house.dead_letter()
     await altered(house, letter, run_id="gone")
     page = await read(admin, f"{PAGE}/{letter}")
-    assert "No attempt is kept" in page.text
+    assert "No attempts stored" in page.text
     assert "the card of 7 was declined" in page.text
 
 
@@ -253,7 +287,7 @@ async def test_a_foreign_stack_is_shown_as_it_is(house: House, admin: httpx.Asyn
     java = "java.lang.IllegalStateException: no\n\tat com.example.Shop.charge(Shop.java:12)"
     await altered(house, letter, stack=java)
     page = await read(admin, f"{PAGE}/{letter}")
-    assert [each.text for each in page.find("pre", class_="printed")] == [" ".join(java.split())]
+    assert [each.text for each in page.find("pre", class_="raw-text")] == [" ".join(java.split())]
 
 
 async def test_a_stand_alone_letter_has_a_page(house: House, admin: httpx.AsyncClient) -> None:
@@ -263,7 +297,7 @@ async def test_a_stand_alone_letter_has_a_page(house: House, admin: httpx.AsyncC
     [line] = (await house.app.failures().list()).lines
     page = await read(admin, f"{PAGE}/{line.id}")
     assert page.find("h1")[0].text == "unreachable"
-    assert "No stack was kept" in page.text
+    assert "No traceback" in page.text
 
 
 async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: httpx.AsyncClient) -> None:
@@ -273,7 +307,7 @@ async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: h
     assert answer.status_code == 200
     assert len(answer.content) < 250_000
     assert f'href="{API}/{letter}/payload"' in answer.text
-    assert "All of it as JSON" in answer.text
+    assert "Open as JSON" in answer.text
 
 
 # What it lets whom do
@@ -285,7 +319,7 @@ async def test_where_nothing_is_redacted_there_is_nothing_to_reveal(
     letter = await house.dead_letter({"order": 7})
     page = await read(admin, f"{PAGE}/{letter}")
     assert "reveal" not in verbs(page, letter)
-    assert "Reveal… Nothing is redacted here" in page.text
+    assert "Reveal… Nothing is redacted" in page.text
 
 
 async def test_a_replay_that_is_unlikely_to_work_is_not_what_is_offered_first(
@@ -293,7 +327,7 @@ async def test_a_replay_that_is_unlikely_to_work_is_not_what_is_offered_first(
 ) -> None:
     letter = await house.dead_letter(work="order")
     page = await read(admin, f"{PAGE}/{letter}")
-    assert "A replay is unlikely to work" in page.text
+    assert "A replay is unlikely to succeed" in page.text
     assert [each.attributes["class"] for each in page.find("a", data_key="r")] == ["button"]
 
 
@@ -324,9 +358,9 @@ async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, ma
         ("OPEN", {"resolve", "ignore", "archive"}, "Open: needs you"),
         ("EXHAUSTED", {"resolve", "ignore", "archive"}, "Exhausted: needs you"),
         ("REPLAYING", set[str](), "Heals itself"),
-        ("RESOLVED", {"reopen"}, "Nothing to do"),
-        ("IGNORED", {"reopen"}, "Nothing to do"),
-        ("ARCHIVED", {"reopen"}, "Nothing to do"),
+        ("RESOLVED", {"reopen"}, "No action needed"),
+        ("IGNORED", {"reopen"}, "No action needed"),
+        ("ARCHIVED", {"reopen"}, "No action needed"),
     ],
 )
 async def test_what_cannot_be_done_now_says_why(
@@ -348,7 +382,7 @@ async def test_what_cannot_be_done_now_says_why(
     assert disabled
     [reason] = page.find("p", id="obstacle")
     assert {each.attributes["title"] for each in disabled} == {reason.text}
-    assert ("wait for the outcome" if state == "REPLAYING" else "reopen it") in reason.text
+    assert ("Wait for the outcome" if state == "REPLAYING" else "Reopen it") in reason.text
 
 
 async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncClient) -> None:
@@ -357,7 +391,7 @@ async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncCl
     await letters.link(letter, other)
     page = await read(admin, f"{PAGE}/{letter}")
     assert not replays(page)
-    assert "It waits for another dead letter" in page.text
+    assert "It depends on a dead letter that is not resolved yet" in page.text
     assert f"{PAGE}/{other}" in page.links
     await letters.resolve(other)
     assert replays(await read(admin, f"{PAGE}/{letter}"))
@@ -384,11 +418,11 @@ async def test_a_change_is_made_to_what_was_seen(house: House, admin: httpx.Asyn
 
 async def test_effects_that_may_repeat_are_warned_of(house: House, admin: httpx.AsyncClient) -> None:
     letter = await house.dead_letter()
-    assert "Effects may repeat" not in (await read(admin, f"{PAGE}/{letter}")).text
+    assert "Careful:" not in (await read(admin, f"{PAGE}/{letter}")).text
     await altered(house, letter, effect="unsafe", may_have_executed=1)
     page = await read(admin, f"{PAGE}/{letter}")
     assert page.text.count("a replay may repeat that") == 1
-    assert "Effects may repeat. It may have taken effect already" in page.text
+    assert "Careful: the step may have taken effect already" in page.text
 
 
 # Who is nobody, and what is not there
@@ -439,7 +473,7 @@ async def test_what_is_stored_is_text(house: House, admin: httpx.AsyncClient) ->
 
 async def test_changed_attempts_are_text_too(house: House, admin: httpx.AsyncClient) -> None:
     letter = await _stubborn(house)
-    for name in ("worker", "code_version", "category", "error_type", "message", "explanation", "stack"):
+    for name in ("worker", "code_version", "category", "error_type", "message", "decision", "stack"):
         await ask(parts_of(house.app).database, f"UPDATE redrive.attempts SET {name} = :value", value=EVIL)
     answer = await admin.get(f"{PAGE}/{letter}?compare=1,3")
     assert answer.status_code == 200
@@ -462,7 +496,7 @@ async def test_a_ticket_says_what_matters(small_house: House) -> None:
     text = "\n".join(ticket_lines(found, verdict, stack_of(found.stack), "https://redrive.example/x"))
     assert text.startswith("## the card of 7 was declined\n")
     assert "charge › charge · open · unknown · redrive.errors.FinalError" in text
-    assert "Unlikely to work: A replay would fail again" in text
+    assert "A replay is unlikely to succeed. A replay will fail again" in text
     assert "house.py:37` in `charge`" in text
     assert "https://redrive.example/x" in text
     assert f"redrive dlq view {letter}" in text

@@ -23,7 +23,7 @@ async def test_a_paused_bulk_replay_is_seen_behind_many_newer_plans(small_house:
     for _ in range(51):
         await operations.create(ids=[other])
     page = await read(await small_house.keyed("VIEWER"), OVERVIEW)
-    assert "1 replay is paused: the bank is back" in page.text
+    assert "1 replay paused: the bank is back" in page.text
     assert f"/app/admin/replays/{paused}" in page.links
 
 

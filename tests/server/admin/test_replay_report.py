@@ -24,7 +24,7 @@ from redrive.server.admin.replay_report import (
     rollout_of,
 )
 
-PLAN = Plan("o", "d", "FROM_STEP", 10, 10, {}, 0, {}, {}, 0, 0, 0, ())
+PLAN = Plan("o", "d", "FROM_STEP", 10, 10, {}, 0, (), (), 0, 0, 0, ())
 
 
 def operation(**changes: Any) -> ReplayOperation:
@@ -54,7 +54,7 @@ def operation(**changes: Any) -> ReplayOperation:
 
 def report(made: ReplayOperation, last_ended_at: float | None = 200.0, **items: int) -> OperationReport:
     counts = {str(state): items.get(str(state), 0) for state in ReplayState}
-    return OperationReport(made, PLAN, counts, {}, {}, 0.0, last_ended_at)
+    return OperationReport(made, PLAN, counts, {}, (), 0.0, last_ended_at)
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=len(ORDER), max_size=len(ORDER)))

@@ -84,9 +84,9 @@ async def test_one_dead_letter_comes_with_what_is_known_about_it(house: House) -
     client, [letter] = await house.keyed("VIEWER"), await letters(house, 1)
     page = await read(client, f"{NEW}?ids={letter}")
     [heading] = page.find("h1")
-    assert heading.text == "Replay one dead letter"
+    assert heading.text == "Replay 1 dead letter"
     assert "the card of <n> was declined" in page.text
-    assert "Unlikely to work" in page.text
+    assert "Unlikely to succeed" in page.text
 
 
 async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House) -> None:
@@ -94,12 +94,12 @@ async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House
     failures = house.app.failures(by="ana")
     await failures.ignore(known[0])
     alone = await read(client, f"{NEW}?ids={known[0]}")
-    assert "It cannot be replayed now: it is ignored. Reopen it first." in alone.text
+    assert "This dead letter is ignored and can't be replayed now. Reopen it first." in alone.text
     assert f"POST {API}" not in alone.actions
-    assert "Nothing fulfils this any more" in (await read(client, f"{NEW}?q=step:nothing")).text
+    assert "No dead letters match any more." in (await read(client, f"{NEW}?q=step:nothing")).text
     some = await read(client, f"{NEW}?ids={','.join(known)}")
     assert "Replay 2 dead letters" in some.text
-    assert "1 more is selected, and cannot be replayed now" in some.text
+    assert "1 more selected, but not replayable" in some.text
 
 
 async def test_a_mistaken_question_is_told_where_it_was_typed(house: House) -> None:
@@ -119,7 +119,7 @@ async def test_more_than_one_operation_takes_are_not_planned(
     await letters(house, 3)
     monkeypatch.setattr(selection, "MAX_ITEMS", 2)
     page = await read(await house.keyed(), f"{NEW}?q=is:open")
-    assert "more than 2, the most for one replay" in page.text
+    assert "More than 2 dead letters, the maximum for one replay" in page.text
     assert f"POST {API}" not in page.actions
 
 
@@ -139,9 +139,9 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
     assert "checked" in box.attributes
     assert "disabled" in expect.attributes, "how many are left out only the plan knows"
     without = await read(client, f"{REPLAYS}/{await planned(client, exclude_unsafe=True)}")
-    assert "Nothing of it can be replayed" in without.text
-    assert "3 are left out: they may have had an effect" in without.text
-    [lead] = [each for each in without.find("a") if each.text == "plan with them"]
+    assert "Nothing to replay" in without.text
+    assert "3 skipped: may repeat an unsafe side effect." in without.text
+    [lead] = [each for each in without.find("a") if each.text == "include them"]
     with_them = await read(client, lead.attributes["href"])
     [box] = with_them.find("input", name="exclude_unsafe")
     [expect] = with_them.find("input", name="expect")
@@ -151,7 +151,7 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
     [start] = [each for each in without.find("button") if each.text == "Start"]
     assert "disabled" in start.attributes
     risky = await read(client, f"{REPLAYS}/{await planned(client, ids=[first.id])}")
-    assert "It may do something twice that must not happen twice." in risky.text
+    assert "This dead letter may repeat an unsafe side effect." in risky.text
     [focused] = [each for each in risky.find("button") if "autofocus" in each.attributes]
     assert focused.text == "Not now"
 
@@ -169,7 +169,7 @@ async def test_a_plan_tells_of_a_replay_that_is_under_way(house: House) -> None:
     assert "disabled" in expect.attributes, "how many are left only the plan knows"
     page = await read(client, f"{REPLAYS}/{await planned(client)}")
     assert "1 of 3 dead letters will be replayed" in page.text
-    assert "2 will not run: items of a replay that is under way" in page.text
+    assert "2 will not run: included in another replay in progress" in page.text
     assert f"{REPLAYS}/{first}" in page.links
 
 
@@ -194,7 +194,7 @@ async def test_a_plan_says_what_will_happen_and_who_may_start_it(house: House) -
     for role in ("VIEWER", "STAFF", "ADMIN"):
         seen = await read(await house.keyed(role), f"{REPLAYS}/{operation}")
         assert (f"POST {API}/{operation}/start" in seen.actions) is (role == "ADMIN")
-        assert ("an admin or an owner can start it" in seen.text) is (role != "ADMIN")
+        assert ("An admin or owner has to start this one." in seen.text) is (role != "ADMIN")
 
 
 async def test_one_goes_back_to_the_list_and_many_to_their_progress(house: House) -> None:
@@ -219,10 +219,10 @@ async def test_drift_is_answered_by_planning_anew_or_leaving_out_what_has_change
         page = await read(client, f"{REPLAYS}/{operation}")
         [drift] = [each for each in page.find("div") if "data-drift" in each.attributes]
         assert "hidden" in drift.attributes
-        assert "changed since this was planned" in drift.text
+        assert "changed since this plan was created" in drift.text
         refused = await client.post(f"{API}/{operation}/start", json={})
         assert (refused.status_code, refused.json()["number"]) == (409, 1)
-        [anew] = [each for each in page.find("button") if each.text == "Plan anew"]
+        [anew] = [each for each in page.find("button") if each.text == "Plan again"]
         again = await client.post(API, json=json.loads(anew.attributes["data-body"]))
         assert again.status_code == 201, again.text
         assert again.json()["plan"]["will_run"] == 2
@@ -242,9 +242,9 @@ async def test_one_that_stops_itself_says_why_and_what_to_do(house: House) -> No
     assert (await client.post(f"{API}/{operation}/start")).status_code == 202
     await done(house, client, operation, "STOPPED")
     page = await read(client, f"{REPLAYS}/{operation}")
-    assert "It stopped itself: 3 items failed again just as before." in page.text
-    assert "9 were not begun and stay dead letters" in page.text
-    assert "all just as before" in page.text
+    assert "Stopped automatically: 3 items failed with the same error as before." in page.text
+    assert "9 were not started and remain dead letters" in page.text
+    assert "same error as before" in page.text
     assert f"POST {API}/{operation}/resume" in page.actions
     assert f"POST {API}/{operation}/cancel" in page.actions
     assert f"POST {API}/{operation}/pause" not in page.actions
@@ -258,7 +258,7 @@ async def test_one_that_stops_itself_says_why_and_what_to_do(house: House) -> No
     for role in ("VIEWER", "STAFF"):
         seen = await read(await house.keyed(role), f"{REPLAYS}/{operation}")
         assert not [each for each in seen.actions if API in each]
-        assert "Admins and owners can pause and cancel it." in seen.text
+        assert "Admins and owners can pause or cancel this replay." in seen.text
 
 
 async def test_every_state_has_its_words_and_its_controls(house: House) -> None:
@@ -266,10 +266,10 @@ async def test_every_state_has_its_words_and_its_controls(house: House) -> None:
     await letters(house, 2)
     operation = await planned(client)
     expected = {
-        "start": ("begins the items", {"pause", "cancel"}),
-        "pause": ("Paused: nothing more is begun", {"resume", "cancel"}),
-        "resume": ("begins the items", {"pause", "cancel"}),
-        "cancel": ("Cancelled. 2 were not begun and stay as they were.", set[str]()),
+        "start": ("pick up the items", {"pause", "cancel"}),
+        "pause": ("Paused. No more items start until you resume it.", {"resume", "cancel"}),
+        "resume": ("pick up the items", {"pause", "cancel"}),
+        "cancel": ("Cancelled. 2 were not started and remain unchanged.", set[str]()),
     }
     for verb, (words, verbs) in expected.items():
         body = {} if verb == "start" else {"reason": f"because of {verb}"}
@@ -301,9 +301,9 @@ async def test_a_report_tells_what_succeeded_and_what_failed(house: House) -> No
             break
     page = await read(client, f"{REPLAYS}/{operation}")
     assert "3 succeeded, 1 failed." in page.text
-    assert "4 of 4 ended · 100 %" in page.text
-    assert "25 % of those that ended" in page.text
-    assert "just as before" in page.text
+    assert "4 of 4 finished · 100%" in page.text
+    assert "25% of finished items" in page.text
+    assert "same error as before" in page.text
     assert not [each for each in page.actions if API in each]
     [region] = page.find("div", id="progress")
     assert "data-refresh" not in region.attributes, "nothing will change any more"
@@ -322,7 +322,10 @@ async def test_items_go_on_where_the_last_page_ended(house: House) -> None:
         rows = [[each.attributes["id"] for each in page.find("tr")[1:]] for page in (first, second)]
         assert [len(each) for each in rows] == [50, 10]
         assert sorted(rows[0] + rows[1]) == sorted(f"item-{number}" for number in range(1, 61))
-    assert "None is failed." in (await read(client, f"{REPLAYS}/{operation}?state=FAILED")).text
+    assert (
+        "No items are in the state “Failed”."
+        in (await read(client, f"{REPLAYS}/{operation}?state=FAILED")).text
+    )
     await read(client, f"{REPLAYS}/{operation}?state=WRONG", 422)
     await read(client, f"{REPLAYS}/{operation}?cursor=x", 422)
 
@@ -332,7 +335,7 @@ async def test_items_go_on_where_the_last_page_ended(house: House) -> None:
 
 async def test_the_list_has_what_is_under_way_on_top_and_the_newest_first(house: House) -> None:
     client = await house.keyed("ADMIN", name="operator")
-    assert "Nothing was replayed in bulk yet." in (await read(client, REPLAYS)).text
+    assert "No bulk replays yet" in (await read(client, REPLAYS)).text
     await letters(house, 2)
     running = await planned(client, reason="the first")
     await client.post(f"{API}/{running}/start")

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redrive.engine.history import Happening
+from redrive.engine.history import TimelineEvent
 from redrive.engine.run_view import AttemptView, RunSummary, StepView
 from redrive.engine.runs import Story
+from redrive.model.decision import DecisionFacts
+from redrive.model.fact import fact
 from redrive.model.run import Place
 from redrive.server.admin.run_phases import Phase, run_phases
 from redrive.server.admin.timeline import MAX_SHARE, RunTimeline, timeline
@@ -35,7 +37,7 @@ def an_attempt(number: int, since: float, seconds: float, **changes: Any) -> Att
     values |= {"step_index": 0, "step": "greet", "number": number, "outcome": "failed", "replay": 0}
     values |= {
         "reason": "",
-        "explanation": "",
+        "decision": DecisionFacts(""),
         "started_at": START + since,
         "ended_at": START + since + seconds,
     }
@@ -50,12 +52,13 @@ def steps(*names: str) -> list[StepView]:
     ]
 
 
-def a_story(attempts: Sequence[AttemptView] = (), events: Sequence[Happening] = ()) -> Story:
+def a_story(attempts: Sequence[AttemptView] = (), events: Sequence[TimelineEvent] = ()) -> Story:
     return Story(steps("greet", "charge"), attempts, events)
 
 
-def happened(since: float, what: str, detail: str = "") -> Happening:
-    return Happening(START + since, what, "greet", None, detail, 0)
+def happened(since: float, what: str, holder: str = "") -> TimelineEvent:
+    detail = fact(what, holder=holder) if holder else None
+    return TimelineEvent(START + since, what, "greet", None, detail, 0)
 
 
 def walked(run: RunSummary, story: Story, now: float = 100.0) -> list[tuple[str, int, float, float]]:
@@ -97,7 +100,7 @@ def test_between_attempts_it_waits_until_it_is_due_and_is_queued_then() -> None:
 
 
 def test_a_breaker_holds_it_and_lets_it_go() -> None:
-    events = [happened(3, "held", "by breaker:bank"), happened(9, "released", "by breaker:bank")]
+    events = [happened(3, "held", "breaker:bank"), happened(9, "released", "breaker:bank")]
     run = a_run(state="SUCCESS", place=Place.ENDED, ended_at=START + 11)
     story = a_story([an_attempt(1, 10, 1, outcome="succeeded")], events)
     assert walked(run, story) == [
@@ -107,12 +110,12 @@ def test_a_breaker_holds_it_and_lets_it_go() -> None:
         ("running", 0, 10, 11),
     ]
     [held] = [each for each in run_phases(run, story, START) if each.kind == "held"]
-    assert held.detail == "by breaker:bank"
+    assert held.detail == "by the breaker 'bank'"
 
 
 def test_it_is_held_now_by_a_breaker_since_then_or_by_a_limit_since_nobody_knows() -> None:
     held = a_run(place=Place.HELD, held_by="breaker:bank")
-    assert walked(held, a_story([], [happened(4, "held", "by breaker:bank")]), now=9) == [
+    assert walked(held, a_story([], [happened(4, "held", "breaker:bank")]), now=9) == [
         ("queued", 0, 0, 4),
         ("held", 0, 4, 9),
     ]
@@ -182,7 +185,7 @@ def test_what_is_told_about_a_segment_is_exact() -> None:
     story = a_story([an_attempt(3, 1, 0.25, error_type="TimeoutError", delay=4.0)])
     [_, attempt, waiting] = drawn(a_run(place=Place.WAITING), story, now=5).lanes[0].segments
     assert attempt.title == "attempt 3 failed: TimeoutError\nfor 250 ms\nfrom 2027-01-15 08:00:01 UTC"
-    assert waiting.title == "waiting for its retry\nfor 3.75 s\nfrom 2027-01-15 08:00:01 UTC"
+    assert waiting.title == "waiting for retry\nfor 3.75 s\nfrom 2027-01-15 08:00:01 UTC"
     assert waiting.label == "3.75 s"
 
 
@@ -239,7 +242,7 @@ RUNS = st.builds(
 
 @given(RUNS, st.lists(ATTEMPTS, max_size=30), st.lists(EVENTS, max_size=10), st.floats(0, 1e7))
 def test_whatever_clocks_say_time_only_goes_forward_and_everything_is_inside(
-    run: RunSummary, attempts: list[AttemptView], events: list[Happening], now: float
+    run: RunSummary, attempts: list[AttemptView], events: list[TimelineEvent], now: float
 ) -> None:
     story = a_story(attempts, events)
     phases: list[Phase] = run_phases(run, story, START + now)

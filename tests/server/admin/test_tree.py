@@ -146,7 +146,7 @@ def test_a_large_payload_is_shown_in_part(name: str) -> None:
     assert 0 < len(tree.rows) <= 2 * MAX_ROWS
     page = drawn(tree, "/all")
     assert len(page) < 150_000
-    assert f"The first {MAX_LENGTH:,} of {len(text):,} characters" in page
+    assert f"Showing the first {MAX_LENGTH:,} of {len(text):,} characters" in page
     assert 'href="/all"' in page
 
 

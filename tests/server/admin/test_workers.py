@@ -8,7 +8,7 @@ from tests.server.house import House
 from redrive.engine.queues import WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.parts import parts_of
-from redrive.server.admin.infrastructure import WorkerLine, crew, state_of
+from redrive.server.admin.infrastructure import WorkerLine, state_of, totals_of
 
 PAGE = "/app/admin/workers"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -32,7 +32,7 @@ def test_only_those_at_work_count_together() -> None:
         worker("stopped"),
         worker(silent=999),
     ]
-    together = crew([WorkerLine(each, state_of(each)) for each in several])
+    together = totals_of([WorkerLine(each, state_of(each)) for each in several])
     assert together == (3, 9, 30, {"2": 2, "1": 1})
 
 
@@ -45,7 +45,7 @@ async def heard(house: House, name: str, version: str) -> None:
 
 async def test_heartbeats_queues_and_versions_are_told(house: House) -> None:
     client = await house.keyed("VIEWER")
-    assert "No worker was ever heard of." in (await read(client, PAGE)).text
+    assert "No workers have connected yet" in (await read(client, PAGE)).text
     await heard(house, "a" * 32, "2026.1")
     page = await read(client, PAGE)
     assert "4 of 10" in page.text
@@ -54,7 +54,7 @@ async def test_heartbeats_queues_and_versions_are_told(house: House) -> None:
     assert "Several versions are at work" not in page.text
     await heard(house, "b" * 32, "2026.2")
     both = await read(client, PAGE)
-    assert "Several versions are at work: 2026.1 on 1 worker, 2026.2 on 1 worker" in _single(both)
+    assert "Several code versions are running: 2026.1 on 1 worker, 2026.2 on 1 worker" in _single(both)
 
 
 async def test_where_they_run_is_told_at_home_alone(house: House) -> None:

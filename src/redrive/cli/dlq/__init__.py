@@ -1,4 +1,4 @@
-"""`redrive dlq`: list dead letters and their statistics; other modules add the other commands."""
+"""`redrive dlq`: list dead letters and their statistics; the other commands are in modules of their own."""
 
 from __future__ import annotations
 
@@ -47,52 +47,52 @@ LETTERS = Listing(
     default="is:live",
 )
 LIFETIME = {
-    "enqueued_total": "came to be",
+    "enqueued_total": "created",
     "retry_success": "replayed steps that succeeded",
     "retry_failed": "replayed steps that failed",
     "manually_retried": "replayed by hand",
-    "exhausted": "given up after automatic replays",
+    "exhausted": "automatic replays used up",
     "archived": "archived",
-    "refused": "refused, as the queue was full",
+    "refused": "rejected because the queue was full",
 }
 
 
 @click.group(cls=CommandGroup)
 def dlq() -> None:
-    """Dead letters: find them, understand them, replay or close them.
+    """Find, understand, replay and close dead letters.
 
-    QUERY is in the query language: is:open category:timeout step:charge since:2h "connection reset". Without
-    one, lists show what is not closed yet; is:any is everything.
+    QUERY uses the query language: is:open category:timeout step:charge since:2h "connection reset". Without
+    it, lists show dead letters that are not closed; is:any shows all.
     """
 
 
 @dlq.command("list", cls=QueryCommand)
 @query_argument
-@click.option("--status", metavar="STATE", help="Only those in this state; the same as is:STATE.")
-@click.option("--oldest", is_flag=True, help="The oldest first.")
+@click.option("--status", metavar="STATE", help="Only dead letters in this state; same as is:STATE.")
+@click.option("--oldest", is_flag=True, help="Show the oldest first.")
 @limit_option
 @output_option
 @api_options
 def list_letters(
     client: Client, query: str, status: str | None, oldest: bool, limit: int | None, output: str | None
 ) -> None:
-    """List dead letters, the newest first.
+    """List dead letters, newest first.
 
     \b
     redrive dlq list is:open category:timeout since:2h
     redrive dlq list step:charge -error:TimeoutError "connection reset"
     redrive dlq list --status pending --limit 10
     """
-    asked = " ".join(filter(None, (query, f"is:{status}" if status else "")))
-    LETTERS.show(client, asked, limit, output, order="oldest" if oldest else None)
+    combined = " ".join(filter(None, (query, f"is:{status}" if status else "")))
+    LETTERS.show(client, combined, limit, output, order="oldest" if oldest else None)
 
 
 @click.command()
-@click.option("--queue", metavar="NAME", help="Of this queue alone.")
+@click.option("--queue", metavar="NAME", help="Only this queue.")
 @output_option
 @api_options
 def stats(client: Client, queue: str | None, output: str | None) -> None:
-    """Show how many there are, of which kinds, and how old."""
+    """Show the number, kinds and age of dead letters."""
     figures = client.get("/api/v1/statistics", queue=queue)
     form = chosen(output)
     if form in JSON:
@@ -114,33 +114,33 @@ def _oldest(client: Client, queue: str | None) -> str | None:
 
 
 def _draw(screen: Screen, figures: Row, oldest: str | None) -> None:
-    size, most = figures["queue_size"], figures["max_size"]
-    full = "" if most is None else f" of at most {most:,} ({figures['utilization_percent']:g} %)"
+    size, maximum = figures["queue_size"], figures["max_size"]
+    full = "" if maximum is None else f" of at most {maximum:,} ({figures['utilization_percent']:g}%)"
     out((f"{plural(size, 'dead letter')} not closed{full}", "bold"))
-    screen.facts([("the oldest", oldest)])
+    screen.facts([("oldest", oldest)])
     for title, key in (
         ("States", "status_breakdown"),
-        ("Kinds of errors", "error_categories"),
+        ("Error categories", "error_categories"),
         ("Automatic replays", "retry_policies"),
     ):
         if figures[key]:
             screen.heading(title)
             largest_first = sorted(figures[key].items(), key=lambda item: -item[1])
             screen.facts((name, f"{number:,}") for name, number in largest_first)
-    screen.heading("So far")
+    screen.heading("Totals since the start")
     screen.facts((words, f"{figures['lifetime_stats'][name]:,}") for name, words in LIFETIME.items())
     if not figures["is_processor_running"]:
-        out("\nNothing is replayed automatically now: no worker runs.")
+        out("\nAutomatic replays are not running: no worker is running.")
     else:
-        out(f"\nLooked at for automatic replays every {duration(figures['retry_interval_seconds'])}.")
+        out(f"\nWorkers check for due automatic replays every {duration(figures['retry_interval_seconds'])}.")
 
 
-def _flat(figures: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in figures.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value
 
 
 for command in (

@@ -1,4 +1,4 @@
-"""`redrive dlq export`: dead letters with all that is known about them, for a program or an archive."""
+"""`redrive dlq export`: write dead letters with their details, for a program or an archive."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from redrive.cli.checks import confirm
 from redrive.cli.client import Client
 from redrive.cli.commands import QueryCommand, query_argument
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import PATH, letters_are, read_letter
-from redrive.cli.options import yes_option
+from redrive.cli.dlq.selection import PATH, letters, read_letter
+from redrive.cli.options import NumberParam, json_option, yes_option
 from redrive.cli.output import show_rows
 from redrive.cli.progress import progress
 from redrive.cli.table import Row
@@ -45,7 +45,9 @@ def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tup
     wanted = [part.strip() for part in text.split(",") if part.strip() not in ("", "nothing")]
     for part in wanted:
         if part not in PARTS:
-            raise click.BadParameter(f"{part!r} is none of {', '.join(PARTS)}, nothing", context, parameter)
+            raise click.BadParameter(
+                f"{part!r} is unknown; use {', '.join(PARTS)} or nothing", context, parameter
+            )
     return tuple(part for part in PARTS if part in wanted)
 
 
@@ -58,13 +60,24 @@ def _parts(context: click.Context, parameter: click.Parameter, text: str) -> tup
     show_default=True,
     callback=_parts,
     metavar="PARTS",
-    help=f"What each has beside what lists show, of {', '.join(PARTS)}; or nothing, which is quick.",
+    help=f"Add these parts to each dead letter: {', '.join(PARTS)}, or nothing (fast).",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The most to export; all by default.")
-@click.option("--output-file", type=click.Path(path_type=Path), metavar="FILE", help="Not to stdout.")
+@click.option("--limit", type=NumberParam(1), metavar="N", help="Export at most N. Default: all.")
 @click.option(
-    "-o", "--output", type=click.Choice(("ndjson", "json", "csv")), default="ndjson", show_default=True
+    "--output-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to this file instead of stdout.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("ndjson", "json", "csv")),
+    default="ndjson",
+    show_default=True,
+    help="Output format.",
+)
+@json_option
 @yes_option
 @api_options
 def export(
@@ -76,10 +89,10 @@ def export(
     output: str,
     yes: bool,
 ) -> None:
-    """Write dead letters out, with payloads and attempts.
+    """Export dead letters, with payloads and attempts.
 
-    The oldest first; without a QUERY all of them, also closed ones. Secrets stay redacted. A file is there
-    when it is complete, and not before.
+    Oldest first. Without a QUERY, exports all dead letters, including closed ones. Secrets stay redacted. The
+    file appears when it is complete.
     """
     if output == "csv":
         parts = ()
@@ -87,11 +100,11 @@ def export(
     total = None if found["capped"] else found["number"]
     if limit is not None:
         total = limit if total is None else min(limit, total)
-    unseen = output_file is not None or not sys.stdout.isatty()
-    bar = progress("Exporting", total) if unseen else nullcontext(lambda number: None)
+    to_file = output_file is not None or not sys.stdout.isatty()
+    bar = progress("Exporting", total) if to_file else nullcontext(lambda number: None)
     with _destination(output_file, yes), bar as add:
         number = show_rows(_rows(client, query, parts, limit, add), COLUMNS, output)
-    notice(f"{letters_are(number)} {'in ' + str(output_file) if output_file else 'exported'}.")
+    notice(f"Exported {letters(number)}{f' to {output_file}' if output_file else ''}.")
 
 
 def _rows(
@@ -104,33 +117,31 @@ def _rows(
 
 @contextmanager
 def _destination(path: Path | None, yes: bool) -> Iterator[None]:
-    """Redirect stdout to a temporary file that replaces `path` at the end; only the owner can read it."""
+    """Redirect stdout to a temporary file, private to the owner, that replaces `path` at the end."""
     if path is None:
         yield
         return
     if path.is_symlink():
-        path = path.resolve()  # what it leads to is replaced, not the link
+        path = path.resolve()  # replace the target, not the link
     if path.exists():
         if not path.is_file():
-            raise InvalidValueError(
-                f"{path} is no file that could be replaced; leave --output-file out, and use >"
-            )
+            raise InvalidValueError(f"{path} is not a regular file; omit --output-file and use >")
         confirm(f"overwrite {path}", dry_run=False, yes=yes)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with _opened(beside) as file, redirect_stdout(file):
+        with _new_file(temporary) as file, redirect_stdout(file):
             yield
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _new_file(path: Path) -> Iterator[Any]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise InvalidValueError(f"cannot write to {path.parent}: {error.strerror}") from None
+        raise InvalidValueError(f"can't write to {path.parent}: {error.strerror}") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         yield file
         file.flush()

@@ -1,4 +1,4 @@
-"""`redrive dlq group`: what people say about a failure group."""
+"""`redrive dlq group`: acknowledge, resolve, ignore or reopen a failure group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.groups import PATH, show_group
 from redrive.cli.dlq.selection import letters, letters_are
-from redrive.cli.options import DURATION, dry_run_option, output_option, reason_option, yes_option
+from redrive.cli.options import (
+    DURATION,
+    NumberParam,
+    dry_run_option,
+    output_option,
+    reason_option,
+    yes_option,
+)
 from redrive.cli.table import Row, short_fingerprint
 from redrive.cli.terminal import escape, notice
 from redrive.words.time import machine
@@ -23,9 +30,9 @@ _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
 
 @click.group(cls=CommandGroup)
 def group() -> None:
-    """Say that a failure is seen, gone, or ignored.
+    """Acknowledge, resolve, ignore or reopen a failure group.
 
-    All of its dead letters together: FINGERPRINT is that of `redrive dlq groups`, at least 6 digits of it.
+    FINGERPRINT identifies the group: at least the first 6 digits shown by `redrive dlq groups`.
     """
 
 
@@ -34,7 +41,7 @@ def group() -> None:
 @output_option
 @api_options
 def view(client: Client, fingerprint: str, output: str | None) -> None:
-    """Show a group; the same as `redrive dlq groups FINGERPRINT`."""
+    """Show a failure group; same as `redrive dlq groups FINGERPRINT`."""
     show_group(client, fingerprint.removeprefix("fp:"), output)
 
 
@@ -44,15 +51,18 @@ def view(client: Client, fingerprint: str, output: str | None) -> None:
 @dry_run_option
 @api_options
 def acknowledge(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
-    """Say that somebody looks after it."""
+    """Acknowledge a failure: someone is working on it."""
     _change(client, fingerprint, "acknowledge", dry_run, {"reason": reason})
 
 
 @group.command()
 @_fingerprint
-@click.option("--dead-letters", is_flag=True, help="Resolve its open dead letters with it.")
+@click.option("--dead-letters", is_flag=True, help="Also resolve the open dead letters of the group.")
 @click.option(
-    "--expect", type=click.IntRange(0, 10_000), metavar="N", help="Change nothing unless it is so many."
+    "--expect",
+    type=NumberParam(0, 10_000),
+    metavar="N",
+    help="Change nothing unless exactly N dead letters would be resolved.",
 )
 @reason_option
 @dry_run_option
@@ -67,40 +77,39 @@ def resolve(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Say that its cause is gone.
+    """Resolve a failure: its cause is fixed.
 
-    Should it occur again, it is open, and has regressed.
+    If the failure occurs again, the group reopens as REGRESSED.
     """
     if expect is not None and not dead_letters:
-        raise click.UsageError("--expect counts what --dead-letters resolves.")
+        raise click.UsageError("--expect needs --dead-letters.")
     found = _look_up(client, fingerprint)
     number = found.letters["open"] + found.letters["exhausted"]
-    too = f" and with it {letters(number)}" if dead_letters else ""
-    if not confirm(
-        f"resolve {found.description}{too} on {client.where}", dry_run=dry_run, yes=yes or not dead_letters
-    ):
+    and_letters = f" and {letters(number)}" if dead_letters else ""
+    what = f"resolve {found.description}{and_letters}"
+    if not confirm(what, client.where, dry_run=dry_run, yes=yes or not dead_letters):
         return
     body = {"reason": reason, "dead_letters": dead_letters}
     if dead_letters:
         body["expect"] = number if expect is None else expect
     done = found.post(client, "resolve", body)
     if done["resolved"]:
-        notice(f"With it, {letters_are(done['resolved'])} resolved.")
+        notice(f"Resolved {letters(done['resolved'])}.")
     if done["left"]:
         notice(
-            f"{letters_are(done['left'])} still open; "
-            f"`redrive replay plan --group {short_fingerprint(done['fingerprint'])}` replays them."
+            f"{letters_are(done['left'])} still open. To replay, run "
+            f"`redrive replay plan --group {short_fingerprint(done['fingerprint'])}`."
         )
 
 
 @group.command()
 @_fingerprint
-@click.option("--for", "seconds", type=DURATION, metavar="LENGTH", help="Only for so long, such as 7d.")
+@click.option("--for", "seconds", type=DURATION, metavar="DURATION", help="Ignore for this long, such as 7d.")
 @click.option(
-    "--beyond", type=click.IntRange(1), metavar="N", help="Until it has occurred more than N times again."
+    "--beyond", type=NumberParam(1), metavar="N", help="Ignore until it has occurred more than N more times."
 )
 @click.option(
-    "--version", metavar="VERSION", help="Until it occurs in another version of the code than this."
+    "--version", metavar="VERSION", help="Ignore until it occurs in a code version other than this."
 )
 @reason_option
 @dry_run_option
@@ -114,7 +123,7 @@ def ignore(
     reason: str,
     dry_run: bool,
 ) -> None:
-    """Say that nobody need look at it, for now or for good."""
+    """Ignore a failure, for a while or permanently."""
     until = None if seconds is None else machine(time.time() + seconds)
     conditions = {"until": until, "beyond": beyond, "version": version}
     _change(client, fingerprint, "ignore", dry_run, {"reason": reason, **conditions})
@@ -126,7 +135,7 @@ def ignore(
 @dry_run_option
 @api_options
 def reopen(client: Client, fingerprint: str, reason: str, dry_run: bool) -> None:
-    """Take back what was said about it."""
+    """Reopen a failure group."""
     _change(client, fingerprint, "reopen", dry_run, {"reason": reason})
 
 
@@ -141,18 +150,18 @@ class Group(NamedTuple):
     def post(self, client: Client, verb: str, body: Row) -> Row:
         path = f"{PATH}/{segment(self.fingerprint)}/{verb}"
         done: Row = client.post(path, body, if_match=self.version)
-        notice(f"The group {short_fingerprint(done['fingerprint'])} is {done['state'].lower()}.")
+        notice(f"Group {short_fingerprint(done['fingerprint'])} is now {done['state'].lower()}.")
         return done
 
 
 def _look_up(client: Client, fingerprint: str) -> Group:
     answer = client.request("GET", f"{PATH}/{segment(fingerprint.removeprefix('fp:'))}")
     value = answer.value
-    description = f"the group {short_fingerprint(value['fingerprint'])} ({escape(value['title'])[:80]})"
+    description = f"group {short_fingerprint(value['fingerprint'])} ({escape(value['title'])[:80]})"
     return Group(value["fingerprint"], description, value["dead_letters"], answer.headers.get("etag"))
 
 
 def _change(client: Client, fingerprint: str, verb: str, dry_run: bool, body: Row) -> None:
     found = _look_up(client, fingerprint)
-    if not report_dry_run(f"{verb} {found.description} on {client.where}", dry_run):
+    if not report_dry_run(f"{verb} {found.description}", dry_run, client.where):
         found.post(client, verb, body)

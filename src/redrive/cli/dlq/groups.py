@@ -1,4 +1,4 @@
-"""`redrive dlq groups`: failures that are the same, together."""
+"""`redrive dlq groups`: list groups of dead letters with the same failure, or show one group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.commands import QueryCommand, query_argument
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.view import LIKELY, draw_origin, place
+from redrive.cli.dlq.view import LIKELY, advice_of, draw_origin, place
 from redrive.cli.options import limit_option, output_option
 from redrive.cli.output import Listing, show_one
 from redrive.cli.table import Row, TableColumn, ago, clock, short_fingerprint, since, stamp
@@ -29,7 +29,7 @@ HOURS = 24
 
 _FINGERPRINT = re.compile(r"(?:fp:)?((?:v\d+:)?[0-9a-f]{6,64})")
 _TOO_SHORT = re.compile(r"(?:fp:(?:v\d+:)?|v\d+:)[0-9a-f]{1,5}|(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{4,5}")
-"""Figures alone, such as 500, may be looked for in the text."""
+"""Digits only, such as 500, may be a search term."""
 
 
 GROUPS = Listing(
@@ -37,8 +37,8 @@ GROUPS = Listing(
     (
         TableColumn("fingerprint", "group", short_fingerprint, whole=True),
         TableColumn("live"),
-        TableColumn("occurrences", "seen"),
-        TableColumn("last_seen", "last", since),
+        TableColumn("occurrences", "count"),
+        TableColumn("last_seen", "age", since),
         TableColumn("state"),
         TableColumn("step"),
         TableColumn("title", "error"),
@@ -56,20 +56,20 @@ GROUPS = Listing(
     type=click.Choice(("last_seen", "occurrences")),
     default="last_seen",
     show_default=True,
-    help="What comes first.",
+    help="Sort by last occurrence or by number of occurrences.",
 )
 @limit_option
 @output_option
 @api_options
 def groups(client: Client, query: str, sort: str, limit: int | None, output: str | None) -> None:
-    """List groups of the same failure, or show one.
+    """List groups of dead letters with the same failure, or show one group.
 
-    Without a QUERY these are the ones with dead letters that are not closed. At least 6 digits of a
-    fingerprint name a group.
+    Without a QUERY, lists groups with dead letters that are not closed. With the first 6 or more digits of a
+    fingerprint, shows that group.
     """
     if _TOO_SHORT.fullmatch(query):
         raise click.UsageError(
-            f"{query!r} is too short for a group: at least 6 digits of its fingerprint name it."
+            f"{query!r} is too short; use at least 6 digits of the fingerprint of the group."
         )
     if found := _FINGERPRINT.fullmatch(query):
         show_group(client, found[1], output)
@@ -99,12 +99,12 @@ def _facts(group: Row) -> Iterator[tuple[str, str | None]]:
     numbers = [
         f"{letters[name]:,} {name}" for name in ("open", "exhausted", "replaying", "closed") if letters[name]
     ]
-    yield "dead letters", ", ".join(numbers) or "none any more"
-    yield "seen", f"{group['occurrences']:,} times" if group["occurrences"] != 1 else "once"
-    yield "first", f"{stamp(group['first_seen'])}, {ago(group['first_seen'])}"
-    yield "last", f"{stamp(group['last_seen'])}, {ago(group['last_seen'])}"
+    yield "dead letters", ", ".join(numbers) or "none"
+    yield "occurred", f"{group['occurrences']:,} times" if group["occurrences"] != 1 else "once"
+    yield "first seen", f"{stamp(group['first_seen'])}, {ago(group['first_seen'])}"
+    yield "last seen", f"{stamp(group['last_seen'])}, {ago(group['last_seen'])}"
     if group["regressed_at"]:
-        yield "came back", f"{stamp(group['regressed_at'])}, after it had been resolved"
+        yield "regressed", f"{stamp(group['regressed_at'])}, after it was resolved"
     versions = [f"{version['code_version']} ({version['occurrences']:,})" for version in group["versions"]]
     if versions and not versions[0].startswith("unversioned"):
         yield "versions", ", ".join(versions)
@@ -112,17 +112,17 @@ def _facts(group: Row) -> Iterator[tuple[str, str | None]]:
     if group["changed_by"]:
         reason = f": {group['change_reason']}" if group["change_reason"] else ""
         yield group["state"].lower(), f"by {group['changed_by']}, {ago(group['changed_at'])}{reason}"
-    yield "one group", group["reason"]
+    yield "grouped by", group["reason"]
 
 
 def _draw_timeline(screen: Screen, timeline: Row) -> None:
-    """How many occurred in each hour."""
+    """Draw the number of occurrences in each hour."""
     numbers = timeline["numbers"]
-    most = max(numbers, default=0)
-    if not most:
+    top = max(numbers, default=0)
+    if not top:
         return
-    bars = "".join(BARS[-(-number * (len(BARS) - 1) // most)] for number in numbers)
-    screen.heading(f"The last {HOURS} hours", (f"at most {most:,} an hour", "dim"))
+    bars = "".join(BARS[-(-number * (len(BARS) - 1) // top)] for number in numbers)
+    screen.heading(f"Last {HOURS} hours", (f"maximum {top:,} per hour", "dim"))
     out(f"  {clock(timeline['start'], timeline['start'])[:5]} {bars} now")
 
 
@@ -132,28 +132,28 @@ def _draw_sample(screen: Screen, client: Client, letter_id: str | None) -> None:
     path = f"/api/v1/dead-letters/{segment(letter_id)}"
     try:
         letter = client.get(path)
-    except (ApiError, NotFoundError):  # removed meanwhile
+    except (ApiError, NotFoundError):  # removed in the meantime
         return
-    screen.heading("The newest", (letter["id"], "dim"))
+    screen.heading("Newest dead letter", (letter["id"], "dim"))
     screen.paragraph(f"{letter['error_type']}: {letter['message']}")
     draw_origin(screen, letter, 2)
     if letter["state"] in CLOSED:
         screen.heading("What to do")
-        screen.paragraph("Nothing about this one: it is closed.")
+        screen.paragraph("Nothing: this dead letter is closed.")
         return
     verdict = client.get(f"{path}/verdict")
     screen.heading("What to do", styled_state(verdict["likely"], LIKELY[verdict["likely"]]))
-    screen.paragraph(verdict["advice"])
+    screen.paragraph(advice_of(verdict))
 
 
 def _next(group: Row) -> Iterator[tuple[str, str]]:
     name = short_fingerprint(group["fingerprint"])
     if group["sample"]:
-        yield f"redrive dlq view {group['sample']}", "the newest of them"
-    yield f"redrive dlq list fp:{name}", "all of them"
+        yield f"redrive dlq view {group['sample']}", "the newest dead letter"
+    yield f"redrive dlq list fp:{name}", "all dead letters of the group"
     if group["dead_letters"]["live"]:
-        yield f"redrive replay plan --group {name}", "what a replay would do"
+        yield f"redrive replay plan --group {name}", "plan a replay"
     if group["state"] in ("RESOLVED", "IGNORED"):
-        yield f"redrive dlq group reopen {name}", "take that back"
+        yield f"redrive dlq group reopen {name}", "reopen the group"
     else:
-        yield f"redrive dlq group resolve {name}", "its cause is gone"
+        yield f"redrive dlq group resolve {name}", "once the cause is fixed"

@@ -1,4 +1,4 @@
-"""`redrive dlq replay`: executes the work of one dead letter again, and waits for what comes of it."""
+"""`redrive dlq replay`: replay one dead letter and wait for the result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from redrive.cli.checks import confirm, require_state
 from redrive.cli.client import Client, segment
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PATH, explain_letter_ids
+from redrive.cli.dlq.view import advice_of
 from redrive.cli.options import dry_run_option, output_option, reason_option, timeout_option, yes_option
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.output import JSON, show_json
 from redrive.cli.progress import Poller
 from redrive.cli.replay.options import mode_option, policy_option
@@ -26,15 +27,15 @@ from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 UNFINISHED = ("PLANNED", "RUNNING")
 
 
-def _refuse_many(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _reject_many(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         plan = f"redrive replay plan {parameter.opts[0]} {quote(value)}"
-        raise click.UsageError(f"It replays one dead letter; many at once: {plan}")
+        raise click.UsageError(f"This command replays one dead letter. To replay many, run `{plan}`.")
 
 
 def _many(option: str) -> Callable[[Any], Any]:
-    """Known, to be told of where it belongs; first of all, whatever else is missing."""
-    return click.option(option, hidden=True, expose_value=False, is_eager=True, callback=_refuse_many)
+    """A hidden, eager option that points to `redrive replay plan`."""
+    return click.option(option, hidden=True, expose_value=False, is_eager=True, callback=_reject_many)
 
 
 @click.command()
@@ -42,16 +43,16 @@ def _many(option: str) -> Callable[[Any], Any]:
 @_many("--query")
 @click.argument("letter_id", metavar="ID")
 @mode_option
-@click.option("--from-step", metavar="STEP", help="Go back to this earlier step; its name or its index.")
+@click.option("--from-step", metavar="STEP", help="Go back to this earlier step, by name or number (from 1).")
 @policy_option
 @click.option(
     "--payload",
     type=click.File("rb"),
     metavar="FILE",
-    help="JSON instead of what the step was given; needs a --reason. - is the standard input.",
+    help="Replace the payload with this JSON; - reads stdin. Needs --reason.",
 )
 @reason_option
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it has ended.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the result.")
 @timeout_option
 @dry_run_option
 @yes_option
@@ -65,67 +66,76 @@ def replay(
     dry_run: bool,
     yes: bool,
     output: str | None,
-    **asked: Any,
+    **options: Any,
 ) -> None:
-    """Execute the work of a dead letter again, from the failed step on.
+    """Replay a dead letter from the failed step, and wait for the result.
 
-    Exits with 0 if it has succeeded, with 7 if it has failed again. Many at once: `redrive replay plan`.
+    Exits with 0 if the replay succeeds and with 7 if it fails. To replay many, use `redrive replay plan`.
     """
-    body = _body(**asked)
+    body = _body(**options)
     path = f"{PATH}/{segment(letter_id)}"
     with explain_letter_ids([letter_id]):
         letter, verdict = client.get(path), client.get(f"{path}/verdict")
-    for sentence in (verdict["why"], verdict["advice"]):
+    for sentence in (verdict["why"]["text"], advice_of(verdict)):
         notice(escape(sentence))
-    what = f"the dead letter {letter['id']}"
+    what = f"dead letter {letter['id']}"
     require_state(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
-    how = "the failed step alone" if body.get("mode") == "STEP_ONLY" else "from there to the end"
-    step = body.get("from_step", body.get("from_step_index", letter["step"]))
-    edited = ", with another payload" if "payload" in body else ""
-    question = f"replay {what} at the step {step!r}, {how}{edited}, on {client.where}"
-    if not confirm(question, dry_run=dry_run, yes=yes):
+    edited = " with another payload" if "payload" in body else ""
+    question = f"replay {what} {_describe_steps(body, letter)}{edited}"
+    if not confirm(question, client.where, dry_run=dry_run, yes=yes):
         return
-    begun = client.post(f"{path}/replay", body)
-    notice(f"The replay {begun['id']} has begun.")
-    ended = _follow(client, begun, letter["queue"], timeout) if wait else begun
+    started = client.post(f"{path}/replay", body)
+    notice(f"Started replay {started['id']}.")
+    replay = _follow(client, started, letter["queue"], timeout) if wait else started
     if output in JSON:
-        show_json(ended, output)
+        show_json(replay, output)
     if wait:
-        _report_end(ended)
+        _report_result(replay)
 
 
-def _body(from_step: str | None, payload: IO[bytes] | None, **asked: Any) -> Row:
-    body = {name: value for name, value in asked.items() if value is not None}
-    if from_step is not None:
-        is_index = from_step.isascii() and from_step.isdecimal()
-        body["from_step_index" if is_index else "from_step"] = int(from_step) if is_index else from_step
+def _describe_steps(body: Row, letter: Row) -> str:
+    if "from_step_index" in body:
+        step = f"step {body['from_step_index'] + 1}"
+    else:
+        step = f"step {body.get('from_step', letter['step'])!r}"
+    return f"at {step} only" if body.get("mode") == "STEP_ONLY" else f"from {step} to the end"
+
+
+def _body(from_step: str | None, payload: IO[bytes] | None, **options: Any) -> Row:
+    body = {name: value for name, value in options.items() if value is not None}
+    if from_step is not None and from_step.isascii() and from_step.isdecimal():
+        if int(from_step) == 0:
+            raise InvalidValueError("steps are numbered from 1; `redrive run view` shows the numbers")
+        body["from_step_index"] = int(from_step) - 1
+    elif from_step is not None:
+        body["from_step"] = from_step
     if payload is not None:
         try:
             body["payload"] = json.load(payload)
         except (ValueError, RecursionError) as error:
-            raise InvalidValueError(f"the payload is no JSON: {error}") from None
+            raise InvalidValueError(f"the payload is not valid JSON: {error}") from None
     return body
 
 
-def _follow(client: Client, begun: Row, queue: str, timeout: float | None) -> Row:
-    poller, path = Poller(client, timeout), f"/api/v1/replays/{segment(begun['id'])}"
+def _follow(client: Client, started: Row, queue: str, timeout: float | None) -> Row:
+    poller, path = Poller(client, timeout), f"/api/v1/replays/{segment(started['id'])}"
     try:
         replay: Row = client.get(path)
         while replay["state"] in UNFINISHED:
-            poller.wait(f"the replay {begun['id']}", queue, waits=True)
+            poller.wait(f"Replay {started['id']}", queue, waits=True)
             replay = client.get(path)
     except KeyboardInterrupt:
-        notice(f"\nThe replay goes on; `redrive run watch {begun['run_id']}` looks again.")
+        notice(f"\nThe replay continues. Follow it with `redrive run watch {started['run_id']}`.")
         raise
     return replay
 
 
-def _report_end(replay: Row) -> None:
+def _report_result(replay: Row) -> None:
     after = took(replay["requested_at"], replay["ended_at"])
-    note = "" if not replay["note"] else f" ({escape(replay['note'])})"
-    notice("It has ", styled_state(replay["state"], replay["state"].lower()), f" after {after}{note}.")
+    note = "" if not replay["note"] else f" ({escape(replay['note']['text'])})"
+    notice(styled_state(replay["state"], replay["state"].capitalize()), f" after {after}{note}.")
     if replay["state"] != "SUCCEEDED":
         if replay["fingerprint_after"] not in (None, replay["fingerprint"]):
-            notice("It has failed of something else than before.")
-        notice(f"`redrive dlq view {replay['dead_letter_id']}` tells why.")
-        raise Ended(Exit.FAILURES)
+            notice("It failed with a different error than before.")
+        notice(f"See why with `redrive dlq view {replay['dead_letter_id']}`.")
+        raise CommandExit(Exit.FAILURES)

@@ -1,4 +1,4 @@
-"""Which dead letters a command is about: ids, or a query with the number that is expected."""
+"""Select dead letters for a command: by ids, or by a query with an expected number."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import click
 
 from redrive.cli.checks import explain_ids
 from redrive.cli.client import Client, segment
-from redrive.cli.options import add_options
+from redrive.cli.options import NumberParam, add_options
 from redrive.cli.table import Row, counted
 from redrive.errors import DriftError
-from redrive.words.number import plural
+from redrive.words.number import noun, plural
 
 PATH = "/api/v1/dead-letters"
 MAX_COUNT = 10_000
@@ -22,11 +22,12 @@ STDIN = "-"
 
 
 class LetterChoice(NamedTuple):
-    """
+    """The selected dead letters.
+
     description  for the confirmation
-    query        None, if they were given by their ids
-    version      of a single one, when it was looked up
-    state        of a single one
+    query        None if they were selected by id
+    version      of a single dead letter, when it was looked up
+    state        of a single dead letter
     """
 
     number: int
@@ -39,19 +40,19 @@ class LetterChoice(NamedTuple):
 
 selection_options = add_options(
     click.argument("ids", nargs=-1, metavar="[ID]..."),
-    click.option("--query", metavar="QUERY", help="All that fulfil it, such as 'is:open step:charge'."),
+    click.option("--query", metavar="QUERY", help="Select all that match, such as 'is:open step:charge'."),
     click.option(
         "--expect",
-        type=click.IntRange(0, MAX_COUNT),
+        type=NumberParam(0, MAX_COUNT),
         metavar="N",
-        help="Change nothing unless it is exactly so many.",
+        help="Change nothing unless exactly N match.",
     ),
     click.option(
         "--max",
-        "most",
-        type=click.IntRange(1, MAX_COUNT),
+        "maximum",
+        type=NumberParam(1, MAX_COUNT),
         metavar="N",
-        help="Change nothing if it is more than so many.",
+        help="Change nothing if more than N match.",
     ),
 )
 
@@ -65,31 +66,31 @@ def select(
     ids: Sequence[str],
     query: str | None,
     expect: int | None,
-    most: int | None,
+    maximum: int | None,
     *,
     look_up: bool,
 ) -> LetterChoice:
-    """Look before anybody is asked, so that a wrong id or an unexpected number is reported first.
+    """Select dead letters, so that a wrong id or an unexpected number is reported before the confirmation.
 
     Several ids are changed all together or not at all, so each is looked up only with `look_up`.
     """
     if (query is not None) == bool(ids):
-        raise click.UsageError("Name the dead letters by their ids, or by --query: one of them.")
+        raise click.UsageError("Pass either dead-letter ids or --query.")
     if query is not None:
-        return _by_query(client, query, expect, most)
-    if expect is not None or most is not None:
-        raise click.UsageError("--expect and --max are for --query; ids say themselves how many they are.")
+        return _by_query(client, query, expect, maximum)
+    if expect is not None or maximum is not None:
+        raise click.UsageError("--expect and --max only work with --query.")
     if list(ids) == [STDIN]:
         ids = sys.stdin.read().split()
         if not ids:
-            raise click.UsageError("There are no ids in the standard input.")
+            raise click.UsageError("No ids on stdin.")
     given = list(dict.fromkeys(ids))
     with explain_letter_ids(given):
         return _by_ids(client, given, look_up)
 
 
 def read_letter(client: Client, letter_id: str, parts: Iterable[str]) -> Row:
-    """Read these parts of a dead letter: `attempt_list` are its attempts, `attempts` is their number."""
+    """Read these parts of a dead letter: `attempt_list` has the attempts, `attempts` their number."""
     path, letter = f"{PATH}/{segment(letter_id)}", Row()
     for part in parts:
         if part in ("details", "payload"):
@@ -115,19 +116,21 @@ def letters_are(number: int) -> str:
     return plural(number, "dead letter is", "dead letters are")
 
 
-def _by_query(client: Client, query: str, expect: int | None, most: int | None) -> LetterChoice:
+def _by_query(client: Client, query: str, expect: int | None, maximum: int | None) -> LetterChoice:
     found = client.get(f"{PATH}/count", q=query)
     number = found["number"]
     if expect is not None:
         _refuse_drift(number, expect)
-    if number > (MAX_COUNT if most is None else most) or found["capped"]:
-        limit = f"--max {most:,}" if most is not None else f"the {MAX_COUNT:,} that can be changed at once"
+    if number > (MAX_COUNT if maximum is None else maximum) or found["capped"]:
+        limit = (
+            f"at most {MAX_COUNT:,} can be changed at once" if maximum is None else f"--max is {maximum:,}"
+        )
         raise DriftError(
-            f"{counted(found)} dead letters fulfil the query, more than {limit}; nothing was changed",
+            f"{counted(found)} dead letters match the query, but {limit}; nothing was changed",
             number=number,
         )
     return LetterChoice(
-        number, f"the {letters(number)} that fulfil{'s' * (number == 1)} {query!r}", query=query
+        number, f"{letters(number)} that {noun(number, 'matches', 'match')} {query!r}", query=query
     )
 
 
@@ -138,7 +141,7 @@ def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterChoice:
         return LetterChoice(len(ids), f"{len(ids):,} dead letters", ids)
     answer = client.request("GET", f"{PATH}/{segment(ids[0])}")
     letter = answer.value
-    description = f"the dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
+    description = f"dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
     version = answer.headers.get("etag")
     return LetterChoice(1, description, [letter["id"]], version=version, state=letter["state"])
 
@@ -146,7 +149,7 @@ def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterChoice:
 def _refuse_drift(number: int, expect: int) -> None:
     if number != expect:
         raise DriftError(
-            f"{letters(number)} fulfil{'s' * (number == 1)} the query, {expect:,} were expected; nothing was "
-            f"changed. Look at them again, then say the new number",
+            f"{letters(number)} {noun(number, 'matches', 'match')} the query, not {expect:,} as expected; "
+            f"nothing was changed. Check the list again and pass the new number",
             number=number,
         )

@@ -1,4 +1,4 @@
-"""`redrive dlq view`: a dead letter, for an operator who decides what to do about it."""
+"""`redrive dlq view`: show a dead letter to an operator who decides what to do about it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ LIKELY = {
 
 @click.command()
 @click.argument("letter_id", metavar="ID")
-@click.option("--stack", is_flag=True, help="With the whole traceback.")
+@click.option("--stack", is_flag=True, help="Show the full traceback.")
 @output_option
 @api_options
 def view(client: Client, letter_id: str, stack: bool, output: str | None) -> None:
-    """Show a dead letter: why it stopped, what may help.
+    """Show a dead letter: why it stopped, what has changed since, and what to do.
 
-    And what has changed since. JSON has the dead letter with its verdict, payload, attempts, history and
-    notes.
+    The JSON output has the dead letter with its verdict, payload, attempts, history and notes.
     """
     with explain_letter_ids([letter_id]):
         letter = read_letter(client, letter_id, PARTS)
@@ -78,13 +77,17 @@ def _marks(letter: Row) -> Iterator[str]:
 
 def _draw_verdict(screen: Screen, verdict: Row) -> None:
     screen.heading("Why it stopped")
-    screen.paragraph(verdict["why"])
+    screen.paragraph(verdict["why"]["text"])
     if verdict["changed"]:
         screen.heading("Since then")
         for change in verdict["changed"]:
-            screen.columns([("-", change)], gap=1)
+            screen.columns([("-", change["text"])], gap=1)
     screen.heading("What to do", styled_state(verdict["likely"], LIKELY[verdict["likely"]]))
-    screen.paragraph(verdict["advice"])
+    screen.paragraph(advice_of(verdict))
+
+
+def advice_of(verdict: Row) -> str:
+    return " ".join(fact["text"] for fact in verdict["advice"])
 
 
 def _draw_error(screen: Screen, letter: Row, stack: bool) -> None:
@@ -111,16 +114,16 @@ def _draw_attempts(screen: Screen, letter: Row) -> None:
             (attempt["error_type"] or attempt["outcome"])
             + (f" (replay {attempt['replay']})" if attempt["replay"] else ""),
             attempt["reason"].replace("_", " ")
-            + ("" if attempt["delay"] is None else f", again after {duration(attempt['delay'])}"),
+            + ("" if attempt["delay"] is None else f", retry after {duration(attempt['delay'])}"),
         )
         for attempt in letter["attempt_list"]
     ]
-    screen.columns(rows, heads=("#", "at", "took", "what", "then"), cut=True)
+    screen.columns(rows, heads=("#", "STARTED", "TOOK", "RESULT", "DECISION"), cut=True)
 
 
-def draw_origin(screen: Screen, letter: Row, most: int = MAX_FRAMES) -> None:
-    """Where the error was raised: the frames of the application, if it has any."""
-    for frame in stack_of(letter["stack"]).origin[:most]:
+def draw_origin(screen: Screen, letter: Row, limit: int = MAX_FRAMES) -> None:
+    """Draw where the error was raised: the frames of the application, if there are any."""
+    for frame in stack_of(letter["stack"]).origin[:limit]:
         screen.paragraph(f"at {frame.file}:{frame.line} in {frame.function}")
 
 
@@ -130,7 +133,7 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
         if entry["action"] not in LISTED_ELSEWHERE:
             what, text = describe_action(entry["action"], entry["detail"])
             others = len(entry["subjects"]) - 1
-            what += f", with {plural(others, 'other')}" if others > 0 else ""
+            what += f" and {plural(others, 'other dead letter')}" if others > 0 else ""
             yield entry["at"], f"{entry['actor']} {what}{f': {text}' if text else ''}"
     for replay in letter["history"]["replays"]:
         what, text = describe_replay(
@@ -139,7 +142,8 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
             automatic=replay["automatic"],
             edited=bool(replay["edit"]),
             reason=replay["reason"],
-            note=replay["note"],
+            note=replay["note"]["text"] if replay["note"] else None,
+            started=replay["started_at"] is not None,
         )
         state = "" if replay["state"] == "PLANNED" else f": {replay['state'].lower()}"
         yield replay["requested_at"], f"{replay['requested_by']} {what}{state}{f' ({text})' if text else ''}"
@@ -149,15 +153,18 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
 
 def _next(letter: Row) -> Iterator[tuple[str, str]]:
     if letter["state"] in CLOSED:
-        yield f"redrive dlq reopen {letter['id']}", "undo closing it"
+        yield f"redrive dlq reopen {letter['id']}", "reopen it"
     elif letter["state"] != "REPLAYING":
-        yield f"redrive dlq replay {letter['id']}", "execute it again"
-        yield f"redrive dlq resolve {letter['id']}", "close it"
-    yield f"redrive dlq groups {short_fingerprint(letter['fingerprint'])}", "all like this one"
-    yield f"redrive run view {letter['run_id']}", "its whole run"
+        yield f"redrive dlq replay {letter['id']}", "replay it"
+        yield f"redrive dlq resolve {letter['id']}", "close it without a replay"
+    yield (
+        f"redrive dlq groups {short_fingerprint(letter['fingerprint'])}",
+        "all dead letters with this failure",
+    )
+    yield f"redrive run view {letter['run_id']}", "the run"
 
 
 def place(row: Row) -> str:
-    """Where in the work it failed; of a job, workflow and step are the same."""
+    """Name the workflow and the step, or the job, whose workflow and step have the same name."""
     workflow, step = str(row["workflow"]), str(row["step"])
     return workflow if workflow == step else f"{workflow} › {step}"

@@ -1,4 +1,4 @@
-"""`redrive policy`: what a retry policy does, and what another one would have done."""
+"""`redrive policy`: list, explain and simulate retry policies."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ COLUMNS = (
     TableColumn("used_by"),
     TableColumn("max_attempts", "attempts"),
     TableColumn("waits"),
-    TableColumn("last_attempt_after", "last after", short=duration),
+    TableColumn("last_attempt_after", "last attempt after", short=duration),
 )
 
 
 @click.group(cls=CommandGroup)
 def policy() -> None:
-    """Retry policies: list, explain, simulate a changed one.
+    """List, explain and simulate retry policies.
 
-    A policy says how often a failed step is executed again, how long apart, and after which errors.
+    A retry policy defines how often a failed step is retried, the waits in between, and which errors are
+    retried.
     """
 
 
 @policy.command("list")
 @click.argument("target", required=False, metavar="[MODULE:ATTRIBUTE]")
-@click.option("--stored", is_flag=True, help="Those of the workflows that the database has runs of.")
-@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs, with --stored.")
+@click.option("--stored", is_flag=True, help="List the policies of workflows that have runs in the database.")
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Organization for --stored.")
 @output_option
 @settings_options
 @click.pass_obj
 def list_policies(
     given: GlobalOptions, target: str | None, stored: bool, org: str, output: str | None
 ) -> None:
-    """List the named policies, or those in use.
+    """List the preset policies, or the policies in use.
 
-    With MODULE:ATTRIBUTE, those of your application, such as shop.work:app, one line for each step.
+    With MODULE:ATTRIBUTE, lists the policies of your application, such as shop.work:app, one line per step.
     """
     if target is None and not stored:
         rows = [_row(policy, None) for policy in PRESETS.values()]
@@ -58,7 +59,7 @@ def list_policies(
             for step in used
         ]
         columns = list(COLUMNS)
-    show_rows(rows, columns, output, empty="no run has a policy yet")
+    show_rows(rows, columns, output, empty="No policies: no runs yet.")
 
 
 def _row(policy: RetryPolicy, used_by: str | None) -> Row:

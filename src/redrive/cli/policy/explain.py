@@ -1,4 +1,4 @@
-"""`redrive policy explain`: when each attempt starts, and what becomes of each kind of error."""
+"""`redrive policy explain`: show when each attempt starts and which errors are retried."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ ERRORS = (TableColumn("category", "error"), "retried", TableColumn("at_most"), "
 
 @click.command()
 @click.argument("name", required=False, metavar="[NAME | MODULE:ATTRIBUTE]")
-@click.option("--work", metavar="NAME", help="The policies of a task, a workflow, or WORKFLOW.STEP.")
-@click.option(
-    "--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs --work is looked for in."
-)
+@click.option("--work", metavar="NAME", help="Explain the policies of a task, a workflow, or WORKFLOW.STEP.")
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Organization for --work.")
 @alteration_options
-@click.option("--deadline", type=SECONDS, help="No attempt starts later than that after the first failure.")
+@click.option("--deadline", type=SECONDS, help="Start no attempt later than this after the first failure.")
 @output_option
 @settings_options
 @click.pass_obj
@@ -48,11 +46,11 @@ def explain(
     deadline: float | None,
     output: str | None,
 ) -> None:
-    """Explain a policy: every attempt with its waits, and what becomes of each kind of error.
+    """Explain a retry policy: every attempt with its wait, and which errors are retried.
 
-    NAME is that of a preset: see `redrive policy list`. With MODULE:ATTRIBUTE, those of your application;
-    with --work alone, those of runs in the database. With neither, the one that the settings give to tasks
-    that name none. The options change it before it is explained.
+    NAME is a preset (see `redrive policy list`). MODULE:ATTRIBUTE explains the policies of your application,
+    and --work alone those of runs in the database. Without any of these, explains the default policy of the
+    settings. The other options change the policy before it is explained.
     """
     policies = [(alteration.of(policy), used_by) for policy, used_by in _policies(given, name, work, org)]
     form = chosen(output)
@@ -70,12 +68,12 @@ def explain(
 def _policies(
     given: GlobalOptions, name: str | None, work: str | None, org: str
 ) -> list[tuple[RetryPolicy, str | None]]:
-    """The policies, and which step uses each; None for a policy that was named."""
+    """Return the policies and the step that uses each; None for a preset or the default policy."""
     if name is not None and ":" in name:
         used = of_work(of_application(name), work, name)
     elif work is not None:
         if name is not None:
-            raise click.UsageError("Give the name of a policy or --work, not both.")
+            raise click.UsageError("Pass either a policy name or --work.")
         used = of_work(of_database(given, org), work, "the database")
     else:
         return [(given.settings().retry_policy if name is None else preset(name), None)]
@@ -94,7 +92,7 @@ def _draw(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> N
     for consequence in found:
         if consequence.note:
             out(f"{consequence.category}: {consequence.note}.")
-    out(f"When nothing more is tried, {ENDINGS[policy.ending]}.")
+    out(f"When no retries are left, {ENDINGS[policy.ending]}.")
 
 
 def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> Row:
@@ -111,7 +109,7 @@ def _error(consequence: CategoryConsequence, policy: RetryPolicy) -> Row:
 
 
 def _cut(policy: RetryPolicy, deadline: float) -> str:
-    """The time that attempts take themselves comes on top of their starts."""
+    """Say how many attempts can start before the deadline, if attempts take no time themselves."""
     within = [_within(attempt, deadline) for attempt in policy.explain().attempts]
     sure, possible = within.count("yes"), within.count("yes") + within.count("maybe")
     after = f"With a deadline of {duration(deadline)}"
@@ -119,7 +117,9 @@ def _cut(policy: RetryPolicy, deadline: float) -> str:
         return f"{after}, all {sure:,} attempts can start."
     if sure == possible:
         return f"{after}, {sure:,} of {len(within):,} attempts can start."
-    return f"{after}, {sure:,} of {len(within):,} attempts can start, by luck of the jitter {possible:,}."
+    return (
+        f"{after}, {sure:,} of {len(within):,} attempts can start; depending on jitter, up to {possible:,}."
+    )
 
 
 def _within(attempt: ScheduledAttempt, deadline: float) -> str:
@@ -136,11 +136,11 @@ def _rows(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> I
 
 
 def _json(policy: RetryPolicy, used_by: str | None, deadline: float | None) -> Row:
-    """Every attempt, every category, and the stored form of the policy."""
+    """Return the attempts, the error categories and the stored form of the policy."""
     schedule = policy.explain()
     try:
         stored = dict(policy_to_json(policy))
-    except InvalidValueError:  # it has a function in it
+    except InvalidValueError:  # it contains a function
         stored = None
     return {
         "policy": schedule.name,

@@ -1,4 +1,4 @@
-"""The figures of a simulated policy, for programs."""
+"""Results of a policy simulation, for programs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 MEDIAN, HIGH = 0.5, 0.95
 
 ASSUMPTIONS = (
-    "An attempt is taken to succeed from the first sign on that the step worked, and to fail before.",
-    "What lies in between, of which nobody knows, is taken to fail: shorter waits look worse than they are.",
-    "What others show may not hold for work that fails by its own payload: where few runs lie close "
-    "together, such work is counted as avoided, wrongly.",
-    "More attempts may keep a struggling dependency down for longer; that is not in these figures.",
-    "Further waits take the middle of their jitter; time under an open breaker is as it was.",
+    "Attempts are assumed to fail until there is evidence that the step worked again, and to succeed "
+    "after that.",
+    "Without evidence, an attempt is assumed to fail, so shorter waits look worse than they are.",
+    "Evidence from other runs may not apply to work that fails because of its own payload; with few runs "
+    "close together, such work is wrongly counted as avoided.",
+    "More attempts may keep a struggling dependency down for longer; the simulation ignores that.",
+    "New waits use the middle of their jitter; time under an open breaker stays as recorded.",
 )
 STEPS = (
     *(

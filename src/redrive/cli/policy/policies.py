@@ -1,4 +1,4 @@
-"""Policies that a command is about, of an application or of stored runs, and options to change them."""
+"""Retry policies of an application or of stored runs, and options to change them."""
 
 from __future__ import annotations
 
@@ -28,35 +28,37 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _CATEGORY = click.Choice([category.value for category in Category])
 
 _OPTIONS = add_options(
-    click.option("--attempts", type=int, metavar="N", help="Executions in all, the first one included."),
-    click.option("--curve", type=click.Choice(list(CURVES)), help="How the waits grow."),
-    click.option("--base", type=SECONDS, help="The first wait: seconds, or such as 250ms, 5m, 1h."),
-    click.option("--factor", type=float, metavar="F", help="By which each wait is longer (exponential)."),
-    click.option("--increment", type=SECONDS, help="By which each wait is longer (linear)."),
-    click.option("--cap", type=SECONDS, help="The longest wait, before jitter."),
-    click.option("--jitter", metavar="J", help=f"{JITTER_SYNTAX}."),
+    click.option(
+        "--attempts", type=int, metavar="N", help="Maximum number of attempts, including the first."
+    ),
+    click.option("--curve", type=click.Choice(list(CURVES)), help="Backoff curve: how the waits grow."),
+    click.option("--base", type=SECONDS, help="First wait, in seconds or such as 250ms, 5m, 1h."),
+    click.option("--factor", type=float, metavar="F", help="Multiply each wait by F (exponential)."),
+    click.option("--increment", type=SECONDS, help="Add this to each wait (linear)."),
+    click.option("--cap", type=SECONDS, help="Maximum wait, before jitter."),
+    click.option("--jitter", metavar="J", help=f"Jitter: {JITTER_SYNTAX}."),
     click.option(
         "--also-retry",
         type=_CATEGORY,
         multiple=True,
         metavar="CATEGORY",
-        help="Retry such errors, too. Repeatable.",
+        help="Also retry errors of this category; repeatable.",
     ),
     click.option(
         "--never-retry",
         type=_CATEGORY,
         multiple=True,
         metavar="CATEGORY",
-        help="Do not retry these. Repeatable.",
+        help="Never retry errors of this category; repeatable.",
     ),
     click.option(
-        "--rate-limit-waits", type=int, metavar="N", help="How often a server may say when to return."
+        "--rate-limit-waits", type=int, metavar="N", help="Maximum number of waits requested by a rate limit."
     ),
 )
 
 
 class PolicyInUse(NamedTuple):
-    """A policy, and the step that has it."""
+    """A policy and the step that uses it."""
 
     workflow: str
     step: str
@@ -85,7 +87,7 @@ def of_database(given: GlobalOptions, org: str) -> list[PolicyInUse]:
 
 
 def of_work(policies: list[PolicyInUse], work: str | None, where: str) -> list[PolicyInUse]:
-    """Those of a task, a workflow, or a step of one, WORKFLOW.STEP; all of them if none is named."""
+    """Filter by the name of a task, a workflow, or WORKFLOW.STEP; None keeps all."""
     if work is None:
         return policies
     found = [used for used in policies if work in (used.workflow, used.name, used.task)]
@@ -104,7 +106,7 @@ def _policies(definitions: Iterable[Definition]) -> list[PolicyInUse]:
 
 
 def alteration_options(function: Function) -> Function:
-    """Add the argument `alteration`: what the options change in a policy."""
+    """Add options that change a policy, and pass them as the argument `alteration`."""
 
     @wraps(function)
     def altered(*arguments: Any, **options: Any) -> Any:

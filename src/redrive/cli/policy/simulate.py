@@ -1,4 +1,4 @@
-"""`redrive policy simulate`: what was, beside what would have been under a changed policy."""
+"""`redrive policy simulate`: compare recorded failures with their result under a changed policy."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MAX_NAMES = 5
 
 PROOFS = {
     Proof.ITSELF: "succeeded in a replay",
-    Proof.WORKED_AGAIN: "nobody got through, then others did",
-    Proof.OTHERS_RECOVERED: "others that failed alike recovered",
+    Proof.WORKED_AGAIN: "all runs failed at the time, then others succeeded",
+    Proof.OTHERS_RECOVERED: "other runs with the same failure recovered",
 }
 COLUMNS = (
     TableColumn("place", "step"),
@@ -43,20 +43,20 @@ COLUMNS = (
     TableColumn("failures", short="{:,}".format),
     TableColumn("letters", "dead letters", whole=True),
     TableColumn("tries", "attempts", whole=True),
-    TableColumn("peak", "busiest", whole=True),
+    TableColumn("peak", "busiest minute", whole=True),
 )
 
 
 @click.command()
 @click.argument("name", required=False, metavar="[NAME]")
 @click.option("--workflow", metavar="NAME", help="Only failures of this workflow.")
-@click.option("--step", metavar="NAME", help="Only failures of steps of this name.")
+@click.option("--step", metavar="NAME", help="Only failures of steps with this name.")
 @click.option("--task", metavar="NAME", help="Only failures of this task.")
 @click.option("--queue", metavar="NAME", help="Only failures in this queue.")
 @click.option(
-    "--since", type=DURATION, default="7d", show_default=True, help="Runs that were started no longer ago."
+    "--since", type=DURATION, default="7d", show_default=True, help="Only runs submitted within this time."
 )
-@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Whose runs.")
+@click.option("--org", default=HOME, show_default=True, metavar="NAME", help="Organization.")
 @alteration_options
 @output_option
 @settings_options
@@ -73,27 +73,27 @@ def simulate(
     alteration: Alteration,
     output: str | None,
 ) -> None:
-    """Tell what would have become of everything that failed, under a changed policy.
+    """Simulate a changed retry policy on the recorded failures.
 
-    NAME is a preset to take the place of the recorded policies; without it, each step keeps its own, and the
-    options change it: `redrive policy simulate --step charge --attempts 6`. Nothing is written.
+    NAME is a preset that replaces the recorded policies. Without it, each step keeps its own policy and the
+    options change it: `redrive policy simulate --step charge --attempts 6`. Only reads.
 
-    An attempt is taken to succeed from the first sign on that the step worked again: itself, or for others.
-    Without a sign it is counted as not avoided.
+    Attempts are assumed to fail until there is evidence that the step worked again, in the same run or in
+    others. A dead letter without such evidence is not counted as avoided.
     """
     if name is not None:
         preset(name)
     alteration = alteration._replace(preset=name)
     if alteration.changes_nothing:
-        raise click.UsageError("Say what to change: a preset, or an option such as --attempts 6.")
+        raise click.UsageError("Pass a preset or an option such as --attempts 6.")
 
     async def ask(app: Redrive) -> WhatIf:
         from redrive.failures.what_if import FailureSelection, rows_to_read, what_if
 
         await open_database(app, org)
         wanted = FailureSelection(org, parts_of(app).clock.now() - since, workflow, step, task, queue)
-        with progress("Reading attempts", await rows_to_read(parts_of(app).store, wanted)) as tell:
-            return await what_if(parts_of(app).store, parts_of(app).definitions, wanted, alteration, tell)
+        with progress("Reading attempts", await rows_to_read(parts_of(app).store, wanted)) as advance:
+            return await what_if(parts_of(app).store, parts_of(app).definitions, wanted, alteration, advance)
 
     _show(run_on_database(given, ask), output)
 
@@ -104,11 +104,11 @@ def _show(found: WhatIf, output: str | None) -> None:
         show_json(all_figures(found))
         return
     if not found.runs:
-        notice(f"There are no runs since {machine(found.since)}: nothing to simulate.")
+        notice(f"Nothing to simulate: no runs since {machine(found.since)}.")
     elif not found.total.failures:
-        left = f", apart from {found.under_way:,} still under way" if found.under_way else ""
-        runs = f"the {found.runs:,} runs since {machine(found.since)}"
-        notice(f"Nothing of that has failed in {runs}{left}: nothing to simulate.")
+        left_out = f"; {found.under_way:,} have not finished or were cancelled" if found.under_way else ""
+        runs = f"{plural(found.runs, 'run')} since {machine(found.since)}"
+        notice(f"Nothing to simulate: no matching failures in {runs}{left_out}.")
     if form != "table":
         show_rows((step_figures(*step) for step in found.steps.items()), STEPS, form)
     elif found.total.failures:
@@ -121,16 +121,16 @@ def _draw(screen: Screen, found: WhatIf) -> None:
     out("")
     screen.columns(
         _totals(total),
-        heads=("", "recorded", "changed", ""),
+        heads=("FIGURE", "RECORDED", "CHANGED", "DIFFERENCE"),
         right=(1, 2),
         widths=(LABEL_WIDTH, NUMBER_WIDTH, NUMBER_WIDTH),
         indent=0,
     )
     if total.recorded.dead_letters:
-        screen.heading(f"Of {plural(total.recorded.dead_letters, 'dead letter')}")
+        screen.heading(f"Recorded: {plural(total.recorded.dead_letters, 'dead letter')}")
         screen.columns(_recorded_letters(total), right=(0,))
     if total.made:
-        screen.heading(plural(total.made, "new dead letter"))
+        screen.heading(f"New: {plural(total.made, 'dead letter')}")
         screen.columns(_new_letters(total), right=(0,))
     out("")
     if len(found.steps) > 1:
@@ -146,9 +146,9 @@ def _scope(found: WhatIf) -> str:
     what = plural(found.total.failures, "failure") + (f" of {_name(steps[0])}" if len(steps) == 1 else "")
     text = f"{what} in {plural(found.runs, 'run')} since {machine(found.since)}."
     if found.under_way:
-        text += f" Left out: {found.under_way:,} that have not ended, or were cancelled."
+        text += f" Excluded: {found.under_way:,} not finished or cancelled."
     if found.unreadable:
-        text += f" Left out: {found.unreadable:,} whose definition cannot be read."
+        text += f" Excluded: {found.unreadable:,} with an unreadable definition."
     return text
 
 
@@ -171,11 +171,15 @@ def _totals(total: PolicyComparison) -> Iterator[tuple[Line, ...]]:
 
 
 def _recorded_letters(total: PolicyComparison) -> Iterator[tuple[str, str, str]]:
-    unknown = f"nothing shows when it worked; counted as not avoided{_hope(total, 'unknown')}"
+    unknown = f"no evidence that the step worked again; not counted as avoided{_hope(total, 'unknown')}"
     for number, word, text in (
         *((total.avoided[proof], "avoided", text) for proof, text in PROOFS.items()),
-        (total.too_early, "too early", "the first sign that it worked comes after the last attempt"),
-        (total.final, "final", "trying again cannot help against the error"),
+        (
+            total.too_early,
+            "too early",
+            "the first evidence that the step worked comes after the last attempt",
+        ),
+        (total.final, "final", "retrying won't help with this error"),
         (total.unknown, "unknown", unknown),
     ):
         if number:
@@ -184,20 +188,20 @@ def _recorded_letters(total: PolicyComparison) -> Iterator[tuple[str, str, str]]
 
 def _new_letters(total: PolicyComparison) -> Iterator[tuple[str, str, str]]:
     if sure := total.made - total.unsure:
-        yield f"{sure:,}", "sure", "it succeeded then, and would be given up while it failed"
+        yield f"{sure:,}", "sure", "a later retry succeeded, but the changed policy gives up before it"
     if total.unsure:
-        text = "it would be given up where nobody knows whether it worked already"
+        text = "the changed policy gives up at a time without evidence that the step worked"
         yield f"{total.unsure:,}", "unsure", text + _hope(total, "unsure")
 
 
 def _hope(total: PolicyComparison, what: str) -> str:
     if round(total.hoped_for[what]) == 0:
         return ""
-    return f" (about {total.hoped_for[what]:,.0f} would succeed, if they went as other retries did)"
+    return f" (about {total.hoped_for[what]:,.0f} would succeed at the rate of other retries)"
 
 
 def _policies(found: WhatIf) -> Iterator[tuple[str, str]]:
-    """Each change once, with the steps that it is about."""
+    """Yield each change of policy once, with the steps that it affects."""
     changes: dict[tuple[str, str], list[str]] = {}
     for name, outcome in found.steps.items():
         recorded, changed = (
@@ -209,7 +213,7 @@ def _policies(found: WhatIf) -> Iterator[tuple[str, str]]:
         yield "recorded", recorded
         yield "changed", changed
         if len(changes) > 1:
-            yield "of", names(steps, MAX_NAMES)
+            yield "steps", names(steps, MAX_NAMES)
 
 
 def _row(name: StepName, outcome: StepOutcome) -> Row:

@@ -1,4 +1,4 @@
-"""`redrive replay`: bulk replays of dead letters, planned first, then started, steered and looked at."""
+"""`redrive replay`: plan, start, control and inspect bulk replays of dead letters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from redrive.cli.client import Client, segment
 from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.options import dry_run_option, limit_option, output_option, reason_option, yes_option
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.output import HOW_TO_SEE_MORE, JSON, NewestRows, chosen, show_rows
 from redrive.cli.replay.operation import (
     PATH,
     read_operation,
-    refusal_text,
     report_exit,
     selection_text,
     show_report,
@@ -30,19 +29,19 @@ from redrive.words.number import plural
 COLUMNS = (
     TableColumn("id", whole=True),
     TableColumn("state", whole=True),
-    TableColumn("progress", "begun", whole=True),
+    TableColumn("progress", "started", whole=True),
     TableColumn("planned_at", "planned", ago, whole=True),
-    "what",
+    TableColumn("what", "reason or selection"),
 )
-FIELDS = ("id", "state", "begun", "will_run", "planned_at", "planned_by", "selected", "reason")
+FIELDS = ("id", "state", "started", "will_run", "planned_at", "planned_by", "selected", "reason")
 
 
 @click.group(cls=CommandGroup)
 def replay() -> None:
-    """Bulk replays: plan one, start it, watch, pause, resume, cancel.
+    """Manage bulk replays: plan, start, watch, pause, resume, cancel.
 
-    Always a plan first. It begins with a few, goes on when these went well, and stops itself when too
-    many fail. One alone is replayed with `redrive dlq replay`.
+    A bulk replay always starts with a plan. It replays a few dead letters first, continues if they succeed,
+    and stops automatically if too many fail. To replay a single dead letter, use `redrive dlq replay`.
     """
 
 
@@ -51,9 +50,9 @@ def replay() -> None:
 @output_option
 @api_options
 def list_operations(client: Client, limit: int | None, output: str | None) -> None:
-    """List the replays, the newest first."""
+    """List bulk replays, newest first."""
     rows, form = NewestRows(client, PATH, limit), chosen(output)
-    none = "There are no replays; `redrive replay plan` makes one."
+    none = "No replays. Plan one with `redrive replay plan`."
     show_rows(rows, COLUMNS if form == "table" else FIELDS, form, flat=_flat, empty=none)
     rows.mention_rest()
 
@@ -63,9 +62,9 @@ def list_operations(client: Client, limit: int | None, output: str | None) -> No
 @output_option
 @api_options
 def view(client: Client, operation_id: str, output: str | None) -> None:
-    """Show a replay: its plan until it is started, from then on how far it is.
+    """Show a replay: the plan before it starts, and its progress afterwards.
 
-    Exits with 7 if it has stopped itself, was cancelled, or has ended and some have failed or were refused.
+    Exits with 7 if the replay stopped, was cancelled, or finished with failed or refused items.
     """
     report = read_operation(client, operation_id, "/report")
     if report["operation"]["state"] == "PLANNED" and chosen(output) not in JSON:
@@ -73,7 +72,7 @@ def view(client: Client, operation_id: str, output: str | None) -> None:
         return
     show_report(client, report, output)
     if (code := report_exit(report)) is not Exit.OK:
-        raise Ended(code)
+        raise CommandExit(code)
 
 
 @click.command()
@@ -82,11 +81,11 @@ def view(client: Client, operation_id: str, output: str | None) -> None:
 @dry_run_option
 @api_options
 def pause(client: Client, operation_id: str, reason: str, dry_run: bool) -> None:
-    """Begin nothing more until it is resumed; what is under way is finished."""
+    """Pause a replay. Items in progress finish, and nothing new starts."""
     name, description = _look_up(client, operation_id, "paused")
     if not report_dry_run(f"pause {description}", dry_run):
         client.post(f"{PATH}/{name}/pause", {"reason": reason})
-        notice(f"Paused; `redrive replay resume {name}` goes on.")
+        notice(f"Paused replay {name}. Resume it with `redrive replay resume {name}`.")
 
 
 @click.command()
@@ -95,11 +94,11 @@ def pause(client: Client, operation_id: str, reason: str, dry_run: bool) -> None
 @dry_run_option
 @api_options
 def resume(client: Client, operation_id: str, reason: str, dry_run: bool) -> None:
-    """Go on; one that has stopped itself begins with a canary again."""
+    """Resume a paused or stopped replay. A stopped one starts with a canary again."""
     name, description = _look_up(client, operation_id, "resumed")
     if not report_dry_run(f"resume {description}", dry_run):
         client.post(f"{PATH}/{name}/resume", {"reason": reason})
-        notice(f"It goes on; `redrive replay watch {name}` shows how far it is.")
+        notice(f"Resumed replay {name}. Follow it with `redrive replay watch {name}`.")
 
 
 @click.command()
@@ -109,27 +108,27 @@ def resume(client: Client, operation_id: str, reason: str, dry_run: bool) -> Non
 @yes_option
 @api_options
 def cancel(client: Client, operation_id: str, reason: str, dry_run: bool, yes: bool) -> None:
-    """Begin nothing more, for good; what is under way is finished."""
+    """Cancel a replay. Items in progress finish, and the rest remain dead letters."""
     name, description = _look_up(client, operation_id, "cancelled")
-    if confirm(f"cancel {description}, on {client.where}", dry_run=dry_run, yes=yes):
+    if confirm(f"cancel {description}", client.where, dry_run=dry_run, yes=yes):
         client.post(f"{PATH}/{name}/cancel", {"reason": reason})
-        notice("Cancelled; what was not begun stays a dead letter.")
+        notice(f"Cancelled replay {name}. Items that had not started remain dead letters.")
 
 
 def _look_up(client: Client, operation_id: str, done: str) -> tuple[str, str]:
-    """Its id, and its description for the confirmation."""
+    """Return the id of the replay, and its description for the confirmation."""
     report = read_operation(client, operation_id, "/report")
     name, left = report["operation"]["id"], report["items"].get("PLANNED", 0)
-    what = f"the replay {name}"
+    what = f"replay {name}"
     require_state(OPERATION_TRANSITIONS, done, report["operation"]["state"], what, done)
-    return name, f"{what}, of which {plural(left, 'item')} {'was' if left == 1 else 'were'} not begun"
+    return name, f"{what} ({plural(left, 'item')} not started)"
 
 
 def _flat(operation: Row) -> Row:
-    """People read the reason instead of the selection, if a reason was given."""
+    """Fill the columns. A table shows the reason, if one was given, instead of the selection."""
     selected, will_run = selection_text(operation), operation["plan"]["will_run"]
-    row = {**operation, "begun": operation["released"], "will_run": will_run, "selected": selected}
-    return row | {"progress": f"{row['begun']:,} of {will_run:,}", "what": operation["reason"] or selected}
+    row = {**operation, "started": operation["released"], "will_run": will_run, "selected": selected}
+    return row | {"progress": f"{row['started']:,} of {will_run:,}", "what": operation["reason"] or selected}
 
 
 ITEM_COLUMNS = (
@@ -148,7 +147,7 @@ ITEM_FIELDS = ("dead_letter_id", "state", "run_id", "started_at", "ended_at", "f
     "--state",
     type=click.Choice(list(map(str, ReplayState)), case_sensitive=False),
     metavar="STATE",
-    help=f"Only those in this state: {', '.join(ReplayState)}.",
+    help=f"Only items in this state: {', '.join(ReplayState)}.",
 )
 @limit_option
 @output_option
@@ -160,27 +159,27 @@ def items(
     limit: int | None,
     output: str | None,
 ) -> None:
-    """List the dead letters of a replay, in the order in which they are begun.
+    """List the dead letters of a replay, in the order in which they start.
 
     \b
     redrive replay items 0123… --state FAILED
     """
     report, form = read_operation(client, operation_id, "/report"), chosen(output)
     rows = client.pages(f"{PATH}/{segment(operation_id)}/items", limit=limit, state=state)
-    none = f"None of them is {state}." if state else "It has no items."
+    none = f"No items are {state}." if state else "No items."
     columns = ITEM_COLUMNS if form == "table" else ITEM_FIELDS
     shown = show_rows(rows, columns, form, flat=_flat_item, empty=none)
     known = report["items"]
     total = known.get(state, 0) if state else sum(known.values())
     if total > shown:
-        notice(f"These are {shown:,} of {total:,}; {HOW_TO_SEE_MORE}.")
+        notice(f"Showing {shown:,} of {total:,}. {HOW_TO_SEE_MORE}")
 
 
 def _flat_item(item: Row) -> Row:
     after = item["fingerprint_after"]
     same = after is not None and after == item["fingerprint"]
-    group = "-" if after is None else short_fingerprint(after) + (", as before" if same else "")
-    return {**item, "group": group, "note": refusal_text(item["note"]) if item["note"] else None}
+    group = "-" if after is None else short_fingerprint(after) + (" (same)" if same else "")
+    return {**item, "group": group, "note": item["note"]["text"] if item["note"] else None}
 
 
 for command in (plan, start, watch, list_operations, view, items, pause, resume, cancel):

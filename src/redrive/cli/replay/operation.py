@@ -16,7 +16,7 @@ from redrive.errors import NotFoundError
 from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
 from redrive.words.number import noun, plural
-from redrive.words.replay import MODES, blocking_operation, selection_of
+from redrive.words.replay import MODES, selection_of
 from redrive.words.time import duration
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ FIELDS = (
 
 
 def read_operation(client: Client, operation_id: str, part: str = "") -> Row:
-    """Read an operation, or a part of it such as "/report"; an argument that can't be an id is explained."""
+    """Read an operation, or a part of it such as "/report"."""
     with explain_ids("replay", [operation_id], "redrive replay list"):
         operation: Row = client.get(f"{PATH}/{segment(operation_id)}{part}")
     return operation
@@ -54,13 +54,13 @@ def count_ended(report: Row) -> int:
 
 
 def count_replayed(report: Row) -> int:
-    """Count the items that run, have run or will run: all except refused and skipped ones."""
+    """Count all items except refused and skipped ones."""
     return sum(number for state, number in report["items"].items() if state not in NOT_REPLAYED)
 
 
 def selection_text(operation: Row) -> str:
     selection = selection_of(operation["selection"])
-    return f"the group {selection.text}" if selection.kind == "group" else selection.text
+    return f"group {selection.text}" if selection.kind == "group" else selection.text
 
 
 def mode_text(mode: str) -> str:
@@ -69,24 +69,18 @@ def mode_text(mode: str) -> str:
 
 
 def rollout_sentences(operation: Row) -> Iterator[str]:
-    """How it starts, how fast it is, and when it stops itself."""
+    """Describe how the replay starts, its speed, and when it stops."""
     options = operation["options"]
     rollout = RolloutOptions(**{field.name: options[field.name] for field in fields(RolloutOptions)})
     return describe_rollout(rollout, operation["plan"]["will_run"])
 
 
 def policy_text(operation: Row) -> str | None:
-    """The retry policy of this replay only, if it has one."""
+    """Describe the retry policy override of the replay, if it has one."""
     policy = operation["override_retry_policy"]
     if not policy:
         return None
     return f"at most {plural(policy['max_attempts'], 'attempt')}" if "max_attempts" in policy else str(policy)
-
-
-def refusal_text(why: str) -> str:
-    """Why an item is not replayed, and what to do about it if that is known."""
-    other = blocking_operation(why)
-    return f"{why}: resume or cancel that one first (redrive replay view {other})" if other else why
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
@@ -94,7 +88,7 @@ def show_report(client: Client, report: Row, output: str | None) -> None:
 
 
 def report_exit(report: Row) -> Exit:
-    """7 if it has stopped or was cancelled, or if anything of it failed or could not be replayed."""
+    """Return `FAILURES` if the replay stopped, was cancelled, or has failed or refused items."""
     if report["operation"]["state"] not in OVER:
         return Exit.OK
     bad = any(report["items"].get(state) for state in ("FAILED", "REFUSED"))
@@ -117,12 +111,9 @@ def _draw(screen: Screen, client: Client, report: Row) -> None:
             screen.columns(rows, right=(0,))
     if report["notes"]:
         screen.heading("Not replayed")
-        notes = report["notes"].items()
-        screen.columns(
-            ((f"{number:,}", refusal_text(why) if why else "no reason is stored") for why, number in notes),
-            right=(0,),
-        )
-    screen.heading("How it went")
+        notes = ((f"{note['items']:,}", note["text"] or "no reason was stored") for note in report["notes"])
+        screen.columns(notes, right=(0,))
+    screen.heading("Details")
     screen.facts([*_history(report), *_interventions(client, operation)])
     screen.next_steps(_next(report))
 
@@ -130,18 +121,21 @@ def _draw(screen: Screen, client: Client, report: Row) -> None:
 def _progress(report: Row) -> Iterator[str]:
     operation, items = report["operation"], report["items"]
     counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
-    yield f"{count_ended(report):,} of {count_replayed(report):,} have ended. Items: {counts or 'none'}."
+    yield f"{count_ended(report):,} of {count_replayed(report):,} finished. Items: {counts or 'none'}."
     if operation["state"] == "STOPPED":
-        yield f"It stopped itself: {operation['stopped_because'] or 'no reason is stored'}."
+        because = operation["stopped_because"]
+        yield f"Stopped: {because['text'] if because else 'no reason was stored'}."
         left = items.get("PLANNED", 0)
-        stays = noun(left, "was not begun and stays a dead letter", "were not begun and stay dead letters")
-        yield f"{left:,} {stays}."
+        rest = noun(
+            left, "was not started and remains a dead letter", "were not started and remain dead letters"
+        )
+        yield f"{left:,} {rest}."
     elif operation["state"] == "PAUSED":
-        yield "Nothing more is begun until somebody resumes it."
+        yield "No further items start until an operator resumes the replay."
     elif operation["state"] == "RUNNING" and not operation["released"]:
-        yield "Nothing was begun so far: a worker does that."
+        yield "No items started yet; a worker starts them."
     if operation["state"] in OVER and items.get("FAILED"):
-        yield "What failed has an open dead letter, of the step where it stopped."
+        yield "Items that failed again have an open dead letter for the step they stopped at."
 
 
 def _history(report: Row) -> Iterator[tuple[str, str | None]]:
@@ -150,16 +144,16 @@ def _history(report: Row) -> Iterator[tuple[str, str | None]]:
     if operation["started_at"]:
         yield "started", f"{stamp(operation['started_at'])} by {operation['started_by']}"
     if operation["ended_at"]:
-        yield "ended", f"{stamp(operation['ended_at'])}, {since(operation['ended_at'])} ago"
+        yield "finished", f"{stamp(operation['ended_at'])}, {since(operation['ended_at'])} ago"
     yield "reason", operation["reason"]
     if report["seconds"] is not None:
-        yield "first to last", duration(report["seconds"])
-    yield "carefully", " ".join(rollout_sentences(operation))
+        yield "duration", duration(report["seconds"])
+    yield "rollout", " ".join(rollout_sentences(operation))
     yield "retry policy", policy_text(operation)
 
 
 def _interventions(client: Client, operation: Row) -> Iterator[tuple[str, str | None]]:
-    """Who has paused, resumed or cancelled it, and why, from the audit."""
+    """List who paused, resumed or cancelled the replay and why, from the audit log."""
     try:
         entries = client.get(AUDIT, subject=operation["id"], size=MAX_ENTRIES)["items"]
     except ApiError:  # the key may not read the audit
@@ -175,32 +169,34 @@ def _next(report: Row) -> Iterator[tuple[str, str]]:
     operation, failures = report["operation"], list(filter(None, report["failures"]))
     which = operation["id"]
     if operation["state"] == "RUNNING":
-        yield f"redrive replay watch {which}", "see how it goes on"
-        yield f"redrive replay pause {which}", "begin nothing more for now"
+        yield f"redrive replay watch {which}", "follow the replay"
+        yield f"redrive replay pause {which}", "pause the replay"
     if operation["state"] in ("PAUSED", "STOPPED"):
-        yield f"redrive replay resume {which}", "go on, carefully"
-        yield f"redrive replay cancel {which}", "begin nothing more, for good"
-    for state, meaning in (("FAILED", "what of it failed"), ("REFUSED", "what could not be replayed")):
+        yield f"redrive replay resume {which}", "resume the replay"
+        yield f"redrive replay cancel {which}", "cancel the rest"
+    for state, meaning in (("FAILED", "items that failed"), ("REFUSED", "items that were refused")):
         if report["items"].get(state):
             yield f"redrive replay items {which} --state {state}", meaning
     if failures:
-        yield f"redrive dlq groups {short_fingerprint(failures[0])}", "why most of these failed"
+        yield f"redrive dlq groups {short_fingerprint(failures[0])}", "see why most of these failed"
     elif operation["state"] in ("DONE", "CANCELLED"):
-        yield "redrive status", "what else there is"
+        yield "redrive status", "what else needs you"
 
 
 def _title(client: Client, fingerprint: str) -> str:
     if not fingerprint:
-        return "in a way that is not known"
+        return "unknown failure"
     try:
         return escape(client.get(f"/api/v1/groups/{segment(fingerprint)}")["title"])
     except (ApiError, NotFoundError):  # removed since
-        return "failures that are not known any more"
+        return "failure group no longer exists"
 
 
 def _flat(report: Row) -> Row:
     operation, items = report["operation"], report["items"]
     counts = {state: items.get(state.upper(), 0) for state in ("succeeded", "failed", "running", "planned")}
-    named = {name: operation[name] for name in ("id", "state", "stopped_because")}
+    because = operation["stopped_because"]
+    named = {"id": operation["id"], "state": operation["state"]}
+    named["stopped_because"] = because["text"] if because else None
     not_run = sum(items.get(state, 0) for state in ("CANCELLED", "REFUSED", "SKIPPED"))
     return {**counts, **named, "not_run": not_run, "selected": operation["plan"]["selected"]}

@@ -1,4 +1,4 @@
-"""`redrive replay plan`: what is to be replayed, frozen, and what that will mean. Nothing is started."""
+"""`redrive replay plan`: fix the selection of a replay and show what it will do, without starting it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from redrive.cli.replay.operation import (
     PATH,
     mode_text,
     policy_text,
-    refusal_text,
     rollout_sentences,
     selection_text,
 )
@@ -43,7 +42,9 @@ FIELDS = (
     "canary",
     "rate",
 )
-DRIFT = "If one of them changes before the start, nothing is started, and you are told which."
+DRIFT = (
+    "If a dead letter changes before the start, nothing starts, and `redrive replay start` lists the changes."
+)
 
 
 @click.command()
@@ -53,19 +54,24 @@ DRIFT = "If one of them changes before the start, nothing is started, and you ar
 @output_option
 @api_options
 def plan(
-    client: Client, ids: tuple[str, ...], most: int | None, dry_run: bool, output: str | None, **asked: Any
+    client: Client,
+    ids: tuple[str, ...],
+    maximum: int | None,
+    dry_run: bool,
+    output: str | None,
+    **options: Any,
 ) -> None:
-    """Plan a replay of dead letters: by their ids, a query, or a failure group.
+    """Plan a replay of dead letters, selected by ids, a query or a failure group.
 
-    The plan is kept, and says what would run, wait, and not run, and why. `redrive replay start` begins it.
+    The plan shows what will run, wait or not run, and why. Start it with `redrive replay start`.
 
     \b
     redrive replay plan --query is:open --max 100
     redrive replay plan --group 4f0c2d --canary 5 --rate 2
     """
-    body = _body(ids, asked)
-    if most is not None:
-        body = _limited(client, body, most)
+    body = _body(ids, options)
+    if maximum is not None:
+        body = _limited(client, body, maximum)
     if not dry_run:
         show_plan(client.post(PATH, body), output)
         return
@@ -83,10 +89,10 @@ def show_plan(operation: Row, output: str | None) -> None:
     if not plan["selected"]:
         query = operation["selection"].get("query")
         if query is None:
-            hint = "`redrive dlq list` shows what is open"
+            hint = "List open dead letters with `redrive dlq list`."
         else:
-            hint = f"`redrive dlq list {query}` shows what it finds, is:any also what is closed"
-        notice(f"{_summary(plan)}, so there is nothing to start: {hint}.")
+            hint = f"Check the query with `redrive dlq list {query}`; add is:any to include closed ones."
+        notice(f"{_summary(plan)}; there is nothing to start. {hint}")
 
 
 def _draw(screen: Screen, operation: Row) -> None:
@@ -102,78 +108,77 @@ def _draw(screen: Screen, operation: Row) -> None:
         ]
     )
     if known := list(_consequences(plan)):
-        screen.heading("What will happen, if all goes well")
+        screen.heading("What will happen if everything succeeds")
         screen.columns(((f"{number:,}", text) for number, text in known), right=(0,))
     if plan["will_run"]:
-        screen.heading("How carefully")
+        screen.heading("Rollout")
         for sentence in (*rollout_sentences(operation), DRIFT):
             screen.paragraph(sentence)
         screen.facts([("retry policy", policy_text(operation))])
-        screen.next_steps([(f"redrive replay start {operation['id']}", "begin it")])
+        screen.next_steps([(f"redrive replay start {operation['id']}", "start it")])
 
 
 def _summary(plan: Row) -> str:
-    """What a plan comes to, in one sentence."""
+    """Summarize the plan in one sentence, without a full stop."""
     if not plan["selected"]:
-        return "No dead letter is selected"
+        return "No dead letters are selected"
     if not plan["will_run"]:
-        return f"Nothing of {plural(plan['selected'], 'dead letter')} can be replayed"
+        return f"None of {plural(plan['selected'], 'dead letter')} can be replayed"
     if plan["selected"] == 1:
         return "1 dead letter will be replayed"
     return f"{plan['will_run']:,} of {plural(plan['selected'], 'dead letter')} will be replayed"
 
 
 def _consequences(plan: Row) -> Iterator[tuple[int, Part]]:
-    """What will happen, each with how often; a warning is something to think about first."""
+    """Yield what will happen and how often; consider the parts in the style "warn" before the start."""
     for step, number in plan["steps"].items():
         yield number, f"{noun(number, 'execution')} of {step}"
     if reused := plan["results_reused"]:
         one, many = "result of an earlier step is reused", "results of earlier steps are reused"
         yield reused, noun(reused, one, many)
     if unsafe := plan["may_repeat_effects"]:
-        yield unsafe, ("may repeat an effect that is not safe to repeat", "warn")
+        yield unsafe, ("may repeat a side effect that is not safe to repeat", "warn")
     if keyed := plan["repeat_under_key"]:
         yield (
             keyed,
-            "may repeat an effect under its idempotency key: harmless where the receiver heeds it",
+            "may repeat a side effect with the same idempotency key; safe if the receiver honors it",
         )
-    for what, number in plan["waits"].items():
-        yield number, f"{noun(number, 'waits', 'wait')} for the {what}"
+    for wait in plan["waits"]:
+        yield wait["items"], f"{noun(wait['items'], 'waits', 'wait')} for {wait['text']}"
     if plan["skipped"]:
-        yield plan["skipped"], "left out: it may have had an effect that is not safe to repeat"
-    for why, number in plan["refused"].items():
-        yield number, f"will not run: {refusal_text(why)}"
+        yield plan["skipped"], "skipped: may repeat a side effect that is not safe to repeat"
+    for refusal in plan["refused"]:
+        yield refusal["items"], f"will not run: {refusal['text']}"
 
 
-def _body(ids: tuple[str, ...], asked: Row) -> Row:
-    body = {name: value for name, value in asked.items() if value is not None}
+def _body(ids: tuple[str, ...], options: Row) -> Row:
+    body = {name: value for name, value in options.items() if value is not None}
     if body.get("same_failures") == 0:
         body["same_failures"] = None
     if ids:
         for argument in ids:
             if ":" in argument and not argument.startswith("v1:"):
-                raise click.UsageError(f"{argument!r} is a query and no id: --query {' '.join(ids)!r}")
+                raise click.UsageError(f"{argument!r} is a query, not an id; use --query {' '.join(ids)!r}")
         body["ids"] = list(ids)
     if [name in body for name in ("ids", "query", "group")].count(True) != 1:
         raise click.UsageError(
-            "Say which dead letters: by their ids, --query or --group, one of these. "
-            "`--query is:open` is all that are open."
+            "Pass dead-letter ids, --query or --group. For all open dead letters, use `--query is:open`."
         )
     return body
 
 
-def _limited(client: Client, body: Row, most: int) -> Row:
-    """Replace a query or a group by the ids of its oldest dead letters."""
+def _limited(client: Client, body: Row, maximum: int) -> Row:
+    """Replace a query or a group with the ids of its oldest dead letters."""
     if "ids" in body:
-        return {**body, "ids": body["ids"][:most]}
+        return {**body, "ids": body["ids"][:maximum]}
     query = _query(client, body)
-    ids = [letter["id"] for letter in client.pages(LETTERS, limit=most, q=query, order="oldest")]
+    ids = [letter["id"] for letter in client.pages(LETTERS, limit=maximum, q=query, order="oldest")]
     if not ids:
         return body
-    if len(ids) == most:
+    if len(ids) == maximum:
         found = client.get(f"{LETTERS}/count", q=query)
-        if found["number"] > most:
-            notice(f"The oldest {most:,} of {counted(found)} are taken.")
+        if found["number"] > maximum:
+            notice(f"Selected the oldest {maximum:,} of {counted(found)}.")
     rest = {name: value for name, value in body.items() if name not in ("query", "group")}
     return {**rest, "ids": ids}
 
@@ -192,6 +197,6 @@ def _flat(operation: Row) -> Row:
         **operation["options"],
         "id": operation["id"],
         "state": operation["state"],
-        "waiting": sum(plan["waits"].values()),
-        "will_not_run": sum(plan["refused"].values()),
+        "waiting": sum(wait["items"] for wait in plan["waits"]),
+        "will_not_run": sum(refusal["items"] for refusal in plan["refused"]),
     }

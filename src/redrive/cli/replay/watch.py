@@ -1,4 +1,4 @@
-"""`redrive replay watch`: how far a bulk replay is, until it ends."""
+"""`redrive replay watch`: follow the progress of a bulk replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
 from redrive.cli.options import output_option, timeout_option
-from redrive.cli.outcome import Ended, Exit
+from redrive.cli.outcome import CommandExit, Exit
 from redrive.cli.progress import Poller, can_draw, progress_bar
 from redrive.cli.replay.operation import (
     OVER,
@@ -32,7 +32,7 @@ BAR_WIDTH = 20
 LINE_SECONDS = 5.0
 """How often to write a line if stderr is not a terminal."""
 MIN_ENDED, MIN_SECONDS = 5, 2.0
-"""Estimate the time left from this many ended items and this many seconds on."""
+"""Estimate the time left once this many items have finished and this many seconds have passed."""
 
 
 @click.command()
@@ -41,9 +41,9 @@ MIN_ENDED, MIN_SECONDS = 5, 2.0
 @output_option
 @api_options
 def watch(client: Client, operation_id: str, timeout: float | None, output: str | None) -> None:
-    """Follow a replay until it ends, or stops itself.
+    """Follow a replay until it finishes or stops.
 
-    Exits with 0 if all have succeeded, with 7 if some failed or were refused, or if it stopped, and with 9 if
+    Exits with 0 if all items succeed, with 7 if some fail or are refused or the replay stops, and with 9 if
     it takes longer than --timeout.
     """
     follow(client, operation_id, timeout, output)
@@ -54,40 +54,40 @@ def follow(client: Client, operation_id: str, timeout: float | None, output: str
     try:
         report = _wait(client, operation_id, timeout, progress)
     except KeyboardInterrupt:
-        progress.say(f"The replay goes on; `redrive replay watch {operation_id}` looks again.")
+        progress.report(f"The replay continues. Follow it with `redrive replay watch {operation_id}`.")
         raise
     finally:
         progress.stop()
     show_report(client, report, output)
     if (code := report_exit(report)) is not Exit.OK:
-        raise Ended(code)
+        raise CommandExit(code)
 
 
 def _wait(client: Client, operation_id: str, timeout: float | None, progress: ReplayProgress) -> Row:
-    """The report at the end; items that run when it is stopped or cancelled are still finished."""
-    poller, paused = Poller(client, timeout, progress.say), False
+    """Return the final report. Items that are in progress when the replay stops still finish."""
+    poller, paused = Poller(client, timeout, progress.report), False
     while True:
         report = read_operation(client, operation_id, "/report")
         state = report["operation"]["state"]
         if state == "PLANNED":
             raise TransitionError(
-                f"it was not started so far: `redrive replay start {operation_id}` does that"
+                f"the replay has not been started; start it with `redrive replay start {operation_id}`"
             )
         progress.update(report)
         if state in OVER and not report["items"].get("RUNNING"):
             return report
         if state == "PAUSED" and not paused:
-            progress.say(f"It is paused: `redrive replay resume {operation_id}` goes on.")
+            progress.report(f"The replay is paused. Resume it with `redrive replay resume {operation_id}`.")
             paused = True
         waits = state == "RUNNING" and not report["operation"]["released"]
-        poller.wait(f"the replay {operation_id}", None, waits=waits)
+        poller.wait(f"Replay {operation_id}", None, waits=waits)
 
 
 class ReplayProgress:
     """Draws a bar on a terminal; elsewhere writes a line every few seconds."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._ended_at_first: int | None = None
         self._bar: Progress | None = None
         self._line = ""
@@ -98,13 +98,13 @@ class ReplayProgress:
         if can_draw():
             bar = self._start() if self._bar is None else self._bar
             total = count_replayed(report)
-            done = count_ended(report) if total else 1  # without a total the bar would move to and fro
+            done = count_ended(report) if total else 1  # without a total, the bar would pulse
             bar.update(bar.task_ids[0], total=total or 1, completed=done, label=label, text=text)
         elif text != self._line and now - self._line_at >= LINE_SECONDS:
             self._line, self._line_at = text, now
             notice(f"{label}: {text}")
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.stop()
         notice(text)
 
@@ -128,20 +128,20 @@ class ReplayProgress:
 
     def _text(self, report: Row) -> str:
         items = report["items"]
-        words = [f"{count_ended(report):,} of {count_replayed(report):,} ended"]
+        words = [f"{count_ended(report):,} of {count_replayed(report):,} finished"]
         words += [f"{items['FAILED']:,} failed"] if items.get("FAILED") else []
-        words += [f"{items['RUNNING']:,} under way"] if items.get("RUNNING") else []
+        words += [f"{items['RUNNING']:,} in progress"] if items.get("RUNNING") else []
         left = self._seconds_left(report)
         return ", ".join(words) + ("" if left is None else f", about {age(left)} left")
 
     def _seconds_left(self, report: Row) -> float | None:
-        done, passed = count_ended(report), time.monotonic() - self._began
+        done, passed = count_ended(report), time.monotonic() - self._started_at
         if self._ended_at_first is None:
             self._ended_at_first = done
-        lately, left = done - self._ended_at_first, count_replayed(report) - done
-        if report["operation"]["state"] != "RUNNING" or lately < MIN_ENDED or passed < MIN_SECONDS:
+        recent, left = done - self._ended_at_first, count_replayed(report) - done
+        if report["operation"]["state"] != "RUNNING" or recent < MIN_ENDED or passed < MIN_SECONDS:
             return None
-        return left * passed / lately if left else None
+        return left * passed / recent if left else None
 
 
 def _label(report: Row) -> str:

@@ -1,1 +1,1 @@
-"""Acme, a small company: `app` has its workflows, `tasks` their steps, `services` what Acme depends on."""
+"""Acme, a small company: workflows in `app`, their steps in `tasks`, the services they call in `services`."""

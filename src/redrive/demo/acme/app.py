@@ -1,4 +1,4 @@
-"""Acme's application: its workflows, how their steps are retried, and the breakers that hold them."""
+"""Acme's application: its workflows, the retry policies of their steps, and the breakers they use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GENTLE = Ramp(first=3, factor=1.5, every=1.0)
 
 
 def create_app(settings: Settings, services: Services, folder: Path, *, log: bool = False) -> Redrive:
-    """`folder` holds the table of shipping zones."""
+    """Create the application. `folder` contains the table of shipping zones."""
     app = Redrive(settings=settings, log=log)
     for name in ("payments", "carrier", "mail"):
         app.breaker(name, CAUTIOUS, probe=partial(services.probe, name), ramp=GENTLE)

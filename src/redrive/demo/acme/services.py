@@ -1,4 +1,4 @@
-"""Services of other companies that Acme calls over HTTP."""
+"""The services of other companies that Acme calls over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVICES = ("payments", "carrier", "mail", "identity", "supplier", "analytics")
 
 
 class Services:
-    """One HTTP client per service. It sends each request once: steps have their own retries and breakers."""
+    """One HTTP client per service. Clients don't retry: the steps have retries and breakers."""
 
     def __init__(self, url: str, token: str) -> None:
         self._clients = {
@@ -25,7 +25,7 @@ class Services:
         return cls(os.environ[URL], os.environ[TOKEN])
 
     async def post(self, service: str, path: str, body: dict[str, Any], context: Context) -> Any:
-        """Send the step's idempotency key, which all its attempts share, so that the service acts once."""
+        """Send the step's idempotency key. All attempts send the same key, so that the service acts once."""
         client = self._clients[service]
         return await client.request("POST", path, json=body, idempotency_key=context.idempotency_key)
 
@@ -34,5 +34,5 @@ class Services:
         return await self._clients[service].request("GET", path, params=params, timeout=timeout)
 
     async def probe(self, service: str) -> None:
-        """Raise unless the service is healthy. Breakers call it before they let work through again."""
+        """Raise unless the service is healthy. Breakers call this before they admit work again."""
         await self._clients[service].request("GET", "/health")

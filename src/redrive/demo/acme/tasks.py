@@ -1,4 +1,4 @@
-"""The steps of Acme's workflows: orders, new accounts, a supplier's catalogue, reports for merchants."""
+"""The steps of Acme's workflows: orders, new accounts, a supplier's catalogue, and reports for merchants."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class Checkout:
     def zone_of(self, country: str) -> int:
         zones = tomllib.loads(self._zones.read_text(encoding="utf-8"))
         if country not in zones:
-            raise MissingZoneError(f"there is no shipping zone for {country} in {ZONES}")
+            raise MissingZoneError(f"no shipping zone for {country} in {ZONES}")
         return int(zones[country])
 
     async def confirm(self, order: Order, context: Context) -> str:
         email, text = order["customer"]["email"], "Your parcel is on its way."
         body = {"reference": order["order"], "to": email, "text": text}
         await self._services.post("mail", "/messages", body, context)
-        return f"{order['order']} has left, as parcel {order['parcel']}"
+        return f"{order['order']} has shipped as parcel {order['parcel']}"
 
 
 class Provisioning:
-    """The account of a new customer: opened, given a key and rights, welcomed."""
+    """A new customer's account: open it, issue a key, grant permissions, send a welcome message."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -106,7 +106,7 @@ def price_of(product: dict[str, Any]) -> float:
 
 
 class MerchantReport:
-    """A report for a merchant: figures, rendered as pages and sent."""
+    """A report for a merchant: collect the figures, render pages, send them."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -121,4 +121,4 @@ class MerchantReport:
     async def send(self, report: Report, context: Context) -> str:
         body = {"reference": report["report"], "to": report["to"], "text": f"{report['pages']} pages"}
         await self._services.post("mail", "/messages", body, context)
-        return f"{report['report']} is sent"
+        return f"{report['report']} was sent"

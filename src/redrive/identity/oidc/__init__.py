@@ -1,6 +1,6 @@
-"""Signing in with an OpenID provider: authorization code with PKCE, and a verified ID token.
+"""Sign-in with an OpenID provider: authorization code flow with PKCE, and a verified ID token.
 
-The provider, its connection and the ID token need the extra `oidc`; the errors here need nothing.
+The submodules need the extra `oidc`; the errors in this module need nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 class OpenIdError(Exception):
     """A sign-in with the provider failed.
 
-    `step` and `reason` are written to the log. Neither holds a code, a token or a secret.
+    Redrive logs `step` and `reason`. Neither contains a code, a token or a secret.
     """
 
     def __init__(self, step: str, reason: str) -> None:
@@ -19,19 +19,19 @@ class OpenIdError(Exception):
 
 
 class ProviderUnavailableError(OpenIdError):
-    """The provider cannot be reached, or its answer is useless. A later sign-in may work."""
+    """The provider can't be reached, or its response is unusable. A later sign-in may work."""
 
 
 class ClientRefusedError(OpenIdError):
-    """The provider does not accept this installation: wrong client id, secret or redirect address."""
+    """The provider rejects this installation: wrong client id, secret or redirect URI."""
 
 
 class CodeRefusedError(OpenIdError):
-    """The provider does not accept its own code: it expired, was used, or belongs to another sign-in."""
+    """The provider rejects its own code: the code has expired, was used, or belongs to another sign-in."""
 
 
 class TokenRefusedError(OpenIdError):
-    """What the provider says about the person cannot be trusted."""
+    """The ID token or the userinfo of the provider can't be trusted."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("id_token", reason)

@@ -1,4 +1,4 @@
-"""HTTP with an OpenID provider: limited in time and size, without redirects, and rarely repeated."""
+"""HTTP requests to an OpenID provider: limited in time and size, without redirects, and cached."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from redrive.settings.addresses import is_loopback
 T = TypeVar("T")
 
 EXCHANGE_SECONDS = 10.0
-"""From resolving the host to the last byte of the answer."""
+"""Maximum time from resolving the host to the last byte of the response."""
 MAX_ANSWER_BYTES = 524_288
 CACHE_SECONDS = 600.0
 REFRESH_PAUSE_SECONDS = 60.0
-"""Tokens with unknown keys cannot make this server fetch the keys more often than that."""
+"""Minimum pause between two fetches of the keys that tokens with unknown keys trigger."""
 FAILURE_SECONDS = 5.0
-"""After a failed fetch, sign-ins fail at once for so long instead of waiting for another one."""
+"""For this time after a failed fetch, sign-ins fail immediately instead of waiting for another fetch."""
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "redrive"}
 
 
 class OpenIdClient(NamedTuple):
-    """This installation as it is registered at the provider. `scopes` are separated by blanks."""
+    """This installation as registered at the provider. `scopes` are separated by spaces."""
 
     id: str
     secret: str | None
@@ -43,7 +43,7 @@ class OpenIdClient(NamedTuple):
 
 
 class AnswerError(httpx2.TransportError):
-    """The provider answered with something that cannot be used."""
+    """The provider sent an unusable response."""
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
@@ -55,7 +55,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
-                raise AnswerError(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+                raise AnswerError(f"the response is longer than {MAX_ANSWER_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -63,13 +63,14 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
 
 class ProviderConnection:
+    """Sends requests to one provider. Providers need HTTPS, except on this machine."""
+
     def __init__(self, issuer: str, client: OpenIdClient) -> None:
-        """A provider on this machine may use plain HTTP on this machine. Every other one needs HTTPS."""
         self._client = client
         self._local = issuer.startswith("http:")
 
     def is_safe(self, address: str) -> bool:
-        """Tell whether requests and browsers may be sent to an address that the provider publishes."""
+        """Return whether Redrive may call an address that the provider publishes, or send browsers there."""
         try:
             parts = urlsplit(address)
             host = parts.hostname or ""
@@ -82,7 +83,7 @@ class ProviderConnection:
         return parts.scheme == "https" or (parts.scheme == "http" and self._local and is_loopback(host))
 
     def oauth_client(self) -> Any:
-        """Build an `AsyncOAuth2Client`. It keeps the tokens it fetches, so each sign-in needs its own."""
+        """Create an `AsyncOAuth2Client`. It stores the tokens that it fetches, so use one per sign-in."""
         return AsyncOAuth2Client(
             self._client.id,
             scope=self._client.scopes,
@@ -101,12 +102,12 @@ class ProviderConnection:
 
     @asynccontextmanager
     async def exchange(self, step: str) -> AsyncIterator[Any]:
-        """Open an OAuth client for one exchange, and turn every failure of it into one error."""
+        """Yield an OAuth client for one exchange. Raise ProviderUnavailableError if the exchange fails."""
         try:
             async with asyncio.timeout(EXCHANGE_SECONDS), self.oauth_client() as client:
                 yield client
         except TimeoutError:
-            reason = f"no complete answer within {EXCHANGE_SECONDS:g} s"
+            reason = f"no complete response within {EXCHANGE_SECONDS:g} s"
             raise ProviderUnavailableError(step, reason) from None
         except AnswerError as error:
             raise ProviderUnavailableError(step, str(error)) from None
@@ -115,7 +116,7 @@ class ProviderConnection:
             raise ProviderUnavailableError(step, type(error).__name__) from None
 
     async def fetch(self, step: str, address: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Get the JSON object at an address."""
+        """Fetch the JSON object at an address."""
         async with self.exchange(step) as client:
             response = await client.get(address, headers=headers, auth=None)
             if response.status_code != 200:
@@ -135,13 +136,13 @@ def json_object(response: httpx2.Response) -> dict[str, Any]:
 
 async def _limit(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise AnswerError("the answer is compressed, although the request did not allow it")
+        raise AnswerError("the response is compressed, although the request did not allow it")
     if isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _LimitedStream(response.stream)
 
 
 class FetchCache(Generic[T]):
-    """Something that the provider publishes. Callers that come at the same time share one fetch."""
+    """Caches a document that the provider publishes. Concurrent callers share one fetch."""
 
     def __init__(self, fetch: Callable[[], Awaitable[T]], clock: Clock) -> None:
         self._fetch = fetch
@@ -157,7 +158,7 @@ class FetchCache(Generic[T]):
             return await self._current()
 
     async def refresh(self) -> T:
-        """Fetch before the time, unless the last refresh was a moment ago."""
+        """Fetch the document before it expires, at most once per `REFRESH_PAUSE_SECONDS`."""
         async with self._lock:
             now = self._clock.monotonic()
             if self._value is not None and now >= self._refreshable_at:

@@ -1,4 +1,4 @@
-"""ID tokens: what a provider says about a person, signed by it, for this client and for this one sign-in."""
+"""ID tokens: the provider's signed claims about a person, for this client and one sign-in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""Only those with two keys: a key that verifies tokens must not be able to make them."""
+"""Only asymmetric algorithms: a key that verifies tokens must not be able to sign them."""
 KEY_TYPES = ("RSA", "EC", "OKP")
 MIN_RSA_BITS = 2048
 MAX_KEYS = 100
@@ -22,7 +22,7 @@ MAX_HEADER_LENGTH = 8_192
 MAX_SUBJECT_LENGTH = 255
 CLOCK_SKEW_SECONDS = 60
 
-# Whatever a header, a key or a claim of the wrong type leads to.
+# Errors that a malformed header, key or claim can cause.
 _MALFORMED = (
     errors.JoseError,
     ValueError,
@@ -35,10 +35,12 @@ _MALFORMED = (
 
 
 class UnknownKeyError(TokenRefusedError):
-    """The token names a key that the provider did not publish when its keys were fetched."""
+    """The provider had not published the key of the token when Redrive fetched its keys."""
 
 
 class ExpectedToken(NamedTuple):
+    """The values that a token must match. `now` is the time to check its expiry against."""
+
     issuer: str
     client_id: str
     nonce: str
@@ -46,7 +48,7 @@ class ExpectedToken(NamedTuple):
 
 
 class _SignatureAlgorithms(jws.JWSRegistry):
-    """Accepts EdDSA without joserfc's warning about its name: providers sign with it."""
+    """Accepts EdDSA, which providers use, without joserfc's warning about the name."""
 
     max_header_length = MAX_HEADER_LENGTH
 
@@ -60,7 +62,7 @@ _REGISTRY = _SignatureAlgorithms(strict_check_header=False)
 
 
 def read_keys(document: dict[str, Any]) -> KeySet:
-    """Pick the keys that can verify an ID token; the provider may publish others."""
+    """Return the keys that can verify an ID token; the provider may also publish other keys."""
     listed = document.get("keys")
     found = [_read_key(data) for data in listed[:MAX_KEYS]] if isinstance(listed, list) else []
     return KeySet([key for key in found if key is not None])
@@ -70,7 +72,7 @@ def _read_key(data: Any) -> Key | None:
     if not isinstance(data, dict) or data.get("kty") not in KEY_TYPES or data.get("use", "sig") != "sig":
         return None
     try:
-        if data["kty"] == "RSA" and len(data["n"]) * 6 < MIN_RSA_BITS:  # six bits a letter
+        if data["kty"] == "RSA" and len(data["n"]) * 6 < MIN_RSA_BITS:  # base64 has six bits per character
             return None
         key = JWKRegistry.import_key(data)
         key.ensure_kid()
@@ -80,7 +82,7 @@ def _read_key(data: Any) -> Key | None:
 
 
 def verify(token: str, keys: KeySet, expected: ExpectedToken) -> dict[str, Any]:
-    """Check the signature and every claim that makes the token ours, and return the claims."""
+    """Check the signature, the issuer, the audience, the nonce and the times, and return the claims."""
     try:
         decoded = jwt.decode(token, keys, registry=_REGISTRY)
         claims = CodeIDToken(
@@ -95,18 +97,18 @@ def verify(token: str, keys: KeySet, expected: ExpectedToken) -> dict[str, Any]:
     except errors.ExpiredTokenError:
         raise TokenRefusedError("it has expired") from None
     except errors.ClaimError as error:
-        raise TokenRefusedError(f"its {error.claim[:50]} is missing or wrong") from None
+        raise TokenRefusedError(f"its claim {error.claim[:50]} is missing or wrong") from None
     except errors.BadSignatureError:
         raise TokenRefusedError("its signature is wrong") from None
     except errors.UnsupportedAlgorithmError:
-        raise TokenRefusedError("it is not signed with an accepted algorithm") from None
+        raise TokenRefusedError("it is signed with an unsupported algorithm") from None
     except _MALFORMED:
-        raise TokenRefusedError("it is malformed, or no key of the provider fits it") from None
+        raise TokenRefusedError("it is malformed, or no published key matches it") from None
     return dict(claims)
 
 
 def _claim_rules(expected: ExpectedToken) -> dict[str, dict[str, Any]]:
-    """Rules beyond those that `CodeIDToken` has for `nonce`, `azp`, `exp` and `iat`."""
+    """Return rules in addition to the checks of `CodeIDToken` for `nonce`, `azp`, `exp` and `iat`."""
     return {
         "iss": {"essential": True, "value": expected.issuer},
         "aud": {"essential": True, "value": expected.client_id},

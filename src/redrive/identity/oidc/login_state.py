@@ -1,4 +1,4 @@
-"""Login state: what one browser takes to the provider, and must bring back once."""
+"""Login state: the data of a sign-in in progress, bound to one browser and usable once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOGIN_SECONDS = 600
 
 
 class LoginState(NamedTuple):
-    """One sign-in that a browser has started.
+    """A sign-in in progress.
 
-    nonce     the ID token must repeat it, so that a token of another sign-in is refused
-    verifier  sent with the code, so that a stolen code alone is worth nothing (PKCE)
-    redirect  the address that the provider sends the browser back to
-    next      the path that the browser goes to in the end
+    nonce     must appear in the ID token, so that Redrive rejects a token of another sign-in
+    verifier  sent with the code, so that a stolen code alone is useless (PKCE)
+    redirect  the URI to which the provider sends the browser back
+    next      the path that the browser opens after the sign-in
     browser   the digest of a secret in a cookie of this browser
     """
 
@@ -44,16 +44,16 @@ def new_login(
 
 
 async def save_login(sessions: UserSessions, login: LoginState) -> str:
-    """Store the login under a new `state`, which finds it once."""
+    """Store the login and return its `state`, which fetches it once."""
     return await sessions.put(KIND, list(login), LOGIN_SECONDS)
 
 
 async def take_login(sessions: UserSessions, state: str, browser: str | None) -> LoginState | None:
-    """None if the state is unknown, used or too old, or if another browser started the sign-in."""
+    """Return the login of a `state`. None if it is unknown, used, expired, or from another browser."""
     if not is_token(browser) or not is_token(state):
         return None
     try:
         login = msgspec.convert(await sessions.take(KIND, state), LoginState)
-    except msgspec.ValidationError:  # there is none, or another version of Redrive has stored it
+    except msgspec.ValidationError:  # no login, or another version of Redrive stored it
         return None
     return login if hmac.compare_digest(login.browser, digest(browser)) else None

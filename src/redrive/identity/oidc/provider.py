@@ -1,4 +1,4 @@
-"""The OpenID provider: where browsers go to sign in, and who has signed in there."""
+"""The OpenID provider: build the address for a sign-in, and exchange the resulting code for the person."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DISCOVERY_PATH = "/.well-known/openid-configuration"
 BASIC, POST = "client_secret_basic", "client_secret_post"
 EMAIL, VERIFIED = "email", "email_verified"
 _TRUE = (True, "true")
-"""Some providers write it as a text."""
+"""Some providers send the string "true"."""
 _TEMPORARY = (408, 429)
 
 
 class Person(NamedTuple):
-    """Who signed in at the provider. `name` is "" if the provider tells none that a user could have."""
+    """The person who signed in at the provider. `name` is "" if the provider sent no valid user name."""
 
     identity: Identity
     name: str
@@ -46,7 +46,7 @@ class Person(NamedTuple):
 
 
 class ProviderMetadata(msgspec.Struct, frozen=True):
-    """The fields of the discovery document that this client needs, as the standard names them."""
+    """The fields of the discovery document that this client needs, with their names in the standard."""
 
     issuer: str
     authorization_endpoint: str
@@ -63,6 +63,8 @@ class ProviderMetadata(msgspec.Struct, frozen=True):
 
 
 class OpenIdProvider:
+    """An OpenID provider. `name_claim` is the claim that contains the user name."""
+
     def __init__(self, issuer: str, client: OpenIdClient, name_claim: str, clock: Clock) -> None:
         self.issuer = issuer
         self._client = client
@@ -74,7 +76,7 @@ class OpenIdProvider:
         self._accepted_auth: httpx2.Auth | None = None
 
     async def authorization_url(self, login: LoginState, state: str) -> str:
-        """Build the address at which the person signs in."""
+        """Return the address at which the person signs in."""
         metadata = await self._metadata.get()
         url, _ = self._connection.oauth_client().create_authorization_url(
             metadata.authorization_endpoint,
@@ -86,15 +88,15 @@ class OpenIdProvider:
         return str(url)
 
     async def check_issuer(self, named: str | None) -> None:
-        """Refuse an answer of another provider, before its code is sent to this one (RFC 9207)."""
+        """Reject a response of another provider before sending its code to this provider (RFC 9207)."""
         if named == self.issuer:
             return
         metadata = await self._metadata.get()
         if named is not None or metadata.authorization_response_iss_parameter_supported:
-            raise TokenRefusedError("the answer comes from another provider")
+            raise TokenRefusedError("the response comes from another provider")
 
     async def person(self, login: LoginState, code: str) -> Person:
-        """Exchange the code for tokens, and find out who has signed in."""
+        """Exchange the code for tokens, and return the person who signed in."""
         metadata = await self._metadata.get()
         tokens = await self._fetch_tokens(metadata, login, code)
         claims = await self._verified_claims(tokens.get("id_token"), login.nonce)
@@ -113,23 +115,23 @@ class OpenIdProvider:
             raise ProviderUnavailableError("discovery", str(error)) from None
         if metadata.issuer != self.issuer:
             reason = (
-                f"it calls itself {metadata.issuer!r:.300}; set oidc_issuer to that if it is the right one"
+                f"its issuer is {metadata.issuer!r:.300}; if that is correct, set oidc_issuer to this value"
             )
             raise ProviderUnavailableError("discovery", reason)
         if not all(map(self._connection.is_safe, metadata.addresses)):
-            raise ProviderUnavailableError("discovery", "it publishes an address that is not https")
+            raise ProviderUnavailableError("discovery", "it publishes an address that does not use https")
         return metadata
 
     async def _fetch_keys(self) -> KeySet:
         keys = read_keys(await self._connection.fetch("keys", (await self._metadata.get()).jwks_uri))
         if not keys:
-            raise ProviderUnavailableError("keys", "it publishes no key that could verify an ID token")
+            raise ProviderUnavailableError("keys", "it publishes no key that can verify an ID token")
         return keys
 
     async def _fetch_tokens(self, metadata: ProviderMetadata, login: LoginState, code: str) -> dict[str, Any]:
-        """Try the ways to authenticate that the provider supports until it knows this client.
+        """Try the supported authentication methods until the provider accepts one.
 
-        It says which ones it supports, but not which one it wants from this client.
+        Providers publish the methods that they support, but not the one that they require of this client.
         """
         reason = ""
         for auth in self._auths(metadata):
@@ -138,7 +140,7 @@ class OpenIdProvider:
             except OAuthError as error:
                 if error.error == "invalid_grant":
                     raise CodeRefusedError("token", "invalid_grant") from None
-                reason = f"it answers {error.error!r:.100}"
+                reason = f"the provider answered {error.error!r:.100}"
                 if error.error == "invalid_client":
                     continue
                 break
@@ -171,40 +173,40 @@ class OpenIdProvider:
         supported = metadata.token_endpoint_auth_methods_supported or (BASIC,)
         auths: list[httpx2.Auth] = []
         if BASIC in supported:
-            # The standard wants both encoded, and some providers do not decode them.
+            # The standard requires encoding both, but some providers don't decode them.
             pairs = dict.fromkeys(((quote_plus(name), quote_plus(secret)), (name, secret)))
             auths += [httpx2.BasicAuth(*pair) for pair in pairs]
         if POST in supported:
             auths.append(OAuth2ClientAuth(name, secret, POST))
         if not auths:
-            raise ClientRefusedError("token", f"it supports neither {BASIC} nor {POST}")
+            raise ClientRefusedError("token", f"the provider supports neither {BASIC} nor {POST}")
         return auths
 
     async def _verified_claims(self, token: object, nonce: str) -> dict[str, Any]:
         if not isinstance(token, str):
-            raise TokenRefusedError("there is no ID token")
+            raise TokenRefusedError("the response has no ID token")
         expected = ExpectedToken(self.issuer, self._client.id, nonce, self._clock.now())
         try:
             return verify(token, await self._keys.get(), expected)
-        except UnknownKeyError:  # providers change their keys
+        except UnknownKeyError:  # the provider may have rotated its keys
             return verify(token, await self._keys.refresh(), expected)
 
     async def _profile(
         self, metadata: ProviderMetadata, claims: dict[str, Any], access_token: object
     ) -> dict[str, Any]:
-        """Return the claims that name the person: some providers tell them only at the userinfo endpoint."""
+        """Return the claims with the person's name. Some providers have it only at the userinfo endpoint."""
         is_named = self._name_claim in claims and (self._name_claim != EMAIL or VERIFIED in claims)
         if is_named or metadata.userinfo_endpoint is None or not _is_bearer(access_token):
             return claims
         headers = {"Authorization": f"Bearer {access_token}"}
         profile = await self._connection.fetch("userinfo", metadata.userinfo_endpoint, headers)
         if profile.get("sub") != claims["sub"]:
-            raise TokenRefusedError("its userinfo is about another person")
+            raise TokenRefusedError("the userinfo is about another person")
         return profile
 
 
 def _raise_for_error(response: httpx2.Response) -> httpx2.Response:
-    """Authlib takes every JSON object without an `error` for tokens, whatever the status says."""
+    """Raise for an error status. Authlib alone accepts any JSON object without an `error`."""
     status = response.status_code
     if 400 <= status < 500 and status not in _TEMPORARY:
         raise OAuthError(json_object(response).get("error") or f"status {status}")

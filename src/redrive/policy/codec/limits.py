@@ -15,7 +15,7 @@ MAX_BITS = 2_048  # 617 digits; no setting of the interpreter refuses to convert
 
 @dataclass(frozen=True, slots=True)
 class JsonLimits:
-    """How large a stored value may be: bytes of UTF-8, levels of nesting, entries of all lists and dicts."""
+    """The limits of a stored value: bytes of UTF-8, levels of nesting, entries of all lists and dicts."""
 
     size: int = 1_048_576
     depth: int = 64
@@ -32,7 +32,7 @@ DEFAULT_LIMITS = JsonLimits()
 
 
 KEEP_ELSEWHERE = "keep large data elsewhere and store a reference to it"
-FLATTEN = "flatten it, or break the cycle if it contains itself"
+FLATTEN = "flatten it, or remove the cycle if it contains itself"
 _ADVICE = {
     "datetime": "value.isoformat()",
     "date": "value.isoformat()",
@@ -64,11 +64,11 @@ def refuse(path: Path, problem: str, advice: str) -> NoReturn:
 def refuse_type(value: object, path: Path) -> NoReturn:
     names = [type_name(kind) for kind in type.__dict__["__mro__"].__get__(type(value))]
     advice = next((_ADVICE[name] for name in names if name in _ADVICE), _ADVICE["object"])
-    refuse(path, f"is of type {names[0]} and would come back as something else", f"store {advice}")
+    refuse(path, f"is of type {names[0]}, which JSON cannot store without changing it", f"store {advice}")
 
 
 def type_name(kind: type) -> str:
-    """Read the name from `type` itself, since a metaclass may return anything, or raise."""
+    """Read the name through `type`, because a metaclass may return anything or raise."""
     return str(type.__dict__["__name__"].__get__(kind))[:100]
 
 

@@ -1,4 +1,4 @@
-"""Salvaging: turns any object into a storable value, for failures."""
+"""Convert any object to a storable value, for failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Overflow(Exception):  # noqa: N818 — not an error: it asks for the next
 
 
 def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
-    """Return the whole value if it is storable, otherwise as much of it as fits."""
+    """Return the whole value if it can be stored, otherwise as much of it as fits."""
     for squeeze in range(-1, _SQUEEZES):
         try:
             kept = value if squeeze < 0 else _Salvage(limits, squeeze).value(value, 0)
@@ -40,7 +40,7 @@ def _salvaged(value: object, limits: JsonLimits) -> JsonValue:
 
 
 class _Salvage:
-    """One attempt to make a value storable; a higher squeeze keeps less text, fewer items and levels."""
+    """One attempt to make a value storable; a higher `squeeze` keeps less text, fewer items and levels."""
 
     def __init__(self, limits: JsonLimits, squeeze: int) -> None:
         self._text_length = max(limits.size >> 1 + 2 * squeeze, 24)
@@ -143,7 +143,7 @@ class _Names:
 
 
 def _snapshot(container: Any) -> Sequence[object]:
-    """Read the items through the base type, since a subclass may iterate over anything, or raise."""
+    """Read the items through the base type, because a subclass may iterate over anything or raise."""
     if issubclass(type(container), list):
         return list.copy(container)
     if issubclass(type(container), tuple):
@@ -157,7 +157,7 @@ def _rank(value: object) -> tuple[str, str]:
 
 
 def _description(value: Any) -> str:
-    kind = type(value)  # isinstance would ask the value's own __class__
+    kind = type(value)  # isinstance would read the value's __class__
     try:
         if issubclass(kind, bytes):
             return _bytes_text(value)

@@ -1,4 +1,4 @@
-"""JSON text: from a value to its text, and back."""
+"""Conversion between values and JSON text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def canonical(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str:
 
 
 def plain_text(value: object, *, limits: JsonLimits = DEFAULT_LIMITS) -> str | None:
-    """Return the text of a value that needs no escapes and is within the limits; None for any other."""
+    """Return the text of a value that needs no escapes and is within the limits; None for other values."""
     if not _is_plain(value, limits):
         return None
     try:
@@ -80,7 +80,7 @@ def _checked(text: str, limits: JsonLimits) -> str:
 
 
 def _is_plain(value: object, limits: JsonLimits) -> bool:
-    """Tell whether a value has JSON's own types only and is within the limits. One flat loop, for speed."""
+    """Return whether a value has only JSON types and is within the limits. One flat loop, for speed."""
     level: Iterable[Any] = (value,)
     depth, items, size = limits.depth, limits.items, limits.size
     while True:
@@ -117,7 +117,7 @@ def _is_plain(value: object, limits: JsonLimits) -> bool:
 
 
 class _Escaping:
-    """The slow way: escapes what can be escaped, and rejects the rest with its path."""
+    """The slow encoder: escapes what can be escaped, and rejects other values with their path."""
 
     def __init__(self, limits: JsonLimits) -> None:
         self._limits = limits
@@ -138,7 +138,7 @@ class _Escaping:
     def _text(self, text: str, path: Path) -> str:
         self._size -= len(text)
         if self._size < 0:
-            refuse(path, f"takes the value over the limit of {self._limits.size:,} bytes", KEEP_ELSEWHERE)
+            refuse(path, f"makes the value exceed the limit of {self._limits.size:,} bytes", KEEP_ELSEWHERE)
         return text.translate(_escapes()).replace(NUL_SPELLED_OUT, f"{ESCAPE}005cu0000")
 
     def _integer(self, number: int, path: Path) -> JsonValue:
@@ -153,7 +153,7 @@ class _Escaping:
 
     def _float(self, number: float, path: Path) -> float:
         if not isfinite(number):
-            refuse(path, f"is {number}, which JSON has no number for", "store None or a text")
+            refuse(path, f"is {number}, which JSON numbers cannot represent", "store None or text")
         return number
 
     def _list(self, values: Sequence[object], path: Path) -> list[JsonValue]:
@@ -169,14 +169,14 @@ class _Escaping:
             refuse(
                 path,
                 f"has a key of type {type_name(type(key))}",
-                'store str(key), and mind that 1 and "1" meet',
+                'store str(key); note that 1 and "1" become the same key',
             )
         return self._text(key, (*path, key))
 
     def _count(self, items: int, path: Path) -> None:
         self._items -= items
         if self._items < 0:
-            refuse(path, f"takes the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
+            refuse(path, f"makes the value exceed the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
 
     _WRITERS: ClassVar[dict[type, Callable[..., JsonValue]]] = {
         type(None): _same,
@@ -190,7 +190,7 @@ class _Escaping:
     }
 
 
-@cache  # like the patterns, made when first needed: `import redrive` stays quick
+@cache  # built on first use, like the patterns, so that `import redrive` stays fast
 def _escapes() -> dict[int, str]:
     return {code: f"{ESCAPE}{code:04x}" for code in (0, ord(ESCAPE), *range(0xD800, 0xE000))}
 
@@ -203,27 +203,27 @@ def decode(text: str) -> JsonValue:
     except NotStorableError:
         raise
     except RecursionError:
-        raise NotStorableError("the stored text is nested too deep to be read") from None
+        raise NotStorableError("the stored text is nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise NotStorableError(f"the stored text is not JSON: {error}") from None
 
 
 def decode_stored(text: str) -> JsonValue:
-    """Decode text that `encode` has written, several times as fast as `decode`.
+    """Decode text written by `encode`, several times faster than `decode`.
 
-    It reads or rejects any other text, too, but less strictly: of a repeated key the last value counts.
+    It also handles other text, but less strictly: the last value of a repeated key wins.
     """
     try:
         if not has_escapes(text):
             value: JsonValue = _STORED_DECODER.decode(text)
             return value
     except UNREADABLE:
-        pass  # `decode` reads it, or tells what is wrong with it
+        pass  # `decode` reads it, or reports what is wrong
     return decode(text)
 
 
 def has_escapes(text: str) -> bool:
-    """Tell whether text may hold escapes of `encode`, which only `decode` resolves."""
+    """Return whether text may hold escapes of `encode`, which only `decode` resolves."""
     return ESCAPE in text or ESCAPE_SPELLED_OUT in text
 
 
@@ -232,7 +232,7 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     if len(entries) != len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise NotStorableError(
-            f"the stored text has the key {abbreviate(ascii(key))} twice; remove one of them"
+            f"the stored text contains the key {abbreviate(ascii(key))} twice; remove one of them"
         )
     return entries
 
@@ -240,18 +240,18 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise NotStorableError(f"the stored text has a number too large to be read: {abbreviate(text)}")
+        raise NotStorableError(f"the stored text contains a number that is too large: {abbreviate(text)}")
     return number
 
 
 def _integer(text: str) -> int:
     if len(text) > MAX_NUMBER_LENGTH:
-        raise NotStorableError(f"the stored text has a number of {len(text):,} digits; keep it as text")
+        raise NotStorableError(f"the stored text contains a number of {len(text):,} digits; store it as text")
     return int(text)
 
 
 def _constant(text: str) -> NoReturn:
-    raise NotStorableError(f"the stored text has {text}, which is not JSON")
+    raise NotStorableError(f"the stored text contains {text}, which is not JSON")
 
 
 _DECODER = JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_constant)
@@ -262,7 +262,7 @@ _GUARDED_DECODER = JSONDecoder(
 
 _STORED_DECODER = Decoder()
 UNREADABLE = (MsgspecError, RecursionError, TypeError, ValueError)
-"""What decoders of msgspec raise about a text, or about something that is no text."""
+"""The errors that msgspec decoders raise about invalid text, or about a value that is not text."""
 
 
 def _unescaped(value: JsonValue) -> JsonValue:

@@ -1,7 +1,7 @@
 """Secrets after their names: assignments (`password=…`, `"token": "…"`, `--api-key …`) and mentions.
 
-Assignments are found in one pass from left to right: the value after a secret name is replaced. A mention is
-a secret word in a sentence, soon followed by a value that looks like a secret: `the token Zk3… was rejected`.
+One pass from left to right finds assignments and replaces the value after a secret name. A mention is a
+secret word in a sentence, followed closely by a value that looks secret: `the token Zk3… was rejected`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _validation_errors(text: str, names: SecretNames) -> Iterator[Found]:
 
 
 def _name_end(match: re.Match[str]) -> int:
-    """Where to read on when nothing was found: the value may hold names of its own."""
+    """Return where to continue if no secret was found: the value may contain further names."""
     ends = map(match.end, ("flag", "sql", "element", "label", "name"))
     return max(ends) if match.lastgroup else match.end()
 
@@ -111,7 +111,7 @@ def _place(text: str, match: re.Match[str], names: SecretNames) -> NamePlace | N
 
 
 def _is_no_assignment(text: str, match: re.Match[str]) -> bool:
-    """A comma outside of a list of pairs, or the middle of a resource name (`arn:…:secret:…`)."""
+    """Return whether a sign is a comma outside a list of pairs, or in a resource name (`arn:…:secret:…`)."""
     start = match.start()
     if match["comma"]:
         return not text.endswith(_PAIR_OPENINGS, 0, start)
@@ -119,7 +119,7 @@ def _is_no_assignment(text: str, match: re.Match[str]) -> bool:
 
 
 def _unescaped(text: str, match: re.Match[str]) -> str:
-    """The name without the end of an escape before it: `\\nTOKEN=` and `%3Ftoken=` hold TOKEN and token."""
+    """Return the name without a preceding escape: `\\nTOKEN=` and `%3Ftoken=` contain TOKEN and token."""
     word, before = match["name"], text[match.start() - 1 : match.start()]
     escape = 2 if before == "%" else 1 if before == "\\" and word[0] in "nrt" else 0
     return word[escape:].lstrip("-")
@@ -136,7 +136,7 @@ def _name(text: str, word: str, start: int, names: SecretNames) -> SecretName | 
 
 
 def _is_name_itself(text: str, span: Span, names: SecretNames) -> bool:
-    """`credentials: password: …`, where the first value is the next name, or `token=access_token` in code."""
+    """Return whether the value is a name: `credentials: password: …`, or `token=access_token` in code."""
     value = text[slice(*span)]
     is_name = text[span[1] : span[1] + 1] == ":" or _VARIABLE.fullmatch(value)
     return bool(is_name) and len(value) <= _MAX_NAME_LENGTH and names.find(value) is not None

@@ -1,7 +1,7 @@
 """Markers replace secrets: `[redacted:api_key]`, or `[redacted:api_key:3f9a1c52]` with a key.
 
-The last part is the beginning of a keyed hash, so that equal secrets of one org are recognisable as equal.
-Without a key there is no hash: the plain hash of a short secret can be found by trying all secrets.
+The last part is the start of a keyed hash, which makes equal secrets of one org recognisable. Without a key
+there is no hash, because the plain hash of a short secret can be reversed by trying all secrets.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from hashlib import blake2b
 from redrive.errors import InvalidValueError
 
 MARKER = re.compile(r"\[redacted:[a-z0-9_]{1,40}(?::[0-9a-f]{8})?\]")
+_HASHED = re.compile(r"(\[redacted:[a-z0-9_]{1,40}):[0-9a-f]{8}\]")
 TOO_DEEP = "[redacted:too_deep]"
 CYCLE = "[redacted:cycle]"
 UNPRINTABLE = "[redacted:unprintable]"
@@ -22,8 +23,13 @@ _PURPOSE = b"redrive.redact"
 _HASH_BYTES = 4
 
 
+def without_hashes(text: str) -> str:
+    """Drop the hashes from markers: texts that differ only in a secret become equal."""
+    return _HASHED.sub(r"\1]", text) if "[redacted:" in text else text
+
+
 class Marker:
-    """Makes the markers of one org; with an empty key, markers without hashes."""
+    """Creates the markers of one org; an empty key gives markers without hashes."""
 
     def __init__(self, key: bytes = b"") -> None:
         if not isinstance(key, bytes):

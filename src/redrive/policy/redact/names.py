@@ -24,7 +24,7 @@ def _listed(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Secret wherever they stand, also at the end of a longer word (`pgpassword`, `authtoken`).
+# Secret at any position, also at the end of a longer word (`pgpassword`, `authtoken`).
 _STEMS = {
     "connectionstring": "connection_string",
     "passphrase": "passphrase",
@@ -73,9 +73,9 @@ _LAST = {
     "senha": "password",
     "contraseña": "password",
 }
-# As `_LAST`, but a number under them is a count, and a mapping is looked through.
+# As `_LAST`, but a number as value is a count, and the items of a mapping are checked separately.
 _LAST_TEXT_ONLY = {"tokens": "token", "pass": "password", "auth": "authorization"}
-# As `_LAST`, but also the names of much that is public.
+# As `_LAST`, but these also name many public values.
 _LAST_RANDOM_ONLY = {"sid": "session", "sig": "signature", "signature": "signature"}
 _OWNERS_OF_KEYS = _listed(
     """
@@ -113,7 +113,7 @@ _GROUPS: dict[Words, str] = {
     ("social", "security"): "ssn",
 }
 _NOT_BEFORE = _listed("has is max min need needs no num public publishable requires total without")
-# Pages, models and retries have tokens too; these are no secrets.
+# Tokens of pages, models and retries are not secret.
 _NOT_BEFORE_TOKEN = _NOT_BEFORE | _listed(
     "bos cls completion continuation count eos idempotency mask next pad prompt remaining sep stop unk"
 )
@@ -129,10 +129,10 @@ _NOT_AFTER = _listed(
     validator version
     """
 )
-# What may follow a word of `_LAST` without changing what it means.
+# Words that may follow a word of `_LAST` without changing its meaning.
 _STILL_LAST = _listed("code data hash header key number raw string text token value")
-# Regular expressions for lower-case text: where none of them matches, no name of this module occurs.
-# A quote after the text changes no match, so that JSON text has every hint that one of its strings has.
+# Regular expressions for lower-case text: if none matches, the text has no name of this module. A quote after
+# the text changes no match, so that JSON text has every hint of its strings.
 _HINTS = _listed(
     r"""
     \?code &code auth(?!or(?!i)) backup[^a-z]*+code bearer card[^a-z]*+num cc[^a-z]*+num
@@ -142,7 +142,7 @@ _HINTS = _listed(
     senha sess(?!ment) sid(?!e) sig(?!n(?![ai])) ssn token(?!i) verif xsrf
     """
 )
-# In lower-case `tokenInfo` looks as harmless as `tokenize`: with these capitals another word begins.
+# In lower case, `tokenInfo` looks as harmless as `tokenize`: these capitals start another word.
 _NEXT_WORDS = {"key": "BW", "pass": "EI", "pin": "EGIKN", "secret": "A", "sig": "N", "token": "I"}
 _CAMEL_CASE_HINT = re.compile(
     "[ABEGIKNW](?:"
@@ -156,10 +156,10 @@ _CAMEL_CASE_HINT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """What a name says about its value.
+    """The kind of secret that a name announces.
 
-    Under a `text_only` name, numbers are counts and mappings are looked through; under a `random_only`
-    name, only what looks random is a secret.
+    For a `text_only` name, numbers are counts and the items of mappings are checked separately. For a
+    `random_only` name, only values that look random are secrets.
     """
 
     kind: str
@@ -172,7 +172,7 @@ def words_of(name: str) -> Words:
 
 
 class SecretNames:
-    """The built-in secret names, with those that the application adds and removes."""
+    """The built-in secret names, with the application's additions and exceptions."""
 
     def __init__(self, extra: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
         self._extra = tuple(words for words in map(words_of, extra) if words)
@@ -181,7 +181,7 @@ class SecretNames:
         self._hint = _any_of({*_HINTS, *(re.escape(max(words, key=len)) for words in self._extra)})
 
     def may_occur(self, text: str) -> bool:
-        """Tell whether a text can hold a secret name: False is certain."""
+        """Return whether a text may contain a secret name; False is certain."""
         lowered = text.lower()
         if self._hint.search(lowered):
             return True
@@ -204,7 +204,7 @@ class SecretNames:
 
 
 def _any_of(hints: set[str]) -> re.Pattern[str]:
-    """One expression for all; sorted by their first letter, it is searched for nearly twice as fast."""
+    """Combine the hints into one expression; sorted by first letter, it is nearly twice as fast."""
     groups = groupby(sorted(hints), lambda hint: hint[: 2 if hint[0] == "\\" else 1])
     rests = {first: "|".join(hint[len(first) :] for hint in group) for first, group in groups}
     return re.compile("|".join(f"{first}(?:{rest})" for first, rest in rests.items()))

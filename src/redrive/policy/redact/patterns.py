@@ -1,8 +1,8 @@
-"""Secret patterns: secrets known by their own shape, or by their context in URLs, headers and commands.
+"""Secret patterns: secrets recognised by their shape, or by their context in URLs, headers and commands.
 
-Every expression is linear: repetitions are possessive or bounded, and none stands inside another that could
-divide the same text in two ways. A secret is matched to its end, so that no tail of it is left over. In a
-context only the secret is replaced; the user, the host and the command stay.
+Every expression is linear: repetitions are possessive or bounded, and never nested so that they could divide
+the same text in two ways. A secret is matched to its end, so that no part of it remains. In a context, only
+the secret is replaced; the user, the host and the command stay.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from redrive.policy.redact.marker import MARKER
 
 Mark = Callable[[str, str], str]
 
-# A token begins where no letter or digit stands before it; the end of an escape (`\n`, `%3D`) does not count.
+# A token has no letter or digit before it, except the end of an escape (`\n`, `%3D`).
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9a-fA-F]{2}))"
 _END = r"(?![A-Za-z0-9])"
 
-# None is shorter than the shortest run, and none has a character that a run has not.
+# No token is shorter than the shortest run, or has a character that a run cannot have.
 _RUN = re.compile(r"[\w\-.~+/=%:]{20,}+")
 _TOKENS = {
     "aws_access_key": rf"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_END}",
@@ -99,7 +99,7 @@ _ISSUERS = (
 
 
 def is_card(digits: str) -> bool:
-    """Tell whether the digits begin as an issuer's cards do, have their length, and pass the Luhn check."""
+    """Return whether the digits have a card issuer's prefix and length and pass the Luhn check."""
     if not any(len(digits) in lengths and prefix.match(digits) for prefix, lengths in _ISSUERS):
         return False
     doubled = [sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2]]
@@ -113,7 +113,7 @@ def looks_random(text: str) -> bool:
 
 
 def has_token_shape(lowered: str) -> bool:
-    """Tell whether a secret can occur that its shape gives away, in text made lower-case."""
+    """Return whether lower-cased text may contain a secret that is recognised by its shape."""
     if "-----begin" in lowered or "==" in lowered or "q~" in lowered:
         return True
     return _RUN_HINT.search(lowered) is not None or _CARD_HINT.search(lowered) is not None
@@ -154,7 +154,7 @@ def _is_user_and_password(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """A shape whose group `secret` is a secret if it passes the check, where the gate occurs."""
+    """A pattern for text that contains `gate`; its group `secret` is a secret if it passes the check."""
 
     kind: str
     gate: str
@@ -189,7 +189,7 @@ _CONTEXTS = tuple(
         ("webhook_url", "office.com", r"webhook\.office\.com/webhookb2/(?P<secret>[\w\-/@.]++)"),
         ("url_token", "://", r"://(?P<secret>[\w\-]{20,}+)(?=@|:[^\s/@]{0,256}@)", looks_random),
         ("url_password", "://", _USER + r"(?P<secret>[^\s/?#\"'<>]+)@(?=[\w\[%])(?!sha[0-9]+:)"),
-        # A password with a slash in it, which is no port.
+        # A password that contains a slash, and is therefore not a port.
         (
             "url_password",
             "://",
@@ -213,7 +213,7 @@ _HINT = re.compile(r"basic|@tcp\(|jdbc:oracle|-(?:u |-user|p)|redis-cli")
 
 
 def has_context(lowered: str) -> bool:
-    """Tell whether a secret can occur that its context alone gives away, in text made lower-case."""
+    """Return whether lower-cased text may contain a secret that is recognised by its context alone."""
     return ("://" in lowered and "@" in lowered) or _HINT.search(lowered) is not None
 
 

@@ -1,9 +1,9 @@
 """The redactor.
 
-`Redactor.text` takes any string, `Redactor.value` anything like JSON. A secret is known by the name of its
-field (`names`, and `assignments` within text), by its own shape or by its context (`patterns`). JSON within a
-string is redacted as JSON. Redacting twice changes nothing more, nothing is raised, and what holds no secret
-comes back unchanged. Text longer than `MAX_TEXT_LENGTH` is cut there, so that the time is bounded too.
+`Redactor.text` takes any string, `Redactor.value` any JSON-like value. A secret is recognised by the name of
+its field (`names`, and `assignments` within text), by its shape or by its context (`patterns`). JSON within a
+string is redacted as JSON. Redacting a second time changes nothing, no method raises, and a value without
+secrets is returned unchanged. Text is truncated at `MAX_TEXT_LENGTH`, which limits the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from redrive.policy.redact.walk import MAX_DEPTH, Key, Walk
 
 MAX_TEXT_LENGTH: Final = 262_144
 MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 4_096, 512
-"""Texts that were found to hold no secret are remembered: failures say the same thing again and again."""
+"""The number of texts without secrets to cache, and their maximum length: messages of failures repeat."""
 
 _MAX_WORD_LENGTH = 4096
 _MAX_PASSES = 6
@@ -33,7 +33,7 @@ _SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
 
 
 class RedactionRules(NamedTuple):
-    """The rules that an application added to the built-in ones."""
+    """The rules that an application adds to the built-in ones."""
 
     extra_keys: tuple[str, ...]
     allow_keys: tuple[str, ...]
@@ -43,9 +43,9 @@ class RedactionRules(NamedTuple):
 class Redactor:
     """Replaces secrets by markers; with an org's `key`, equal secrets of that org get equal hashes.
 
-    `extra_keys` are further names of secrets, `allow_keys` names that are not (the shape of a value still
-    counts), `extra_patterns` regular expressions whose every match is a secret. They must be linear: all text
-    is matched.
+    extra_keys      additional names of secrets
+    allow_keys      names that are not secret; values can still be recognised by their shape
+    extra_patterns  regular expressions whose matches are secrets. They must be linear: all text is matched
     """
 
     def __init__(
@@ -60,29 +60,29 @@ class Redactor:
         self._names = SecretNames(more, less)
         self._extra_patterns = tuple(re.compile(pattern) for pattern in extra_patterns)
         self.rules = RedactionRules(more, less, tuple(pattern.pattern for pattern in self._extra_patterns))
-        self._clean: dict[str, bool] = {}  # whether a text without secrets is clean at any depth
+        self._clean: dict[str, bool] = {}  # texts without secrets → whether they are clean at any depth
         self._keys: dict[str, Key] = {}
 
     def text(self, text: str) -> str:
         """Redact a text: a log line, an exception message, a URL, a JSON document."""
         try:
             return self._text(str.__str__(text), depth=0)
-        except RecursionError:  # the caller's own stack was nearly used up
+        except RecursionError:  # the caller's stack was nearly used up
             return TOO_DEEP
 
     def value(self, value: Any) -> Any:
-        """Redact a copy of the value; an object unlike JSON becomes its redacted repr."""
+        """Redact a copy of the value; an object that is not JSON-like becomes its redacted repr."""
         try:
             return self._walk().value(value, depth=0)
         except RecursionError:
             return TOO_DEEP
 
     def is_clean_json(self, text: str) -> bool:
-        """Tell whether `value` changes nothing in what this JSON text says; False if that is not certain.
+        """Return whether `value` would change nothing in this JSON; False if that is not certain.
 
-        Every key and string stands in the text as it is, unless one is escaped, and whatever gives away a
-        secret in one of them is found in the whole text. It is for text from `codec.plain_text`, not nested
-        deeper than `MAX_DEPTH - 1`.
+        Unless something is escaped, every key and string occurs literally in the text, so that checking the
+        text finds every sign of a secret in them. Pass text from `codec.plain_text`, nested at most
+        `MAX_DEPTH - 1` deep.
         """
         if len(text) > MAX_TEXT_LENGTH or "\\" in text or "[redacted:" in text:
             return False
@@ -112,7 +112,7 @@ class Redactor:
             self._clean[text] = at_any_depth
 
     def _redacted(self, text: str, depth: int) -> str:
-        # What one pass replaces may make something else stand out: done is when a pass changes nothing.
+        # A replacement may expose another secret: repeat until a pass changes nothing.
         for _ in range(_MAX_PASSES):
             redacted = _shortened(self._unveiled_pass(text, depth))
             if redacted == text:
@@ -124,11 +124,11 @@ class Redactor:
         if self._extra_patterns:
             return True
         lowered = text.lower()
-        # Names last: to look for them takes ten times as long as both others.
+        # Names last: searching for them takes ten times as long as the other two checks.
         return has_token_shape(lowered) or has_context(lowered) or self._names.may_occur(text)
 
     def _unveiled_pass(self, text: str, depth: int) -> str:
-        """Colours and quotes written as entities hide names from their values; without a secret they stay."""
+        """Redact without colours and quote entities, which separate names from values; keep them if clean."""
         redacted, plain = self._pass(text, depth), _unveiled(text)
         if redacted != text or plain == text:
             return redacted
@@ -169,7 +169,7 @@ class Redactor:
 
 
 def _shortened(text: str) -> str:
-    """The text up to the limit, without the word the cut falls into: half a secret is not recognised."""
+    """Truncate the text before the word at the limit, because half a secret would not be recognised."""
     if len(text) <= MAX_TEXT_LENGTH:
         return text
     head = text[: MAX_TEXT_LENGTH - len(REST)]
@@ -187,10 +187,10 @@ def _unveiled(text: str) -> str:
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A document in which a name stands twice would lose one of its values; it is redacted as text."""
+    """Reject a document with a repeated name, which would lose a value; it is then redacted as text."""
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return content
 
 

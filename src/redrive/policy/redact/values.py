@@ -1,7 +1,7 @@
 """Secret values: where the value after a secret name ends, and whether it is a secret at all.
 
-The end is found from how the value begins: a quote, a bracket, a header's scheme, a bare word. No secrets
-are placeholders, types, pieces of code in a traceback, and the next words of a sentence.
+The start of the value determines its end: a quote, a bracket, the scheme of a header, a bare word.
+Placeholders, types, code in a traceback and the next words of a sentence are not secrets.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _MIN_LENGTH = {"password": 1, "pin": 1, "otp": 1, "cvv": 1, "ssn": 1}
 _MIN_OTHER_LENGTH = 4
 _MAX_ELEMENT_LENGTH = 4096
 _MAX_HEADER_LENGTH = 16_384
-# What is read and left alone is read again; longer values are never left alone, so the time stays linear.
+# A value that is kept is read again. Longer values are always replaced, so that the time stays linear.
 _MAX_NOTHING_LENGTH = 512
 
 
 @dataclass(frozen=True, slots=True)
 class NamePlace:
-    """A secret name in a text: where it stands, what sign follows it, and where its value begins."""
+    """A secret name in a text: its position, the sign after it, and the start of its value."""
 
     name: SecretName
     word: str
@@ -83,7 +83,7 @@ class NamePlace:
 
 
 def secret_span(text: str, place: NamePlace) -> Span | None:
-    """Where the secret begins and ends, or None if the value is none."""
+    """Return the start and the end of the secret; None if the value is not a secret."""
     begin = place.value
     if ":" in place.sign and (annotation := _ANNOTATION.match(text, begin)):
         begin = annotation.end()
@@ -96,7 +96,7 @@ def secret_span(text: str, place: NamePlace) -> Span | None:
 
 
 def _quoted(text: str, opening: re.Match[str]) -> Span:
-    """To the same quote, escaped as often: in JSON within JSON \\" closes, and \\\\\\" is a quote inside."""
+    """Find the closing quote with equal escaping: in JSON within JSON \\" closes, \\\\\\" does not."""
     start, level, tripled = opening.end(), len(opening["slashes"]), opening["quote"] * 3
     if text.startswith(tripled, start - 1) and (end := text.find(tripled, start + 2)) >= 0:
         return start + 2, end
@@ -128,7 +128,7 @@ def _unquoted(text: str, place: NamePlace) -> Span:
 
 
 def _bare_end(text: str, start: int, shape: re.Pattern[str] = _BARE_WORD) -> int:
-    """The end of a bare word, without the brackets and stops that follow it."""
+    """Return the end of a bare word, without the brackets and punctuation after it."""
     settled = MARKER.match(text, start)
     begin = settled.end() if settled else start
     word = text[begin : _matched_end(shape, text, begin)]
@@ -149,7 +149,7 @@ def _header(text: str, place: NamePlace) -> Span:
 
 
 def _header_end(text: str, place: NamePlace, shape: re.Pattern[str]) -> int:
-    """A header given in quotes as a whole (`-H 'Cookie: …'`) ends with them."""
+    """Return the end of a header; one in quotes (`-H 'Cookie: …'`) ends with the quotes."""
     before, limit = text[place.start - 1 : place.start], len(text)
     if before in ("'", '"', "`"):
         closing = text.find(before, place.value, place.value + _MAX_HEADER_LENGTH)
@@ -169,7 +169,7 @@ def _bracket_end(text: str, start: int) -> int:
 
 
 def _is_nothing(value: str, name: SecretName) -> bool:
-    """Empty, redacted already, a placeholder, a count, or not what the name says."""
+    """Return whether a value is empty, redacted, a placeholder, a count, or not of the announced kind."""
     if len(value) > _MAX_NOTHING_LENGTH:
         return False
     if len(value) < _MIN_LENGTH.get(name.kind, _MIN_OTHER_LENGTH) or MARKER.fullmatch(value):
@@ -183,7 +183,7 @@ def _is_nothing(value: str, name: SecretName) -> bool:
 
 
 def _is_prose(text: str, start: int, end: int, place: NamePlace) -> bool:
-    """A piece of code in a traceback, or the words after a colon in a sentence."""
+    """Return whether a value is code in a traceback, or the words after a colon in a sentence."""
     if end - start > _MAX_NOTHING_LENGTH:
         return False
     value = text[start:end]

@@ -1,8 +1,7 @@
-"""A walk through a value: JSON-like structures are copied, with the secrets in them marked.
+"""Walk through a value: copy JSON-like structures and mark the secrets in them.
 
-Nothing here trusts the value: it may be deep, may contain itself, may share one part a million times, and
-the methods of its classes may do anything. Subclasses are therefore read through the methods of their
-built-in base.
+The value is untrusted: it may be deep, contain itself, share one part a million times, and the methods of its
+classes may do anything. Subclasses are therefore read through the methods of their built-in base.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _CARDS = range(10**11, 10**19)
 
 
 class Key(NamedTuple):
-    """A key as it is stored, the secret that it names, and whether it labels a value or is labelled."""
+    """A key as stored, the secret that it names, and whether it labels a value or is labelled."""
 
     stored: Any
     name: SecretName | None
@@ -38,7 +37,7 @@ class Key(NamedTuple):
 
 
 class Walk:
-    """One walk; `changed` tells afterwards whether anything was replaced. `keys` are known from others."""
+    """One walk. Afterwards, `changed` is True if anything was replaced. `keys` caches keys across walks."""
 
     def __init__(
         self, names: SecretNames, mark: Marker, text: Callable[[str, int], str], keys: dict[str, Key]
@@ -83,7 +82,7 @@ class Walk:
         if id(value) in self._path or depth >= MAX_DEPTH:
             self.changed = True
             return CYCLE if id(value) in self._path else TOO_DEEP
-        # A shared part is walked once; the value is kept with the result, so that no other gets its id.
+        # A shared part is walked once. The cache holds the value too, so that its id is not reused.
         place = (id(value), depth, name, in_list)
         if place not in self._done:
             self._path.add(id(value))
@@ -100,7 +99,7 @@ class Walk:
         return items if type(plain) is list else tuple(items)
 
     def _item_names(self, kind: type, items: Any, in_list: bool) -> Iterator[SecretName | None]:
-        """A name may stand in the list itself: [name, value] within a list, or `--name` before its value."""
+        """Yield the secret names of items: [name, value] within a list, or `--name` before its value."""
         if fields := _fields(kind):
             yield from map(self._name, fields)
         if in_list and len(items) == 2:
@@ -120,7 +119,7 @@ class Walk:
         return result
 
     def _label(self, labels: list[Any]) -> SecretName | None:
-        """{"name": "DB_PASSWORD", "value": …}: the name stands beside the value."""
+        """Return the secret name in a labelled value such as {"name": "DB_PASSWORD", "value": …}."""
         lasts = [item[-1] if type(item) in (list, tuple) and item else item for item in labels]
         return next(filter(None, map(self._name, lasts)), None)
 
@@ -128,7 +127,7 @@ class Walk:
         known = self._keys.get(key) if type(key) is str else None
         if known is None:
             known = self._read_key(key, depth)
-            # An ordinary key is no JSON, so that the same is stored at any depth.
+            # An ordinary key is not JSON, so it is stored the same at any depth.
             if type(key) is str and known.stored == key and _ORDINARY_KEY.fullmatch(key):
                 if len(self._keys) >= _MAX_KEYS:
                     self._keys.clear()
@@ -150,12 +149,12 @@ class Walk:
             key = key.decode("utf-8", "replace")
         if type(key) is not str:
             return None
-        # The name is judged as it will be stored, or redacting again would judge otherwise.
+        # Check the name as it will be stored; otherwise redacting again could give another result.
         return self._names.find(MARKER.sub(" ", self._redacted_text(key, MAX_DEPTH)))
 
 
 def _plain(value: Any) -> Any:
-    """The value as one of the built-in types; what is not like JSON becomes its repr."""
+    """Convert the value to a built-in type; a value that is not JSON-like becomes its repr."""
     try:
         return value if type(value) in _PLAIN else _converted(value)
     except KeyboardInterrupt:
@@ -180,7 +179,7 @@ def _converted(value: Any) -> Any:
 
 
 def _fields(kind: type) -> tuple[str, ...]:
-    """The names of a named tuple's items."""
+    """Return the field names of a named tuple."""
     fields = vars(kind).get("_fields") if issubclass(kind, tuple) and kind is not tuple else None
     return fields if type(fields) is tuple else ()
 
@@ -194,7 +193,7 @@ def _is_secret(plain: Any, name: SecretName) -> bool:
 
 
 def _unused(key: Any, result: dict[Any, Any], taken: dict[Any, int]) -> Any:
-    """Two keys that hold secrets may become the same marker; neither value is to be lost."""
+    """Number keys that would become the same marker, so that no value is lost."""
     candidate = key
     while candidate in result:
         taken[key] = taken.get(key, 1) + 1

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from redrive.engine.run_view import AttemptView
 from redrive.policy.fingerprint import normalize
+from redrive.words.decision import explain
 from redrive.words.number import plural
 from redrive.words.state import state_label
 from redrive.words.time import duration
@@ -64,16 +65,16 @@ def seconds_of(attempt: AttemptView) -> float | None:
 
 
 def pair_of(given: Sequence[str] | None, attempts: Sequence[AttemptView]) -> Pair:
-    """Read two numbers of attempts, as in "2,5" or given one by one."""
+    """Read two numbers of attempts, given as "2,5" or as two parameters."""
     if not given:
         return Pair()
     known = {str(attempt.number): attempt.number for attempt in attempts}
     wanted = dict.fromkeys(part.strip() for part in ",".join(given).split(",") if part.strip())
     if len(wanted) != 2:
-        return Pair(problem=f"Choose two attempts to compare; {len(wanted):,} were chosen.")
+        return Pair(problem=f"Select two attempts to compare. {len(wanted):,} selected.")
     missing = [number for number in wanted if number not in known]
     if missing:
-        return Pair(problem=f"There is no attempt {missing[0][:20]} to compare.")
+        return Pair(problem=f"Can't compare: attempt {missing[0][:20]} doesn't exist.")
     first, second = sorted(known[number] for number in wanted)
     return Pair((first, second))
 
@@ -127,18 +128,18 @@ def _fields(before: AttemptView, after: AttemptView) -> Iterator[Field]:
     for name, text in _FIELDS.items():
         one, other = text(before), text(after)
         yield Field(name, one, other, one != other)
-    # Explanations contain moments and draws, which are never the same twice.
+    # Draws and due times are never the same twice, so only another reason is a difference.
     decided = before.reason != after.reason
-    yield Field("Decision", _text(before.explanation), _text(after.explanation), decided)
+    yield Field("Decision", explain(before.decision), explain(after.decision), decided)
     yield _took(seconds_of(before), seconds_of(after))
 
 
 def _took(before: float | None, after: float | None) -> Field:
-    """No two attempts take equally long; only one that takes much longer is a difference."""
+    """No two attempts take equally long; only a much longer duration is a difference."""
     if before is None or after is None:
-        return Field("Took", _duration(before), _duration(after), before is not after)
+        return Field("Duration", _duration(before), _duration(after), before is not after)
     longer, shorter = max(before, after), max(min(before, after), 1e-3)
-    return Field("Took", _duration(before), _duration(after), longer / shorter >= NOTICEABLE)
+    return Field("Duration", _duration(before), _duration(after), longer / shorter >= NOTICEABLE)
 
 
 def _text(value: object) -> str:
@@ -152,13 +153,13 @@ def _duration(seconds: float | None) -> str:
 _FIELDS: dict[str, Callable[[AttemptView], str]] = {
     "Outcome": lambda attempt: state_label(attempt.outcome).word,
     "Worker": lambda attempt: _text(attempt.worker),
-    "Version": lambda attempt: _text(attempt.code_version),
+    "Code version": lambda attempt: _text(attempt.code_version),
     "Category": lambda attempt: _text(attempt.category),
-    "Class": lambda attempt: _text(attempt.error_class),
-    "Error": lambda attempt: _text(attempt.error_type),
+    "Error class": lambda attempt: _text(attempt.error_class),
+    "Error type": lambda attempt: _text(attempt.error_type),
     "HTTP status": lambda attempt: _text(attempt.http_status),
     "Message": lambda attempt: _text(attempt.message),
-    "Wait after it": lambda attempt: _duration(attempt.delay),
+    "Delay after it": lambda attempt: _duration(attempt.delay),
 }
 
 
@@ -198,7 +199,7 @@ def _differences(one: list[str], other: list[str]) -> Iterator[DiffLine]:
 
 
 def _with_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the lines that differ and a few around them, and count the others."""
+    """Yield the lines that differ and a few around them, and count the rest."""
     near: set[int] = set()
     for index, line in enumerate(lines):
         if line.sign != " ":

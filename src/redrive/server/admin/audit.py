@@ -1,4 +1,4 @@
-"""The audit: what was done, by whom, to what; and whether its chain is unbroken."""
+"""The audit page: a filterable list of actions, and the state of the hash chain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Kind = Annotated[str, Query(max_length=60)]
 class AuditLine(NamedTuple):
     """An entry in the list.
 
-    subjects  the first of them, with the addresses of their pages; `more` counts the others
+    subjects  the first of them, with the addresses of their pages; `more` counts the rest
     detail    values by name; a number is a moment
     """
 
@@ -81,7 +81,7 @@ async def _found(
     book: Audit, now: float, action: str, actor: str, subject: str, since: str, cursor: str | None
 ) -> AuditPage:
     if since and since not in SPANS:
-        raise InvalidValueError(f"since is one of {', '.join(SPANS)}, got {since!r}")
+        raise InvalidValueError(f"unknown time range {since!r:.100}; use one of {', '.join(SPANS)}")
     return await book.list(
         action=action or None,
         actor=actor or None,
@@ -93,11 +93,16 @@ async def _found(
 
 
 def _line(entry: AuditEntry) -> AuditLine:
-    detail = [
-        (name, _value(name, value)) for name, value in entry.detail.items() if value not in (None, "", [], {})
-    ]
+    detail = [_pair(name, value) for name, value in entry.detail.items() if value not in (None, "", [], {})]
     links = list(_links(entry))[:MAX_SUBJECTS]
     return AuditLine(entry, links, len(entry.subjects) - len(links), detail[:MAX_DETAILS])
+
+
+def _pair(name: str, value: Any) -> tuple[str, str | float]:
+    """Return a value with its name. Steps are stored from 0 and shown from 1."""
+    if name == "from_step" and isinstance(value, int):
+        return "step", str(value + 1)
+    return name, _value(name, value)
 
 
 def _value(name: str, value: Any) -> str | float:

@@ -41,7 +41,7 @@ class Tick(NamedTuple):
 
 
 class Series(NamedTuple):
-    """`tone` is a colour of the style sheet. A series `below` is drawn downwards from the line of 0."""
+    """`tone` is a color of the style sheet. A series `below` is drawn downwards from the line of 0."""
 
     name: str
     tone: str

@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from redrive.engine.run_view import AttemptView
+from redrive.engine.runs import Story
 from redrive.errors import NotFoundError
 from redrive.failures.audit import AuditEntry
 from redrive.failures.service import Failures
@@ -29,14 +30,16 @@ from redrive.model.query import Term
 from redrive.model.replay import OperationState, Replay, ReplayState
 from redrive.policy.description import describe_stored_policy
 from redrive.policy.stack import Stack, stack_of
-from redrive.policy.verdict import CAREFUL, ReplayVerdict
+from redrive.policy.verdict import ReplayVerdict
 from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import Id
 from redrive.server.site import site_of
-from redrive.words.failure import headline, short, summarize_explanation
+from redrive.words.decision import why
+from redrive.words.fact import paragraph, text_of
+from redrive.words.failure import headline, short
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
 from redrive.words.time import machine
@@ -67,18 +70,18 @@ async def dead_letter(page: OnPage, letter_id: Id, compare: AttemptNumbers = Non
     failures = page.visit.failures
     letter = await failures.view(letter_id)
     verdict, replays = await failures.verdict(letter.id), await failures.replays.list(letter.id)
+    story = await _story_of(page, letter)
     return await page.render(
         "letter.html",
         place="dlq",
         letter=letter,
         version=version_of(letter),
         planned_in=await _planned_in(failures, replays),
+        step_count=len(story.steps) if story is not None else None,
         tags=letter.tags,
         verdict=verdict,
-        advice=verdict.advice.removesuffix(CAREFUL).rstrip(),
-        careful=CAREFUL if verdict.advice.endswith(CAREFUL) else "",
         **await _surroundings(failures, letter),
-        **_attempts(await _attempts_of(page, letter), compare),
+        **_attempts(_attempts_of(letter, story), compare),
         **_stored_texts(page, letter, verdict),
         history=history_of(
             letter,
@@ -100,7 +103,7 @@ async def _planned_in(failures: Failures, replays: Iterable[Replay]) -> str | No
 
 
 async def _surroundings(failures: Failures, letter: DeadLetter) -> dict[str, Any]:
-    """Return what it depends on, and others like it."""
+    """Return its dependencies, its group, and related dead letters."""
     dependencies = await failures.dependencies(letter.id)
     return {
         "dependencies": dependencies,
@@ -122,22 +125,26 @@ async def _group(failures: Failures, letter: DeadLetter) -> GroupDetail | None:
 
 
 def _obstacle(letter: DeadLetter, dependencies: Sequence[DeadLetterLine]) -> str:
-    """Say why it cannot be replayed now; empty if it can."""
+    """Return why it cannot be replayed now; empty if it can."""
     if letter.state == DeadLetterState.REPLAYING:
-        return "It is being replayed: wait for the outcome."
+        return "A replay is in progress. Wait for the outcome."
     if letter.state in CLOSED:
-        return f"It is {letter.state.lower()}: reopen it to replay it."
+        return f"It is {letter.state.lower()}. Reopen it to replay it."
     if any(other.state != DeadLetterState.RESOLVED for other in dependencies):
-        return "It waits for another dead letter: see to that one first."
+        return "It depends on a dead letter that is not resolved yet:"
     return ""
 
 
-async def _attempts_of(page: Page, letter: DeadLetter) -> Sequence[AttemptView]:
-    """Return none if the run was removed: dead letters may be kept for longer."""
+async def _story_of(page: Page, letter: DeadLetter) -> Story | None:
+    """Return the steps and attempts of its run; None if the run was removed before the dead letter."""
     try:
-        attempts = await page.visit.runs.attempts(letter.run_id)
+        return await page.visit.runs.story(letter.run_id)
     except NotFoundError:
-        return ()
+        return None
+
+
+def _attempts_of(letter: DeadLetter, story: Story | None) -> Sequence[AttemptView]:
+    attempts = story.attempts if story is not None else ()
     return [attempt for attempt in attempts if attempt.step_index == letter.step_index]
 
 
@@ -171,7 +178,7 @@ def _stored_texts(page: Page, letter: DeadLetter, verdict: ReplayVerdict) -> dic
 
 
 def web_address(text: str | None) -> str:
-    """Return the text if it is an address that a link may have, otherwise nothing."""
+    """Return the text if it is an http or https address, otherwise an empty string."""
     try:
         parts = urlsplit(text or "")
     except ValueError:
@@ -188,27 +195,27 @@ def ticket_lines(letter: DeadLetter, verdict: ReplayVerdict, stack: Stack, addre
     times = f"{plural(letter.attempts, 'attempt')}, {plural(letter.replay_count, 'replay')}"
     yield f"Failed {machine(letter.last_failed_at or letter.created_at)} after {times}"
     yield ""
-    yield verdict.why
-    yield from (f"- {change}" for change in verdict.changed)
-    likely = "" if verdict.likely == "unknown" else f"{verdict.likely.capitalize()} to work: "
-    yield f"{likely}{verdict.advice}"
+    yield text_of(verdict.why)
+    yield from (f"- {text_of(change)}" for change in verdict.changed)
+    likely = "" if verdict.likely == "unknown" else f"A replay is {verdict.likely} to succeed. "
+    yield f"{likely}{paragraph(verdict.advice)}"
     for frame in [frame for raised in stack.exceptions for frame in raised.application][:1]:
         yield ""
         yield f"At `{frame.file}:{frame.line}` in `{frame.function}`"
     yield ""
-    yield f"Dead letter `{letter.id}`, run `{letter.run_id}`, correlation `{letter.correlation_id}`"
+    yield f"Dead letter `{letter.id}`, run `{letter.run_id}`, correlation ID `{letter.correlation_id}`"
     yield address
     yield f"`redrive dlq view {letter.id}`"
 
 
 class HistoryEvent(NamedTuple):
-    """Something that happened to a dead letter.
+    """An entry in the history of a dead letter.
 
-    text       the words that were given with it, or what came of it
+    text       a reason, a note or the outcome
     state      of a replay
-    note       it is a note
+    note       whether it is a note
     operation  the bulk replay that a replay belongs to
-    together   how many dead letters it was done to at once
+    together   number of dead letters that the action changed at once
     """
 
     at: float
@@ -224,14 +231,12 @@ class HistoryEvent(NamedTuple):
 def history_of(
     letter: DeadLetter, entries: Iterable[AuditEntry], replays: Iterable[Replay], notes: Iterable[Note]
 ) -> Sequence[HistoryEvent]:
-    """Return everything that happened to a dead letter, the newest first."""
+    """Return the history of a dead letter, newest first."""
     events = [
-        HistoryEvent(
-            letter.created_at, SELF, "made it a dead letter", summarize_explanation(letter.explanation)
-        ),
+        HistoryEvent(letter.created_at, SELF, "created the dead letter", why(letter.decision)),
         *(_action_event(entry) for entry in entries if entry.action not in LISTED_ELSEWHERE),
         *(_replay_event(replay) for replay in replays),
-        *(HistoryEvent(note.at, note.author, "noted", note.body, note=True) for note in notes),
+        *(HistoryEvent(note.at, note.author, "added a note", note.body, note=True) for note in notes),
     ]
     return sorted(events, key=lambda event: -event.at)
 
@@ -248,7 +253,7 @@ def _replay_event(replay: Replay) -> HistoryEvent:
         automatic=bool(replay.automatic),
         edited=bool(replay.edit),
         reason=replay.reason,
-        note=replay.note,
+        note=None if replay.note is None else text_of(replay.note),
     )
     return HistoryEvent(
         replay.requested_at,

@@ -1,8 +1,7 @@
-"""The list of dead letters, grouped by their failure or one by one; at first of those that need somebody."""
+"""The list of dead letters, grouped by failure or flat. The default query is is:needs-you."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable
 from enum import StrEnum
 from shlex import quote
@@ -11,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from fastapi import Query
 from starlette.responses import Response
 
-from redrive.errors import InvalidValueError, StatementTimeoutError
+from redrive.errors import InvalidValueError, QueryWordError, StatementTimeoutError
 from redrive.failures.service import Failures
 from redrive.model.query import Count
 from redrive.policy.query import about_groups, parse
@@ -25,10 +24,6 @@ pages = Pages("dead_letters")
 
 SIZE = 50
 NEEDS_YOU, HEALS_ITSELF, EVERYTHING = "is:needs-you", "is:heals-itself", "is:any"
-_SUGGESTION = re.compile(
-    r"unknown (?:key|value) '(?P<wrong>[^']+)'(?: of '\w+')? at position (?P<place>\d+); "
-    r"did you mean '(?P<right>[^']+)'\?"
-)
 STATES = ("OPEN", "EXHAUSTED", "REPLAYING", "RESOLVED", "IGNORED", "ARCHIVED")
 
 
@@ -77,13 +72,13 @@ async def listed(
     page: OnPage, q: Text = None, view: View | None = None, sort: Sort | None = None, cursor: Cursor = None
 ) -> Response:
     query = (NEEDS_YOU if q is None else q.strip()) or EVERYTHING
-    failures, problem, status, found = page.visit.failures, "", 200, _nothing()
+    failures, problem, correction, status, found = page.visit.failures, "", "", 200, _nothing()
     asked = _request(query, view or View.GROUPS, sort, cursor)
     try:
         asked = _checked_request(query, view, sort, cursor)
         found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, failures, asked)
     except InvalidValueError as error:
-        problem, status = str(error), 422
+        problem, correction, status = str(error), corrected(query, error), 422
     except StatementTimeoutError as error:
         problem, status = str(error), 503
     return await page.render(
@@ -92,7 +87,7 @@ async def listed(
         status=status,
         asked=asked,
         problem=problem,
-        correction=corrected(query, problem),
+        correction=correction,
         totals=await page.visit.failures.totals(),
         states=STATES,
         sorts=SORTS[asked.view],
@@ -101,14 +96,13 @@ async def listed(
     )
 
 
-def corrected(query: str, problem: str) -> str:
-    """Return the query with the word that the problem suggests; empty if it suggests none."""
-    found = _SUGGESTION.search(problem)
-    if found is None:
+def corrected(query: str, error: InvalidValueError) -> str:
+    """Return the query with the word that the error suggests; empty if it suggests none."""
+    if not isinstance(error, QueryWordError) or error.suggestion is None:
         return ""
-    start = int(found["place"]) - 1
-    end = start + len(found["wrong"])
-    return query[:start] + found["right"] + query[end:] if query[start:end] == found["wrong"] else ""
+    start = error.position - 1
+    end = start + len(error.word)
+    return query[:start] + error.suggestion + query[end:] if query[start:end] == error.word else ""
 
 
 def _checked_request(query: str, view: View | None, sort: Sort | None, cursor: str | None) -> ListRequest:

@@ -21,7 +21,9 @@ from starlette.responses import Response
 from redrive.failures.overview import BETWEEN_ATTEMPTS
 from redrive.server.admin.chart import sparkline
 from redrive.server.admin.static_files import static_path, takes_gzip
-from redrive.words.failure import headline, short, summarize_explanation
+from redrive.words.decision import computation, explain, why
+from redrive.words.fact import paragraph, text_of
+from redrive.words.failure import headline, short
 from redrive.words.number import number, percent, plural
 from redrive.words.state import Tone, state_label
 from redrive.words.time import absolute, age, ago, clock, duration, machine
@@ -50,7 +52,7 @@ _AFTER_SLASH = re.compile(r"(?<=[^/]/)(?!/|$)")
 
 
 class Preferences(NamedTuple):
-    """How a person likes the pages. Their browser keeps it in a cookie."""
+    """A person's preferences for the pages, stored in a cookie."""
 
     theme: Theme = "auto"
     zone: ZoneInfo = ZoneInfo("UTC")
@@ -69,9 +71,9 @@ class Preferences(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A state as a colour, a shape and a word, so that no reader depends on one of the three.
+    """A state as a color, a shape and a word, so that no reader depends on one of the three.
 
-    `tone` is a colour of the style sheet, `shape` a figure of parts/ui.html.
+    `tone` is a color of the style sheet, `shape` a figure of parts/ui.html.
     """
 
     tone: str
@@ -96,7 +98,11 @@ def environment() -> Environment:
         "age": age,
         "machine": machine,
         "short": short,
-        "decision": summarize_explanation,
+        "text_of": text_of,
+        "paragraph": paragraph,
+        "why": why,
+        "computation": computation,
+        "explain": explain,
         "pieces": pieces,
         "segment": segment,
         "ago": _ago,
@@ -117,7 +123,7 @@ def environment() -> Environment:
 def html(request: Request, template: str, status: int, /, **values: Any) -> Response:
     """Render a template, compressed. So no page may contain a secret: the compressed size would reveal it."""
     text = environment().get_template(template).render(values)
-    # With no referrer at all, browsers would not send the origin of a form either.
+    # Without any referrer, browsers would not send the origin of a form either.
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
     try:
         content = text.encode()

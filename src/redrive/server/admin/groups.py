@@ -1,4 +1,4 @@
-"""Failure groups: their rows in lists, and the page of one: what it is, and whether it still happens."""
+"""Failure groups: their rows in lists, and the page of one."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ SHORT_LENGTH = 16
 
 class GroupRow(NamedTuple):
     """
-    needs, heals  how many of its dead letters need somebody, and how many heal themselves
-    found         the query for those that can be replayed and closed
+    needs, heals  how many of its dead letters need attention, and how many heal themselves
+    found         the query for dead letters that can be replayed and closed
     """
 
     group: FailureGroup
@@ -129,7 +129,7 @@ def _kind(row: GroupRow) -> str:
 
 
 def needs_of(letters: LetterCounts, record: GroupRecord) -> int:
-    """Count those that need somebody: not those that will be redriven automatically."""
+    """Count dead letters that need attention, without the ones that will be redriven automatically."""
     return letters.open - record.scheduled + letters.exhausted
 
 

@@ -1,4 +1,4 @@
-"""The infrastructure that all organizations share: breakers, queues and workers, a page each."""
+"""The pages of breakers, queues and workers, which all organizations share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BREAKER_ORDER = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED
 
 
 class BreakerLine(NamedTuple):
-    """`rate` is the share of calls that failed within the breaker's window."""
+    """`rate` is the share of failed calls in the breaker's window."""
 
     breaker: BreakerView
     rate: float | None
@@ -65,11 +65,11 @@ def _breaker_line(breaker: BreakerView) -> BreakerLine:
 # Queues
 
 OLD_SECONDS = 300.0
-"""The page points out work that has been ready for longer."""
+"""The page marks a queue as behind if its oldest run has been ready for longer."""
 
 
 class QueueLine(NamedTuple):
-    """`shown` counts the work of all organizations if the caller may see it, otherwise of their own."""
+    """`shown` counts the runs of all organizations if the caller may see them, otherwise only their own."""
 
     queue: QueueView
     shown: Depths
@@ -78,7 +78,7 @@ class QueueLine(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether other organizations have work in it."""
+        """Whether other organizations have runs in it."""
         return self.queue.overall is not None and self.queue.overall[:4] != self.queue.own[:4]
 
     @property
@@ -94,10 +94,10 @@ class QueueLine(NamedTuple):
 
 @queue_pages.get("/queues")
 async def queues(page: OnPage) -> Response:
-    """Show those that need somebody first: not served, paused, with old work."""
+    """Show queues that need attention first: without a worker, paused, or with old runs."""
     workers = await page.visit.workers.list()
-    at_work = [worker for worker in workers if state_of(worker) == "running"]
-    lines = [_queue_line(queue, at_work) for queue in await page.visit.queues.list()]
+    running = [worker for worker in workers if state_of(worker) == "running"]
+    lines = [_queue_line(queue, running) for queue in await page.visit.queues.list()]
     return await page.render("queues.html", place="queues", lines=sorted(lines, key=_queue_urgency))
 
 
@@ -122,8 +122,8 @@ class WorkerLine(NamedTuple):
     state: str
 
 
-class Crew(NamedTuple):
-    """All running workers together. `versions` counts them by version, the most frequent first."""
+class WorkerTotals(NamedTuple):
+    """Totals of all running workers. `versions` counts workers by code version, the most frequent first."""
 
     number: int
     in_flight: int
@@ -136,7 +136,7 @@ async def workers(page: OnPage) -> Response:
     """Show silent workers first, stopped ones last."""
     found = await page.visit.workers.list()
     lines = sorted([WorkerLine(worker, state_of(worker)) for worker in found], key=_worker_urgency)
-    return await page.render("workers.html", place="workers", lines=lines, crew=crew(lines))
+    return await page.render("workers.html", place="workers", lines=lines, totals=totals_of(lines))
 
 
 def state_of(worker: WorkerView) -> str:
@@ -145,13 +145,13 @@ def state_of(worker: WorkerView) -> str:
     return worker.state
 
 
-def crew(lines: Sequence[WorkerLine]) -> Crew:
-    at_work = [line.worker for line in lines if line.state == "running"]
-    versions = Counter(worker.code_version for worker in at_work)
-    return Crew(
-        len(at_work),
-        sum(worker.in_flight for worker in at_work),
-        sum(worker.concurrency for worker in at_work),
+def totals_of(lines: Sequence[WorkerLine]) -> WorkerTotals:
+    running = [line.worker for line in lines if line.state == "running"]
+    versions = Counter(worker.code_version for worker in running)
+    return WorkerTotals(
+        len(running),
+        sum(worker.in_flight for worker in running),
+        sum(worker.concurrency for worker in running),
         dict(sorted(versions.items(), key=lambda item: (-item[1], item[0]))),
     )
 

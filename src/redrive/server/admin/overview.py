@@ -1,4 +1,4 @@
-"""The overview: what is broken, whether it still happens, and whether it needs somebody."""
+"""The overview page: what is broken, whether it is still happening, and whether it needs attention."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _OUTCOMES = (
 
 
 class Inflow(NamedTuple):
-    """Whether dead letters still arrive: `lately` counts those since `since`.
+    """Whether new dead letters still arrive: `lately` counts those since `since`.
 
-    If there are none, the last one arrived before `quiet_since`, or none arrived in the whole span.
+    If `lately` is 0, the last one arrived before `quiet_since`, or none arrived in the whole span.
     """
 
     lately: int
@@ -52,11 +52,11 @@ class Inflow(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """What else waits for somebody.
+    """Work that cannot continue until an operator acts.
 
-    replays  bulk replays that were paused, or stopped themselves
-    queues   paused queues with ready work
-    idle     work is ready, and no worker is running
+    replays  bulk replays that are paused or stopped automatically
+    queues   paused queues with ready runs
+    idle     runs are ready, and no worker is running
     """
 
     replays: Sequence[ReplayOperation]
@@ -68,7 +68,7 @@ class Standstill(NamedTuple):
         return bool(self.replays or self.queues or self.idle)
 
 
-class UnderWay(NamedTuple):
+class ActiveReplay(NamedTuple):
     operation: ReplayOperation
     report: OperationReport
 
@@ -77,7 +77,7 @@ class UnderWay(NamedTuple):
 async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
     visit, zone = page.visit, page.preferences.zone
     failures = visit.failures
-    house, under_way = await _house(page), await _under_way(failures)
+    shared, active_replays = await _shared(page), await _active_replays(failures)
     seen = await visit.failures.overview(span)
     return await page.render(
         "overview.html",
@@ -91,10 +91,10 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         runs=runs_chart(seen, zone),
         letters=letters_chart(seen, zone),
         top=await _top(failures),
-        under_way=under_way,
-        standstill=standstill_of(under_way, house["queues"], house["workers"]),
-        more_queues=max(0, len(house["queues"]) - QUEUES),
-        **house | {"queues": house["queues"][:QUEUES]},
+        active_replays=active_replays,
+        standstill=standstill_of(active_replays, shared["queues"], shared["workers"]),
+        more_queues=max(0, len(shared["queues"]) - QUEUES),
+        **shared | {"queues": shared["queues"][:QUEUES]},
     )
 
 
@@ -107,33 +107,33 @@ def inflow_of(seen: Overview) -> Inflow:
 
 
 def standstill_of(
-    under_way: Sequence[UnderWay], queues: Sequence[QueueView], workers: Sequence[WorkerView]
+    active_replays: Sequence[ActiveReplay], queues: Sequence[QueueView], workers: Sequence[WorkerView]
 ) -> Standstill:
     ready = [queue for queue in queues if queue.own.ready.number]
     return Standstill(
-        [line.operation for line in under_way if line.operation.state != OperationState.RUNNING],
+        [line.operation for line in active_replays if line.operation.state != OperationState.RUNNING],
         [queue for queue in ready if queue.paused],
         bool(ready) and not workers,
     )
 
 
 def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
-    """Draw failed runs at the bottom, where they are easy to compare, and the others above them."""
+    """Draw failed runs at the bottom, where they are easy to compare."""
     series = [Series(name, tone, seen.runs[state]) for state, name, tone in _OUTCOMES]
     shown = [line for line in series if line.tone in ("dead", "succeeded") or any(line.numbers)]
     return bars("Runs by outcome", seen.start, seen.width, shown, zone)
 
 
 def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
-    series = [Series("Came", "came", seen.came), Series("Left", "left", seen.left, below=True)]
-    return bars("Dead letters in and out", seen.start, seen.width, series, zone)
+    series = [Series("New", "came", seen.came), Series("Closed", "left", seen.left, below=True)]
+    return bars("New and closed dead letters", seen.start, seen.width, series, zone)
 
 
 async def _top(failures: Failures) -> Sequence[GroupRow]:
-    """Return the groups with the most dead letters that need somebody.
+    """Return the groups with the most dead letters that need attention.
 
-    A group has no more of them than it has occurrences. So the search can end when the next groups have fewer
-    occurrences than the last group found has dead letters that need somebody.
+    A group has at most as many of them as it has occurrences. So the search ends as soon as the next groups
+    have fewer occurrences than the last group found has dead letters that need attention.
     """
     top: list[tuple[int, GroupLine]] = []
     cursor = None
@@ -149,7 +149,7 @@ async def _top(failures: Failures) -> Sequence[GroupRow]:
 
 
 async def _ignored(failures: Failures) -> Count:
-    """Count the dead letters that need somebody and belong to ignored groups, of which there are few."""
+    """Count the dead letters of ignored groups, which are few, that would otherwise need attention."""
     found = await failures.groups.list(IGNORED, sort=GroupSort.OCCURRENCES, size=LOOKED_AT)
     needs = await _needs(failures, found.lines)
     return Count(sum(needs.values()), found.next_cursor is not None)
@@ -161,14 +161,14 @@ async def _needs(failures: Failures, lines: Sequence[GroupLine]) -> dict[str, in
     return {name: needs_of(line.letters, records[name]) for name, line in zip(names, lines, strict=True)}
 
 
-async def _under_way(failures: Failures) -> Sequence[UnderWay]:
-    """Return the replays in progress, those that wait for somebody first."""
+async def _active_replays(failures: Failures) -> Sequence[ActiveReplay]:
+    """Return the replays in progress; paused and stopped ones come first."""
     found = await failures.plans.under_way()
     first = sorted(found, key=lambda operation: operation.state == OperationState.RUNNING)[:REPLAYS]
-    return [UnderWay(operation, await failures.plans.report(operation.id)) for operation in first]
+    return [ActiveReplay(operation, await failures.plans.report(operation.id)) for operation in first]
 
 
-async def _house(page: Page) -> dict[str, Any]:
+async def _shared(page: Page) -> dict[str, Any]:
     """Return breakers, queues and workers, which all organizations share."""
     visit = page.visit
     breakers, queues = await visit.breakers.list(), await visit.queues.list()

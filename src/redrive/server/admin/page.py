@@ -1,6 +1,6 @@
-"""Pages: routes that answer with HTML, in a shell that shows the navigation and what needs somebody.
+"""Pages: routes that return HTML inside a shell with the navigation and the counters.
 
-Pages only read; forms and buttons change things through the API.
+Pages only read. Forms and buttons change data through the API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READ = may(Permission.READ)
 
 
 class NavigationPlace(NamedTuple):
-    """An entry of the navigation. g and its key lead there."""
+    """An entry of the navigation. The keys "g" and `key` open it."""
 
     name: str
     path: str
@@ -52,26 +52,26 @@ KEYS = (
     (
         "Everywhere",
         (
-            ("?", "this help"),
+            ("?", "show keyboard shortcuts"),
             ("/", "search"),
             ("u", "undo the last action"),
-            ("c", "copy as a command"),
+            ("c", "copy as CLI command"),
             ("Esc", "close"),
         ),
     ),
     (
         "In lists",
         (
-            ("j k", "next, previous row"),
-            ("Enter", "open it"),
-            ("x", "select it"),
+            ("j k", "next / previous row"),
+            ("Enter", "open row"),
+            ("x", "select row"),
             ("n", "next page"),
         ),
     ),
     (
         "Dead letters",
         (
-            ("r", "replay: shows the plan first"),
+            ("r", "replay (shows the plan first)"),
             ("e", "resolve"),
             ("i", "ignore"),
             ("a", "assign"),
@@ -85,18 +85,19 @@ KEYS = (
 
 
 class Shell(NamedTuple):
-    """
-    counters   dead letters by state
-    attention  how many of them need somebody
-    failing    breakers that are not closed, those that hold the most work first
-    watched    whether there are any breakers
-    standings  the organizations that the caller may enter
+    """What surrounds every page.
+
+    counters     dead letters by state
+    attention    number of dead letters that need attention
+    failing      breakers that are not closed, sorted by the number of runs that they hold
+    memberships  the organizations that the caller can switch to
+    watched      whether any breaker exists
     """
 
     counters: Mapping[str, int]
     attention: int
     failing: Sequence[BreakerView]
-    standings: Sequence[Membership]
+    memberships: Sequence[Membership]
     watched: bool
     places: Sequence[NavigationPlace] = PLACES
 
@@ -108,14 +109,14 @@ class Shell(NamedTuple):
 
 async def shell_of(visit: RequestContext, token: str | None) -> Shell:
     figures = await visit.failures.statistics()
-    standings: Sequence[Membership] = ()
+    memberships: Sequence[Membership] = ()
     if visit.principal.kind == SESSION and token:
-        standings = await visit.app.members().sessions.organizations(token)
+        memberships = await visit.app.members().sessions.organizations(token)
     breakers = await visit.breakers.list()
     attention = (await visit.failures.needs_you()).total
     failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
     failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
-    return Shell(figures.by_state, attention, failing, standings, bool(breakers))
+    return Shell(figures.by_state, attention, failing, memberships, bool(breakers))
 
 
 class ViewLink(NamedTuple):
@@ -137,7 +138,7 @@ class Pages(Routes):
 
 
 class Page:
-    """The request for a page: who asks, when, with which preferences; and how to answer."""
+    """A request for a page: the caller, the time, the preferences, and how to render the response."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

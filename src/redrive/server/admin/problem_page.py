@@ -1,4 +1,4 @@
-"""Problems as pages: what went wrong, why, and what to do next."""
+"""Problems as pages: what happened, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
         "problem.html",
         problem.status_code,
         preferences=Preferences.of(request),
-        title=TITLES.get(problem.status_code, "Something is wrong"),
+        title=TITLES.get(problem.status_code, "Something went wrong"),
         detail=_detail(problem, redactor),
         hint="" if problem.code in _OF_THE_API else problem.hint,
         status=problem.status_code,
@@ -44,7 +44,7 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
 
 def _detail(problem: ProblemError, redactor: Redactor) -> str:
     """Return the problem's detail as a sentence."""
-    text = redactor.text(problem.detail) if problem.code != "no_route" else "there is no page at this address"
+    text = redactor.text(problem.detail) if problem.code != "no_route" else "this page doesn't exist"
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 

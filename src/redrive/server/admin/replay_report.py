@@ -16,13 +16,7 @@ from redrive.model.replay import Replay, ReplayState
 from redrive.policy.description import describe_rollout, describe_stored_policy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.admin.selection import MAX_LISTED
-from redrive.words.replay import (
-    MODES,
-    Selection,
-    blocking_operation,
-    selection_of,
-    waits_of,
-)
+from redrive.words.replay import MODES, Selection, selection_of
 
 PAGE_SIZE, HISTORY_SIZE = 50, 20
 MAX_REPEATED_IDS = 500
@@ -46,7 +40,7 @@ ENDED = (ReplayState.SUCCEEDED, ReplayState.FAILED, ReplayState.CANCELLED)
 MIN_FINISHED, MIN_SECONDS = 20, 5.0
 """A pace is known after this many items, over this long."""
 STANDSTILL_SECONDS = 30.0
-"""If no item has finished for this long, a pace means nothing any more."""
+"""If no item has finished for this long, the pace is unknown."""
 
 
 class Item(NamedTuple):
@@ -78,8 +72,6 @@ async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
         "modes": MODES,
         "rollout": list(describe_rollout(rollout_of(operation).options, report.plan.will_run)),
         "override": describe_stored_policy(operation.policy_override),
-        "waits": list(waits_of(report.plan.waits)),
-        "blocking_operation": blocking_operation,
         "again": plan_again(operation, complete),
         "letters": await failures.lines(letters) if few else (),
     }
@@ -104,7 +96,7 @@ def rollout_of(operation: ReplayOperation) -> RolloutPlan:
 
 
 def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the request that plans the same again; None if the selection is not known any more.
+    """Return the request that plans the same again; None if the selection was not stored completely.
 
     `ids` are all dead letters of an operation that stores only some of them.
     """
@@ -157,14 +149,14 @@ async def _items(failures: Failures, replays: Sequence[Replay]) -> list[Item]:
 
 
 async def _failures(failures: Failures, operation_id: str) -> list[ReplayFailure]:
-    ways = await failures.plans.failures(operation_id)
-    names = tuple(way.fingerprint for way in ways if way.fingerprint)
+    kinds = await failures.plans.failures(operation_id)
+    names = tuple(kind.fingerprint for kind in kinds if kind.fingerprint)
     try:
         found = (await failures.groups.list(str(Term("fp", names)), size=len(names))).lines if names else ()
-    except InvalidValueError:  # a fingerprint in a format of the user's own
+    except InvalidValueError:  # a fingerprint in a custom format
         found = ()
     groups = {line.group.fingerprint: line.group for line in found}
-    return [ReplayFailure(way, groups.get(way.fingerprint)) for way in ways]
+    return [ReplayFailure(kind, groups.get(kind.fingerprint)) for kind in kinds]
 
 
 # Progress
@@ -203,7 +195,7 @@ def ended(counts: Mapping[str, int]) -> int:
 
 
 def replayed(counts: Mapping[str, int]) -> int:
-    """Count the items that run, ran or will run: all but those refused or left out."""
+    """Count the items that ran, run or will run: all except refused and skipped ones."""
     return sum(number for state, number in counts.items() if state not in ("REFUSED", "SKIPPED"))
 
 
@@ -215,7 +207,7 @@ class Pace(NamedTuple):
 
 
 def pace(report: OperationReport, rollout: RolloutPlan, now: float) -> Pace | None:
-    """Return None if it would be a guess: in the canary, after a few items, at a standstill."""
+    """Return None if there is too little data: in the canary, after a few items, at a standstill."""
     operation, items = report.operation, report.items
     last = report.last_ended_at
     if (
@@ -243,7 +235,7 @@ class Canary(NamedTuple):
 
 
 def canary(report: OperationReport, rollout: RolloutPlan) -> Canary | None:
-    """Return None if there is no canary, or it is over."""
+    """Return None if there is no canary or it has finished."""
     size = min(rollout.options.canary, replayed(report.items))
     if report.operation.ramped_at is not None or not size:
         return None

@@ -73,7 +73,7 @@ async def new(
     group: Annotated[str | None, Query(max_length=200)] = None,
     unsafe: bool = False,
 ) -> Response:
-    """Show the dialog that plans a replay. `unsafe`: include those that may repeat an unsafe effect."""
+    """Show the dialog that plans a replay. `unsafe`: include dead letters with unsafe effects."""
     failures, problem, found, verdict = page.visit.failures, "", None, None
     try:
         found = await select_replay(failures, q, ids, group)
@@ -90,8 +90,8 @@ async def new(
         problem=problem,
         query=q or "",
         unsafe=unsafe,
-        # While another replay is in progress, only the plan knows how many will run: it refuses its items.
-        under_way=any(
+        # While another replay is in progress, only the plan knows how many will run: it rejects its items.
+        other_in_progress=any(
             operation.state in (OperationState.RUNNING, OperationState.PAUSED)
             for operation in await failures.plans.under_way()
         ),

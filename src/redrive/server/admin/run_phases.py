@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from redrive.engine.history import Happening
+from redrive.engine.history import TimelineEvent
 from redrive.engine.run_view import AttemptView, RunSummary
 from redrive.engine.runs import Story
 from redrive.model.run import Place
 from redrive.model.step import AttemptOutcome
+from redrive.words.fact import text_of
+from redrive.words.timeline import holder_name
 
 QUEUED, WAITING, HELD, RUNNING, STOPPED = "queued", "waiting", "held", "running", "stopped"
 _TURNS = {"held": HELD, "released": QUEUED, "replayed": QUEUED}
@@ -73,12 +75,14 @@ def _start(attempt: AttemptView) -> float:
 class _Walk:
     """Walks through a run. `at`: how far it is; `due`: when the work is due; `over`: the run had ended."""
 
-    def __init__(self, since: float, events: Iterable[Happening]) -> None:
+    def __init__(self, since: float, events: Iterable[TimelineEvent]) -> None:
         self.at = self.due = since
         self.over = False
         self.phases: list[Phase] = []
         self._turns = [
-            _Turn(event.at, _TURNS[event.what], event.detail) for event in events if event.what in _TURNS
+            _Turn(event.at, _TURNS[event.what], text_of(event.detail) if event.detail else "")
+            for event in events
+            if event.what in _TURNS
         ]
 
     def execute(self, attempt: AttemptView) -> None:
@@ -115,7 +119,7 @@ class _Walk:
         self.due = max(self.due, run.due_at or 0.0)
         is_known = any(turn.kind == HELD and turn.at > self.at for turn in self._turns)
         held = run.place == Place.HELD and not is_known
-        hold = [_Turn(max(self.at, self.due), HELD, f"by {run.held_by}")] if held else ()
+        hold = [_Turn(max(self.at, self.due), HELD, f"by {holder_name(run.held_by or '')}")] if held else ()
         self.rest(run.step_index, now, hold)
 
     def _first_turns(self) -> list[_Turn]:

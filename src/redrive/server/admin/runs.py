@@ -44,7 +44,7 @@ class RunEntry(NamedTuple):
 
 
 class RunStep(NamedTuple):
-    """A step on the page of a run; a tree is None if there is no value."""
+    """A step on the page of a run; a tree is None without a value."""
 
     step: StepView
     planned: PlannedStep | None
@@ -110,7 +110,7 @@ async def one(page: OnPage, run_id: Id) -> Response:
 
 
 def asked(key: str, value: str) -> str:
-    """Return a query for that one value, quoted if it must be."""
+    """Return a query for one value, quoted if necessary."""
     return str(Query((Term(key, (value,)),)))
 
 

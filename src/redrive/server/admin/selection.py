@@ -50,9 +50,7 @@ async def select_query(
     narrow, narrowed = _narrowed(text, query)
     count = known if known and not narrowed else await failures.count(narrow)
     if count.capped:
-        reason = (
-            f"More than {MAX_CONCURRENT:,} match, the maximum that can be changed at once: narrow the query"
-        )
+        reason = f"More than {MAX_CONCURRENT:,} match, the maximum for one action. Narrow the query"
         return QuerySelection(narrow, count.number, narrowed, reason)
     return QuerySelection(narrow, count.number, narrowed) if count.number else None
 
@@ -95,7 +93,7 @@ async def select_replay(
     """Return None if the request selects nothing yet."""
     given = [text for text in (query, ids, group) if text]
     if len(given) > 1:
-        raise InvalidValueError("select what to replay by one of q, ids and group")
+        raise InvalidValueError("pass only one of q, ids and group")
     if ids:
         return await _select_ids(failures, [letter_id for letter_id in ids.split(",") if letter_id])
     if group:
@@ -108,7 +106,7 @@ async def _select_ids(failures: Failures, ids: Sequence[str]) -> ReplaySelection
     known = {line.id for line in lines}
     for letter_id in ids:
         if letter_id not in known:
-            raise NotFoundError(f"there is no dead letter {letter_id!r:.200}")
+            raise NotFoundError(f"found no dead letter {letter_id!r:.200}")
     replayable = [line for line in lines if line.state in ACTIONABLE]
     return ReplaySelection(
         {"ids": [line.id for line in lines]},
@@ -135,13 +133,14 @@ async def _select_query(failures: Failures, text: str) -> ReplaySelection:
 
 
 async def _counted(failures: Failures, query: Query, body: Mapping[str, Any]) -> ReplaySelection:
-    letters = failures
     replayable = Query((*query.terms, _IS_ACTIONABLE))
     unsafe = Query((*replayable.terms, Term("effect", (Effect.UNSAFE,))))
-    everything = await letters.count(str(query), most=MAX_ITEMS)
-    number = await letters.count(str(replayable), most=MAX_ITEMS)
-    risky = (await letters.count(str(unsafe))).number if number.number else 0
+    everything = await failures.count(str(query), most=MAX_ITEMS)
+    number = await failures.count(str(replayable), most=MAX_ITEMS)
+    risky = (await failures.count(str(unsafe))).number if number.number else 0
     lines = (
-        (await letters.list(str(query), size=MAX_LISTED)).lines if 0 < everything.number <= MAX_LISTED else ()
+        (await failures.list(str(query), size=MAX_LISTED)).lines
+        if 0 < everything.number <= MAX_LISTED
+        else ()
     )
     return ReplaySelection(body, number, everything.number - number.number, risky, lines)

@@ -36,8 +36,8 @@ RIGHTS = {
     Permission.START: "start runs",
     Permission.OPERATE: "replay, resolve, ignore, archive, retry and cancel",
     Permission.CONTROL: "open and close breakers, pause queues",
-    Permission.REVEAL: "reveal a redacted field, with a reason that is kept",
-    Permission.MANAGE: "members, keys, redaction, retention",
+    Permission.REVEAL: "reveal redacted payloads (audited, with a reason)",
+    Permission.MANAGE: "manage members and API keys, clear dead-letter queues",
 }
 """What each permission allows."""
 
@@ -70,10 +70,13 @@ def _is_open(page: Page, section: str) -> bool:
 def _refused(section: str) -> ProblemError:
     if section in TITLES:
         return ProblemError(
-            403, "forbidden", "these settings are for owners", hint="Ask an owner of the organization"
+            403, "forbidden", "only owners can see these settings", hint="Ask an owner of your organization"
         )
     return ProblemError(
-        404, "not_found", "there are no such settings", hint=f"Use one of {', '.join(TITLES)}"
+        404,
+        "not_found",
+        f"unknown settings page {section!r:.100}",
+        hint=f"Use one of {', '.join(TITLES)}",
     )
 
 
@@ -164,7 +167,7 @@ def _roles() -> Iterator[tuple[Role, str]]:
     for role in Role:
         less = PERMISSIONS[before] if before is not None else frozenset()
         more = "; ".join(text for right, text in RIGHTS.items() if right in PERMISSIONS[role] - less)
-        yield role, more if before is None else f"what {before} may; {more}"
+        yield role, more if before is None else f"everything {before} can; {more}"
         before = role
 
 

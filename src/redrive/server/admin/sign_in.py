@@ -54,7 +54,7 @@ async def _signed_in(request: Request, site: Site, name: str, password: str, pat
     sessions = site.app.members().sessions
     new = await sessions.sign_in(name, password, ending=site.authenticator.session_token(request))
     if new is None:
-        raise ProblemError(401, "sign_in_refused", "The name or the password is wrong.")
+        raise ProblemError(401, "sign_in_refused", "Wrong name or password.")
     return await redirect(site, sessions, new, path)
 
 
@@ -65,7 +65,7 @@ async def _credentials(request: Request) -> tuple[str, str]:
         given = {}
     name, password = (given.get(field, [""])[-1] for field in ("name", "password"))
     if not name or len(name) > MAX_NAME_LENGTH or len(password) > MAX_PASSWORD_LENGTH:
-        raise ProblemError(422, "invalid_request", "a name and a password are needed")
+        raise ProblemError(422, "invalid_request", "enter a name and a password")
     return name, password
 
 
@@ -90,10 +90,10 @@ def _page(
 
 def _other_ways(site: Site) -> list[tuple[str, str]]:
     ways = [
-        ("/api/v1/session/oidc", "Sign in with your provider", site.oidc is not None),
+        ("/api/v1/session/oidc", "Sign in with single sign-on", site.oidc is not None),
         (
             "/api/v1/session/forward",
-            "Continue with the account you are signed in to",
+            "Continue with your company account",
             site.authenticator.proxies.sign_in,
         ),
     ]

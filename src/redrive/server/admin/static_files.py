@@ -43,7 +43,7 @@ class StaticFile(NamedTuple):
 async def static(request: Request, version: Version, name: Name) -> Response:
     found = static_files().get(name)
     if found is None:
-        raise ProblemError(404, "no_route", "there is no such file")
+        raise ProblemError(404, "no_route", "this file doesn't exist")
     headers = {"Cache-Control": FOREVER if version == static_version() else "no-cache"}
     headers["Vary"] = "Accept-Encoding"
     if takes_gzip(request):

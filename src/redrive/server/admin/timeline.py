@@ -22,7 +22,7 @@ WHOLE = 100.0
 MAX_SHARE = 1 / 8
 """The widest part of a broken axis that a single wait takes."""
 _MIN_DISTANCE = 1.0
-"""Attempts that are closer to each other, in hundredths of the axis, are hard to tell apart."""
+"""The minimum distance of attempts that are easy to tell apart, in hundredths of the axis."""
 _MAX_CROWDED = 0.25
 _MIN_TICK_DISTANCE = 11.0
 _SHORT_SECONDS = 120.0
@@ -30,16 +30,16 @@ _MIN_LABEL_WIDTH = 9.0
 KINDS = {
     QUEUED: "queued",
     RUNNING: "running",
-    WAITING: "waiting for its retry",
+    WAITING: "waiting for retry",
     HELD: "held",
-    STOPPED: "stopped, until it was replayed",
+    STOPPED: "stopped until replayed",
 }
 
 
 class Segment(NamedTuple):
-    """A phase as it is drawn; `x` and `width` are in percent. `broken`: it is cut short.
+    """A drawn phase; `x` and `width` are in percent. `broken`: it is cut short.
 
-    title  what a browser shows where the pointer rests
+    title  the tooltip
     """
 
     kind: str
@@ -69,7 +69,7 @@ class Lane(NamedTuple):
 
 
 class RunTimeline(NamedTuple):
-    """`kinds` and `outcomes` are those that occur, for the legend."""
+    """`kinds` and `outcomes` are the ones in this run, for the legend."""
 
     lanes: Sequence[Lane]
     ticks: Sequence[Tick]
@@ -103,7 +103,7 @@ def _lane(index: int, name: str, state: str, phases: Sequence[Phase], axis: Brok
     resting = sum(phase.seconds for phase in own if phase.kind != RUNNING)
     attempts = plural(sum(phase.kind == RUNNING for phase in own), "attempt")
     summary = (
-        f"{attempts}, {duration(running)} running, {duration(resting)} at rest" if own else "not started"
+        f"{attempts}, {duration(running)} running, {duration(resting)} waiting" if own else "not started"
     )
     segments = [_segment(phase, axis, zone) for phase in own]
     return Lane(index, name, state, segments, f"{name}: {summary}", running, resting)
@@ -138,7 +138,7 @@ def _text(phase: Phase) -> str:
 class BrokenAxis:
     """The axis of a timeline: linear, and broken where a few long waits would press everything else together.
 
-    No wait is then drawn wider than `MAX_SHARE` of the whole; its real length stands beside the break.
+    No wait is then drawn wider than `MAX_SHARE` of the whole; its label has the real length.
     `edges` are pairs of a moment and its place, in order.
     """
 
@@ -202,7 +202,7 @@ class BrokenAxis:
 
 
 def _is_crowded(phases: Sequence[Phase]) -> bool:
-    """Would too many attempts be too close to each other to tell them apart?"""
+    """Return whether too many attempts would be too close to tell apart."""
     starts = [phase.since for phase in phases if phase.kind == RUNNING]
     if len(starts) < 2:
         return False

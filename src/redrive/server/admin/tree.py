@@ -62,7 +62,7 @@ class TreeRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        return "".join(each.text for each in self.parts)
+        return "".join(part.text for part in self.parts)
 
 
 class Tree(NamedTuple):
@@ -118,18 +118,18 @@ def _rows(key: str, value: JsonValue, depth: int, budget: int) -> Iterator[TreeR
 
 
 def _entries(value: _Container, depth: int, budget: int) -> Iterator[TreeRow]:
-    """Give each entry one row, and share the rest of the budget among those that need more."""
+    """Give each entry one row, and share the rest of the budget among containers."""
     entries = _first(value, budget)
     spare = budget - len(entries)
-    waiting = sum(isinstance(each, dict | list) for _, each in entries)
-    for key, each in entries:
+    waiting = sum(isinstance(item, dict | list) for _, item in entries)
+    for key, item in entries:
         share = 0
-        if isinstance(each, dict | list):
+        if isinstance(item, dict | list):
             share, waiting = max(0, spare) // waiting, waiting - 1
-        if isinstance(each, dict | list) and each and share < _LEAST:
-            yield TreeRow("deep", key, size=len(each), noun=_noun(each))
+        if isinstance(item, dict | list) and item and share < _LEAST:
+            yield TreeRow("deep", key, size=len(item), noun=_noun(item))
             continue
-        rows = list(_rows(key, each, depth + 1, share - 1))
+        rows = list(_rows(key, item, depth + 1, share - 1))
         spare -= len(rows) - 1
         yield from rows
     if len(value) > len(entries):
@@ -142,11 +142,11 @@ def _first(value: _Container, budget: int) -> list[tuple[str, JsonValue]]:
         return list(islice(value.items(), min(MAX_ENTRIES, max(1, budget))))
     needed = 0
     found: list[tuple[str, JsonValue]] = []
-    for index, each in enumerate(value[:MAX_ENTRIES]):
-        needed += 1 + (len(each) + 1 if isinstance(each, dict | list) else 0)
+    for index, item in enumerate(value[:MAX_ENTRIES]):
+        needed += 1 + (len(item) + 1 if isinstance(item, dict | list) else 0)
         if found and needed > budget:
             break
-        found.append((str(index), each))
+        found.append((str(index), item))
     return found
 
 
@@ -177,7 +177,7 @@ def _string(key: str, value: str) -> TreeRow:
 def _parts(text: str) -> tuple[TreePart, ...]:
     if "[" not in text:
         return (TreePart(text),)
-    return tuple(TreePart(each, _secret(each)) for each in _MARK.split(text) if each)
+    return tuple(TreePart(piece, _secret(piece)) for piece in _MARK.split(text) if piece)
 
 
 def _secret(text: str) -> str:

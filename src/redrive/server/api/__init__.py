@@ -1,4 +1,4 @@
-"""The routes, one module a noun."""
+"""The routes of the HTTP API, one module per resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: what was done, by whom, and whether the record of it is whole."""
+"""The audit log: list its entries and verify its hash chain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READ = may(Permission.READ)
 
 
 class Verification(RequestBody):
-    """`head` is the text of one that was taken before: the chain must still hold its entry."""
+    """`head` is the text of an earlier head. The chain must still contain its entry."""
 
     head: Annotated[str | None, Field(min_length=1, max_length=500)] = None
 
@@ -43,19 +43,19 @@ def _text(head: Head) -> str:
 ENTRY = Resource(
     AuditEntry,
     "EntryShape",
-    description="What was done, by whom, to what. `hash` ties it to the entry before it.",
+    description="An action: who did what to which subjects. `hash` links the entry to the previous one.",
 )
 HEAD = Resource(
     Head,
     "HeadShape",
-    description="Where the chain ends. Keep `text` elsewhere, and have it verified later.",
+    description="The end of the chain. Store `text` elsewhere to verify it later.",
     computed={"text": _text},
 )
 FAULT = Resource(ChainFault, "FaultShape")
 CHAIN = Resource(
     AuditVerdict,
     "ChainShape",
-    description="`found` counts all faults, `faults` lists the first of them.",
+    description="`found` is the number of faults, `faults` lists the first of them.",
     properties=("sound",),
 )
 
@@ -71,9 +71,10 @@ async def list_(
     size: Size = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The newest first; a subject finds what was done to it alone.
+    """List audit entries, newest first.
 
-    Without `since`, as far back as one request may look.
+    With `subject`, list only the actions on that subject. Without `since`, the list goes back as far as one
+    request may look.
     """
     first, last = _span(visit, since, until)
     found = await visit.failures.audit.list(
@@ -90,7 +91,7 @@ async def list_(
 
 @routes.get("/head", READ, returns=HEAD.model)
 async def head(failures: CallersFailures) -> Response:
-    """Where the chain ends, to be kept elsewhere and verified later."""
+    """Get the head of the audit chain, to store elsewhere and verify later."""
     return answer(HEAD.view(await failures.audit.head()))
 
 
@@ -98,9 +99,9 @@ async def head(failures: CallersFailures) -> Response:
 async def verify(
     request: Request, failures: CallersFailures, visit: Visiting, body: Verification | None = None
 ) -> Response:
-    """Is the chain whole, and does it still hold the entry of a head that was taken before?
+    """Verify the audit chain, and that it still contains the entry of an earlier head.
 
-    The whole chain is read: one at a time for each organization.
+    Reads the whole chain, so only one verification per organization runs at a time.
     """
     with site_of(request.scope).verifying.slot(visit.org):
         return answer(CHAIN.view(await failures.audit.verify(None if body is None else body.head)))
@@ -109,13 +110,15 @@ async def verify(
 def _span(
     visit: RequestContext, since: datetime | None, until: datetime | None
 ) -> tuple[float, float | None]:
-    """In seconds since 1970."""
+    """Return the first and the last moment in seconds since 1970."""
     days = visit.parts.settings.server_span_days
     longest = timedelta(days=days).total_seconds()
     last = visit.parts.clock.now() if until is None else _seconds(until)
     first = max(0.0, last - longest) if since is None else _seconds(since)
     if last - first > longest:
-        raise InvalidValueError(f"since and until are at most {days:,} days apart; ask for a shorter time")
+        raise InvalidValueError(
+            f"since and until can be at most {days:,} days apart; request a shorter range"
+        )
     return first, None if until is None else last
 
 

@@ -1,4 +1,4 @@
-"""Breakers: how they stand, what waits for them, and taking them by hand. All organizations share them."""
+"""Circuit breakers: list them, and open or close them manually. All organizations share them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
 
 class Forcing(RequestBody):
-    """For so many seconds, or until it is released."""
+    """`seconds` is how long the manual state lasts. Without it, the state lasts until it is released."""
 
     state: Literal["OPEN", "CLOSED"]
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
@@ -35,41 +35,42 @@ FORCE = Resource(ForceView, "ForceShape")
 POLICY = Resource(
     BreakerPolicy,
     "PolicyShape",
-    description="When it opens, for how long, and how it closes again; times in seconds.",
+    description="When a breaker opens, for how long, and how it closes. Times are in seconds.",
 )
 BREAKER = Resource(
     BreakerView,
     "BreakerShape",
     description=(
-        "From `open_until` on it is probed. `waiting` is how much of the organization's work it holds."
+        "A breaker and its current state. Probes start at `open_until`. `waiting` counts the runs of your "
+        "organization that it holds."
     ),
 )
 
 
 @routes.get("", READ, returns=BREAKER.page("BreakerList"))
 async def list_(visit: Visiting) -> Response:
-    """All of them, by name."""
+    """List all breakers by name."""
     return page(BREAKER.views(await visit.breakers.list()), None)
 
 
 @routes.get("/{name:path}", READ, returns=BREAKER.model)
 async def get(visit: Visiting, name: Name) -> Response:
-    """One breaker, and how much of the organization's work waits for it."""
+    """Get a breaker and the number of runs that it holds."""
     return answer(BREAKER.view(await visit.breakers.view(name)))
 
 
 @routes.post("/{name:path}/force", CONTROL, returns=BREAKER.model)
 async def force(visit: Visiting, name: Name, body: Forcing) -> Response:
-    """Open or close it by hand, for so many seconds or until it is released."""
+    """Open or close a breaker manually, for a number of seconds or until it is released."""
     breakers = visit.breakers
-    await breakers.view(name)  # one that nobody names is not made
+    await breakers.view(name)  # an unknown name is an error, not a new breaker
     await breakers.force(name, body.state, reason=body.reason, seconds=body.seconds)
     return answer(BREAKER.view(await breakers.view(name)))
 
 
 @routes.post("/{name:path}/release", CONTROL, returns=BREAKER.model)
 async def release(visit: Visiting, name: Name) -> Response:
-    """Leave it to itself again."""
+    """Release a breaker that was opened or closed manually."""
     breakers = visit.breakers
     await breakers.view(name)
     await visit.breakers.release(name)

@@ -1,7 +1,7 @@
-"""What is done to dead letters: to one, or to many at once.
+"""Changes of dead letters, one or many at once.
 
-With If-Match, one is changed only if nobody has changed it since. Of many, all are changed or none: each is
-looked up in the organization of the caller, and one that is not there makes the whole request a 404.
+With If-Match, a dead letter is changed only if it still has that version. A request about many changes all of
+them or none: if one does not exist in the organization of the caller, the response is a 404.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Words = Annotated[list[Word], Field(max_length=MAX_TAGS)]
 Change = Callable[..., Awaitable[int]]
 
 
-class Telling(RequestBody):
-    """A reason that must be given."""
+class RevealRequest(RequestBody):
+    """`reason` is required and recorded in the audit log."""
 
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_LENGTH)]
 
@@ -59,13 +59,13 @@ class NewNote(RequestBody):
 
 
 class Dependency(RequestBody):
-    """`depends_on` must be resolved before this one is redriven."""
+    """`depends_on` must be resolved before this dead letter is redriven."""
 
     depends_on: IdText
 
 
 class Assignment(RequestBody):
-    """Who looks after it; null: nobody."""
+    """`name` is the assignee; null removes the assignee."""
 
     name: Word | None
 
@@ -76,13 +76,13 @@ class Tagging(RequestBody):
 
 
 class Changed(ResponseBody):
-    """How many were changed."""
+    """`changed` is the number of changed dead letters."""
 
     changed: int
 
 
 class RevealedShape(ResponseBody):
-    """The payload with its secrets."""
+    """The original payload, including secrets."""
 
     payload: Any
 
@@ -91,7 +91,7 @@ class RevealedShape(ResponseBody):
 async def resolve(
     failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Say that it is done with."""
+    """Mark a dead letter as resolved."""
     return await _change(failures, letter_id, if_match, failures.resolve, reason_of(body))
 
 
@@ -99,7 +99,7 @@ async def resolve(
 async def ignore(
     failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Say that nothing will be done about it."""
+    """Mark a dead letter as ignored."""
     return await _change(failures, letter_id, if_match, failures.ignore, reason_of(body))
 
 
@@ -107,7 +107,7 @@ async def ignore(
 async def archive(
     failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Put it away."""
+    """Archive a dead letter."""
     return await _change(failures, letter_id, if_match, failures.archive, reason_of(body))
 
 
@@ -115,7 +115,7 @@ async def archive(
 async def reopen(
     failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Undo closing it, unless its work has gone on since."""
+    """Reopen a closed dead letter, unless its run has continued since."""
     return await _change(failures, letter_id, if_match, failures.reopen, reason_of(body))
 
 
@@ -123,25 +123,25 @@ async def reopen(
 async def assign(
     failures: CallersFailures, letter_id: Id, body: Assignment, if_match: IfMatch = None
 ) -> Response:
-    """Say who looks after it."""
+    """Assign a dead letter to someone, or remove the assignee."""
     return await _change(failures, letter_id, if_match, failures.assign, body.name)
 
 
 @routes.post("/{id}/tags", ANNOTATE, returns=LETTER.model)
 async def tag(failures: CallersFailures, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
-    """Add tags to it, and remove others."""
+    """Add and remove tags of a dead letter."""
     return await _change(failures, letter_id, if_match, failures.tag, body.add, body.remove)
 
 
 @routes.post("/{id}/notes", ANNOTATE, status_code=201, returns=NOTE.model)
 async def note(failures: CallersFailures, letter_id: Id, body: NewNote) -> Response:
-    """Write something down about it, for whoever comes next."""
+    """Add a note to a dead letter."""
     return answer(NOTE.view(await failures.note(letter_id, body.text)), 201)
 
 
 @routes.post("/{id}/dependencies", OPERATE, returns=Changed)
 async def link(failures: CallersFailures, letter_id: Id, body: Dependency) -> Response:
-    """Redrive it only after another one was resolved; nothing changes when that is so already."""
+    """Add a dependency: redrive this dead letter only after another one is resolved."""
     return answer({"changed": int(await failures.link(letter_id, body.depends_on))})
 
 
@@ -149,20 +149,20 @@ async def link(failures: CallersFailures, letter_id: Id, body: Dependency) -> Re
 async def unlink(
     failures: CallersFailures, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
 ) -> Response:
-    """Let it wait for that one no longer; nothing changes when it did not."""
+    """Remove a dependency."""
     return answer({"changed": int(await failures.unlink(letter_id, depends_on))})
 
 
 @routes.post("/{id}/reveal", may(Permission.REVEAL, repeatable=False), returns=RevealedShape)
-async def reveal(failures: CallersFailures, letter_id: Id, body: Telling) -> Response:
-    """Its payload with its secrets; the audit keeps who has asked, and why."""
+async def reveal(failures: CallersFailures, letter_id: Id, body: RevealRequest) -> Response:
+    """Get the original payload, including secrets. The audit log records the caller and the reason."""
     return answer({"payload": await failures.reveal(letter_id, reason=body.reason)})
 
 
 async def _change(
     failures: Failures, letter_id: str, if_match: str | None, change: Change, *what: object
 ) -> Response:
-    """Change a dead letter, and return it as it is now."""
+    """Change a dead letter, and respond with its new version."""
     with unchanged():
         await change(letter_id, *what, version=versions(if_match))
     letter = await failures.view(letter_id)
@@ -173,7 +173,10 @@ async def _change(
 
 
 class Closing(RequestBody):
-    """Those with these ids, or all that fulfil a query: exactly as many as expected, or none."""
+    """Select dead letters by `ids`, or by `query` and `expect`, the exact number of matches.
+
+    If the number of matches is not `expect`, nothing changes.
+    """
 
     ids: Ids | None = None
     query: Annotated[str | None, Field(max_length=2000)] = None
@@ -184,7 +187,9 @@ class Closing(RequestBody):
     def _one_selection(self) -> Self:
         by_query = self.query is not None and self.expect is not None
         if (self.ids is not None) == by_query or (self.query is None) != (self.expect is None):
-            raise InvalidValueError("name the dead letters by ids, or by query and expect: how many they are")
+            raise InvalidValueError(
+                "select the dead letters by ids, or by query with expect, the number of matches"
+            )
         return self
 
 
@@ -202,7 +207,10 @@ class Taggings(Tagging):
 
 
 class Clearing(RequestBody):
-    """A stand-alone queue is emptied for ever: say how many dead letters that is, and the word "clear"."""
+    """Deletes all dead letters of a stand-alone queue permanently.
+
+    `expect` is their number, and `confirm` must be "clear".
+    """
 
     queue: Annotated[str, Field(min_length=1, max_length=200, pattern="^dlq:", examples=["dlq:default"])]
     expect: Annotated[int, Field(ge=0, le=1_000_000)]
@@ -210,54 +218,55 @@ class Clearing(RequestBody):
 
 
 class Closed(Changed):
-    """`ids` are those that the query has found, to reopen just these; whoever has named them is not told."""
+    """`ids` lists the dead letters that the query found, for an undo. It is empty for a selection by ids."""
 
     ids: list[str] = Field(default_factory=list)
 
 
 @routes.post("/resolve", OPERATE, returns=Closed)
 async def resolve_many(failures: CallersFailures, body: Closing) -> Response:
-    """Say that they are done with."""
+    """Mark many dead letters as resolved."""
     return await _close(body, failures, failures.resolve, DeadLetterState.RESOLVED)
 
 
 @routes.post("/ignore", OPERATE, returns=Closed)
 async def ignore_many(failures: CallersFailures, body: Closing) -> Response:
-    """Say that nothing will be done about them."""
+    """Mark many dead letters as ignored."""
     return await _close(body, failures, failures.ignore, DeadLetterState.IGNORED)
 
 
 @routes.post("/archive", OPERATE, returns=Closed)
 async def archive_many(failures: CallersFailures, body: Closing) -> Response:
-    """Put them away."""
+    """Archive many dead letters."""
     return await _close(body, failures, failures.archive, DeadLetterState.ARCHIVED)
 
 
 @routes.post("/reopen", OPERATE, returns=Changed)
 async def reopen_many(failures: CallersFailures, body: Reopening) -> Response:
-    """Undo closing them, unless the work of one has gone on since."""
+    """Reopen many closed dead letters, unless one of their runs has continued since."""
     return _changed(await failures.reopen(body.ids, body.reason))
 
 
 @routes.post("/assign", ANNOTATE, returns=Changed)
 async def assign_many(failures: CallersFailures, body: Assignments) -> Response:
-    """Say who looks after them."""
+    """Assign many dead letters to someone, or remove the assignee."""
     return _changed(await failures.assign(body.ids, body.name))
 
 
 @routes.post("/tags", ANNOTATE, returns=Changed)
 async def tag_many(failures: CallersFailures, body: Taggings) -> Response:
-    """Add tags to them, and remove others."""
+    """Add and remove tags of many dead letters."""
     return _changed(await failures.tag(body.ids, body.add, body.remove))
 
 
 @routes.post("/clear", may(Permission.MANAGE), returns=Changed)
 async def clear(visit: Visiting, body: Clearing) -> Response:
-    """Empty a stand-alone dead-letter queue for ever, but for what is being executed.
+    """Delete all dead letters of a stand-alone queue permanently, except ones that are being replayed.
 
-    Dead letters of runs cannot be removed by hand: they are part of the history of these runs.
+    Dead letters of runs can't be deleted this way: they are part of the history of their runs.
     """
-    # Requests have no right to remove anything behind the wall: this one goes around it, its org in the SQL.
+    # The tenant role has no right to delete, so this uses the store without row-level security; the SQL names
+    # the organization.
     app = visit.app
     removed = await clear_queue(
         parts_of(app).store, visit.caller, body.queue, parts_of(app).settings.dlq_max_size, expect=body.expect

@@ -1,4 +1,4 @@
-"""Dead letters: find them, and read everything about one."""
+"""Dead letters: list and count them, and read one with its attempts, history and verdict."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ _APART = ("payload", "config")
 LINE = Resource(
     DeadLetterLine,
     "DeadLetterLineShape",
-    description="As lists show it; `message` is its beginning. `version` is its ETag.",
+    description="A dead letter in a list. `message` is shortened; `version` is its ETag.",
     computed={"version": version_of},
 )
 LINES = LINE.page("DeadLetterPage")
 LETTER = Resource(
     DeadLetter,
     "DeadLetterShape",
-    description="The whole story, redacted; its payload and config are apart.",
+    description="A dead letter, redacted. Its payload and config are at `/{id}/payload`.",
     hidden=_APART,
     computed={"version": version_of},
 )
 PAYLOAD = Resource(
     DeadLetter,
     "PayloadShape",
-    description="What the failed step was given, and its config, redacted before they were stored.",
+    description="The payload and the config of the failed step, redacted before they were stored.",
     only=_APART,
 )
 NOTE = Resource(Note, "NoteShape", renamed={"body": "text"})
 VERDICT = Resource(
     ReplayVerdict,
     "VerdictShape",
-    description="Why it stopped, what has changed since, and whether a replay is likely to help.",
+    description="Why the run stopped, what changed since, and whether a replay is likely to succeed.",
 )
 
 
 class HistoryShape(ResponseBody):
-    """What was done to a dead letter, and its replays; the newest first."""
+    """The actions on a dead letter and its replays, newest first."""
 
     entries: list[ENTRY.model]  # type: ignore[name-defined]
     replays: list[REPLAY.model]  # type: ignore[name-defined]
@@ -73,7 +73,7 @@ async def list_(
     cursor: Cursor = None,
     order: Annotated[Order, Query()] = Order.NEWEST,
 ) -> Response:
-    """Those that fulfil a query, a page of them."""
+    """List dead letters that match a query."""
     letters = visit.failures
     found = await letters.list(q, size=at_most(size, visit), cursor=cursor, order=order)
     return page(LINE.views(found.lines), found.next_cursor)
@@ -81,40 +81,42 @@ async def list_(
 
 @routes.get("/count", READ, returns=COUNT.model)
 async def count(failures: CallersFailures, q: QueryText = "") -> Response:
-    """How many fulfil a query; counted up to 10,000."""
+    """Count dead letters that match a query, up to 10,000."""
     return answer(COUNT.view(await failures.count(q)))
 
 
 @routes.get("/statistics", READ, returns=STATISTICS.model)
 async def figures(visit: Visiting, queue: QueueName = None) -> Response:
-    """The figures of the organization, or of one of its queues."""
+    """Get the statistics of the organization, or of one of its queues."""
     return answer(STATISTICS.view(await statistics_of(visit, queue)))
 
 
 @routes.get("/{id}", READ, returns=LETTER.model)
 async def get(failures: CallersFailures, letter_id: Id) -> Response:
-    """One dead letter, with its ETag."""
+    """Get a dead letter and its ETag."""
     letter = await failures.view(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
 @routes.get("/{id}/payload", READ, returns=PAYLOAD.model)
 async def payload(failures: CallersFailures, letter_id: Id) -> Response:
-    """What the failed step was given, and its config, redacted."""
+    """Get the payload and the config of the failed step, redacted."""
     return answer(PAYLOAD.view(await failures.view(letter_id)))
 
 
 @routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
 async def attempts(failures: CallersFailures, runs: CallersRuns, letter_id: Id) -> Response:
-    """How its step was executed, in order, with what came of it."""
+    """List the attempts of the failed step, oldest first."""
     letter = await failures.view(letter_id)
-    found = [each for each in await runs.attempts(letter.run_id) if each.step_index == letter.step_index]
+    found = [
+        attempt for attempt in await runs.attempts(letter.run_id) if attempt.step_index == letter.step_index
+    ]
     return page(ATTEMPT.views(found), None)
 
 
 @routes.get("/{id}/history", READ, returns=HistoryShape)
 async def history(failures: CallersFailures, letter_id: Id) -> Response:
-    """What was done to it, and its replays; the newest first."""
+    """List the actions on a dead letter and its replays, newest first."""
     letter = await failures.view(letter_id)
     entries = await failures.audit.about(letter.id, letter.created_at)
     replays = await failures.replays.list(letter.id)
@@ -123,17 +125,17 @@ async def history(failures: CallersFailures, letter_id: Id) -> Response:
 
 @routes.get("/{id}/verdict", READ, returns=VERDICT.model)
 async def verdict(failures: CallersFailures, letter_id: Id) -> Response:
-    """Why it stopped, what has changed since, and what is likely to help."""
+    """Explain why the run stopped, what changed since, and whether a replay is likely to succeed."""
     return answer(VERDICT.view(await failures.verdict(letter_id)))
 
 
 @routes.get("/{id}/notes", READ, returns=NOTE.page("NoteList"))
 async def notes(failures: CallersFailures, letter_id: Id) -> Response:
-    """What was written about it, the oldest first."""
+    """List the notes on a dead letter, oldest first."""
     return page(NOTE.views(await failures.notes(letter_id)), None)
 
 
 @routes.get("/{id}/dependencies", READ, returns=LINES)
 async def dependencies(failures: CallersFailures, letter_id: Id) -> Response:
-    """Those that must be resolved before it is redriven."""
+    """List the dead letters that must be resolved before this one is redriven."""
     return page(LINE.views(await failures.dependencies(letter_id)), None)

@@ -1,7 +1,4 @@
-"""The stream of events: what happens in an organization, for as long as the client may read it and does.
-
-The protocol is that of browsers' EventSource (text/event-stream).
-"""
+"""The event stream of an organization, as server-sent events (text/event-stream)."""
 
 from __future__ import annotations
 
@@ -26,26 +23,34 @@ from redrive.server.site import Site, site_of
 
 MAX_SEQUENCE = 2**62
 END_SECONDS = 1.0
-"""How long a client may take to read that the stream has ended."""
+"""How long a client may take to read the end of the stream."""
 BEAT = b": beat\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _RETRY = b"retry: 3000\n"
 
 After = Annotated[
     int | None,
-    Query(ge=0, le=MAX_SEQUENCE, description="Go on after this id; without, what comes from now on"),
+    Query(
+        ge=0,
+        le=MAX_SEQUENCE,
+        description="Start after the event with this id; by default, with the next event",
+    ),
 ]
 LastEventId = Annotated[
     str | None,
     Header(
         alias="Last-Event-ID",
         pattern=r"^[0-9]{0,18}$",
-        description="What browsers send when they come back; it wins over `after`",
+        description="Sent by browsers when they reconnect; takes precedence over `after`",
     ),
 ]
 
 Meant = Annotated[
-    str | None, Query(max_length=200, description="The organization that is meant; refused in another one")
+    str | None,
+    Query(
+        max_length=200,
+        description="The expected organization; the request fails if the caller is in another one",
+    ),
 ]
 
 routes = Routes("events", "/api/v1/events")
@@ -56,17 +61,17 @@ _EXAMPLE = (
 )
 _STREAM = {
     "description": (
-        "`entry`: something was done, to these subjects. `counters`: dead letters by state, and the states "
-        "of breakers. `reset`: too much was missed, read everything again. A comment every 15 s is a sign "
-        "of life. `id` is the sequence of the audit."
+        "`entry`: an action and its subjects. `counters`: dead letters by state, and the states of breakers. "
+        "`reset`: the client missed too many events and has to reload. A comment every 15 s keeps the "
+        "connection alive. `id` is the sequence number of the audit log."
     ),
     "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
 }
 
 
 class EventStream(Response):
-    """Ends when the server stops, when the caller loses access or enters another organization, and when the
-    client disconnects or stops reading."""
+    """An event stream that ends when the server stops, when the caller loses access or switches to another
+    organization, and when the client disconnects or stops reading."""
 
     media_type = "text/event-stream"
 
@@ -107,10 +112,10 @@ class EventStream(Response):
     async def _tell(self, first: Change, changes: AsyncGenerator[Change, None], send: Send) -> None:
         if await self._write(_RETRY + event_text(first), send):
             async for change in changes:
-                if not await self._may_hear(change) or not await self._write(event_text(change), send):
+                if not await self._may_read(change) or not await self._write(event_text(change), send):
                     return
 
-    async def _may_hear(self, change: Change) -> bool:
+    async def _may_read(self, change: Change) -> bool:
         """Authenticate again for each change: the authenticator remembers a credential for two seconds."""
         try:
             visitor = await self._site.authenticator.authenticate(self._request)
@@ -169,7 +174,7 @@ async def follow(
     last_event_id: LastEventId = None,
     org: Meant = None,
 ) -> Response:
-    """What happens in the organization, as server-sent events: ids, actions and counts."""
+    """Stream the events of the organization as server-sent events: ids, actions and counts."""
     if org is not None and org != visit.org:
         raise other_organization(visit.org)
     place = int(last_event_id) if last_event_id else after

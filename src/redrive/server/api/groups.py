@@ -1,4 +1,4 @@
-"""Failure groups: all failures of one fingerprint, and what people say about them."""
+"""Failure groups: all failures with the same fingerprint, and their triage state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ from redrive.server.request_context import CallersFailures, Visiting
 from redrive.server.route import Routes
 
 Fingerprint = Annotated[
-    str, Path(min_length=1, max_length=200, description="Whole, or at least 6 digits of its beginning")
+    str,
+    Path(min_length=1, max_length=200, description="The full fingerprint, or at least its first 6 digits"),
 ]
 
 routes = Routes("groups", "/api/v1/groups")
@@ -57,9 +58,9 @@ READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
 
 
 class GroupResolving(RequestBody):
-    """With `dead_letters`, up to 10,000 of its open ones are resolved too.
+    """With `dead_letters`, up to 10,000 open dead letters of the group are resolved too.
 
-    `expect` is how many these are: if they are not as many, nothing is changed.
+    `expect` is their number. If it does not match, nothing changes.
     """
 
     reason: Reason = ""
@@ -68,7 +69,7 @@ class GroupResolving(RequestBody):
 
 
 class GroupIgnoring(RequestBody):
-    """Until one of these is met: a moment, more occurrences than so many, another version of the code."""
+    """Conditions that end the ignored state: a time, further occurrences, another code version."""
 
     reason: Reason = ""
     until: Timestamp | None = None
@@ -79,7 +80,7 @@ class GroupIgnoring(RequestBody):
 LETTERS = Resource(
     LetterCounts,
     "LetterCountsShape",
-    description="How many of its dead letters are in each state.",
+    description="Number of dead letters in each state.",
     properties=("live",),
 )
 VERSION = Resource(GroupVersion, "GroupVersionShape")
@@ -87,7 +88,7 @@ GROUP = Resource(
     FailureGroup,
     "GroupStandingShape",
     description=(
-        "All failures of one fingerprint. `reason` tells why they are taken for one; `version` is its ETag."
+        "All failures with the same fingerprint. `reason` says why they are grouped; `version` is the ETag."
     ),
     hidden=("org", "sample"),
     properties=("version",),
@@ -96,7 +97,7 @@ LINE = Resource(GroupLine, "GroupLineShape", flattened=("group",), renamed={"let
 DETAIL = Resource(
     GroupDetail,
     "GroupShape",
-    description="`sample` is its newest dead letter; `replays` counts those of this failure by state.",
+    description="A failure group. `sample` is its newest dead letter; `replays` counts its replays by state.",
     flattened=("group",),
     renamed={"letters": "dead_letters"},
 )
@@ -104,7 +105,8 @@ RESOLUTION = Resource(
     GroupResolution,
     "ResolutionShape",
     description=(
-        "`resolved` dead letters were resolved with it, by these `ids`; `left` could be, and were not."
+        "The resolved group. `resolved` is the number of dead letters resolved with it, `ids` their ids; "
+        "`left` more are still open."
     ),
     flattened=("group",),
     properties=("letters",),
@@ -114,7 +116,7 @@ TIMELINE = Resource(
     Timeline,
     "TimelineShape",
     description=(
-        "How many of its dead letters came in each part of `seconds`. `capped`: earlier ones may be missing."
+        "New dead letters in each interval of `seconds`. If `capped` is true, earlier ones may be missing."
     ),
     renamed={"width": "seconds"},
 )
@@ -124,13 +126,13 @@ TIMELINE = Resource(
 async def list_(
     visit: Visiting,
     q: QueryText = "",
-    state: Annotated[GroupState | None, Query(description="The same as group: in q")] = None,
-    text: Annotated[str, Query(max_length=MAX_TEXT_LENGTH, description="The same as a text in q")] = "",
+    state: Annotated[GroupState | None, Query(description="Same as group: in q")] = None,
+    text: Annotated[str, Query(max_length=MAX_TEXT_LENGTH, description="Same as a text in q")] = "",
     sort: Annotated[GroupSort, Query()] = GroupSort.LAST_SEEN,
     size: Size = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The latest or the most frequent first, with the exact numbers of their dead letters."""
+    """List failure groups that match a query, latest or most frequent first."""
     groups = visit.failures.groups
     asked = _asked(q, state, text)
     found = await groups.list(asked, sort=sort, size=at_most(size, visit), cursor=cursor)
@@ -139,13 +141,13 @@ async def list_(
 
 @routes.get("/count", READ, returns=COUNT.model)
 async def count(failures: CallersFailures, q: QueryText = "") -> Response:
-    """How many fulfil a query; counted up to 10,000."""
+    """Count failure groups that match a query, up to 10,000."""
     return answer(COUNT.view(await failures.groups.count(q)))
 
 
 @routes.get("/{fingerprint}", READ, returns=DETAIL.model)
 async def get(failures: CallersFailures, fingerprint: Fingerprint) -> Response:
-    """One group with all that is known about it."""
+    """Get a failure group with its dead letters by state, its versions and its replays."""
     found = await failures.groups.view(fingerprint)
     return answer(DETAIL.view(found), headers=etag(found.group.version))
 
@@ -157,7 +159,7 @@ async def occurrences(
     seconds: Annotated[float, Query(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = 86_400.0,
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 24,
 ) -> Response:
-    """When its dead letters came, over the last seconds."""
+    """Count the new dead letters of a group over time."""
     found = await failures.groups.occurrences(fingerprint, seconds=seconds, buckets=buckets)
     return answer(TIMELINE.view(found))
 
@@ -169,7 +171,7 @@ async def acknowledge(
     body: Reasoned | None = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Say that somebody looks after it."""
+    """Acknowledge a group: someone is working on it."""
     with unchanged():
         group = await failures.groups.acknowledge(fingerprint, reason_of(body), read=versions(if_match))
     return answer(GROUP.view(group), headers=etag(group.version))
@@ -182,7 +184,7 @@ async def resolve(
     body: GroupResolving | None = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Say that its cause is gone: when it occurs again it is open, and has regressed."""
+    """Mark a group as resolved. If the failure occurs again, the group reopens as regressed."""
     asked = body or GroupResolving()
     with unchanged():
         done = await failures.groups.resolve(
@@ -202,7 +204,7 @@ async def ignore(
     body: GroupIgnoring | None = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Say that nobody need look, until one of the conditions is met or it is reopened."""
+    """Ignore a group until one of the conditions is met or it is reopened."""
     asked = body or GroupIgnoring()
     with unchanged():
         group = await failures.groups.ignore(
@@ -223,14 +225,14 @@ async def reopen(
     body: Reasoned | None = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Undo what was said about it."""
+    """Reopen a group that is acknowledged, resolved or ignored."""
     with unchanged():
         group = await failures.groups.reopen(fingerprint, reason_of(body), read=versions(if_match))
     return answer(GROUP.view(group), headers=etag(group.version))
 
 
 def _asked(q: str, state: GroupState | None, text: str) -> str:
-    """Read by itself first: what is wrong in the query is told with its place in it."""
+    """Parse `q` first, so that errors name the position in it."""
     terms = list(parse(q, GROUPS).terms)
     if state is not None:
         terms.append(Term("group", (state.lower(),)))

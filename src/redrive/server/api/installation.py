@@ -1,4 +1,4 @@
-"""The installation: probes, metrics for Prometheus, settings."""
+"""The installation: health probes, Prometheus metrics, and settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Health(BaseModel):
 
 
 class SettingShape(ResponseBody):
-    """`origin` is where its value comes from. Secrets are masked."""
+    """A setting. `origin` is the source of its value. Secrets are masked."""
 
     name: str
     value: Any
@@ -52,39 +52,39 @@ class SettingList(ResponseBody):
 @probes.head("/healthz", UNCOUNTED)
 @probes.get("/healthz", UNCOUNTED, returns=Health)
 async def alive() -> Response:
-    """The process answers."""
+    """Check that the process responds."""
     return answer({"status": "ok"})
 
 
 @probes.head("/readyz", UNCOUNTED)
 @probes.get("/readyz", UNCOUNTED, returns=Health)
 async def ready(request: Request) -> Response:
-    """The database can be written, and the server is not about to stop."""
+    """Check that the database is writable and the server is not shutting down."""
     site = site_of(request.scope)
     if site.closing.is_set():
-        raise ProblemError(503, "stopping", "the server is about to stop", hint="ask another one")
+        raise ProblemError(503, "stopping", "the server is shutting down", hint="use another server")
     await site.readiness.check()
     return answer({"status": "ready"})
 
 
 @metrics_routes.get("", may(Permission.READ, home=True), response_class=PlainTextResponse)
 async def _get(request: Request) -> Response:
-    """Counters of this process; queues, breakers, workers and dead letters of all organizations."""
+    """Get Prometheus metrics: counters of this process, and gauges for all organizations."""
     site = site_of(request.scope)
     if site.metrics is None:
         raise ProblemError(
             501,
             "no_metrics",
-            "this server has no metrics: prometheus-client is not installed",
-            hint="pip install 'redrive[metrics]'",
+            "metrics need prometheus-client, which is not installed",
+            hint="run: pip install 'redrive[metrics]'",
         )
     return Response(await scrape(site.app, site.metrics), 200, {}, CONTENT_TYPE)
 
 
 @setting_routes.get("", may(Permission.MANAGE, home=True), returns=SettingList)
 async def _list(visit: Visiting) -> Response:
-    """All of them, secrets masked."""
+    """List all settings, with secrets masked."""
     settings = visit.parts.settings
     origins = settings.origins()
-    values = [each.as_json(getattr(settings, each.name), origins[each.name]) for each in SETTINGS]
+    values = [setting.as_json(getattr(settings, setting.name), origins[setting.name]) for setting in SETTINGS]
     return page(values, None)

@@ -23,17 +23,18 @@ from redrive.server.route import Routes
 routes = Routes("keys", "/api/v1/keys")
 
 Id = Annotated[
-    str, Path(alias="id", max_length=200, description="The id of a key, or its name while it is in use.")
+    str,
+    Path(alias="id", max_length=200, description="The id of a key, or the name of a key that is not revoked"),
 ]
 MANAGE = may(Permission.MANAGE)
 SECRET = may(Permission.MANAGE, repeatable=False)
-"""The response holds a secret, so it is not stored to be given again."""
+"""The response contains a secret, so it is not stored for repeated requests."""
 
 Scope = Annotated[Permission, Field(strict=False)]
 
 
 class NewKeyRequest(RequestBody):
-    """`scopes` limits the key to some of what its role may do."""
+    """`scopes` limits the key to some of the permissions of its role."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
     role: AskedRole
@@ -42,7 +43,7 @@ class NewKeyRequest(RequestBody):
 
 
 class Rotation(RequestBody):
-    """`expires_in_seconds` is when the key ends from now on; without it, when it ended before."""
+    """`expires_in_seconds` sets a new expiry. Without it, the expiry of the key stays."""
 
     grace_seconds: Annotated[float, Field(ge=0, le=MAX_GRACE_SECONDS)] = 0.0
     expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
@@ -54,20 +55,20 @@ KEY = Resource(
 MADE_KEY = Resource(
     NewKey,
     "MadeKey",
-    description="`text` is the key itself. It is shown this once, and kept nowhere.",
+    description="A new key. `text` is the key itself; it is returned only once and not stored.",
 )
 
 
 @routes.get("", MANAGE, returns=KEY.page("KeyPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
-    """The keys of the organization, the newest first; what they begin with, never the keys themselves."""
+    """List the API keys of the organization, newest first, without their secrets."""
     found = await visit.members.keys.list(size=at_most(size, visit), cursor=cursor)
     return page(KEY.views(found.keys), found.next_cursor)
 
 
 @routes.post("", SECRET, status_code=201, returns=MADE_KEY.model)
 async def create(visit: Visiting, body: NewKeyRequest) -> Response:
-    """A new key. Its text is in this answer, and nowhere else afterwards."""
+    """Create an API key. Only this response contains its text."""
     keys = visit.members.keys
     scopes, expires_in = body.scopes, body.expires_in_seconds
     made = await keys.create(body.name, body.role, scopes=scopes, expires_in=expires_in)
@@ -76,13 +77,13 @@ async def create(visit: Visiting, body: NewKeyRequest) -> Response:
 
 @routes.get("/{id}", MANAGE, returns=KEY.model)
 async def get(visit: Visiting, key_id: Id) -> Response:
-    """One key, without its text."""
+    """Get an API key, without its text."""
     return answer(KEY.view(await visit.members.keys.view(key_id)))
 
 
 @routes.post("/{id}/rotate", SECRET, returns=MADE_KEY.model)
 async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> Response:
-    """Another text for the same key; the one before stays valid for the grace."""
+    """Rotate an API key. The previous text stays valid for the grace period."""
     asked = body or Rotation()
     keys = visit.members.keys
     grace, expires_in = asked.grace_seconds, asked.expires_in_seconds
@@ -92,6 +93,6 @@ async def rotate(visit: Visiting, key_id: Id, body: Rotation | None = None) -> R
 
 @routes.delete("/{id}", MANAGE, status_code=204)
 async def revoke(visit: Visiting, key_id: Id) -> Response:
-    """Revoke a key, forever and at once."""
+    """Revoke an API key immediately and permanently."""
     await visit.members.keys.revoke(key_id)
     return nothing()

@@ -1,6 +1,6 @@
-"""Organizations, their members and the accounts of these. Only owners manage them.
+"""Organizations, their members, and the accounts of the members. Only owners manage them.
 
-Owners of the home organization see and create all organizations; everybody else sees their own.
+Owners in the home organization see and create all organizations; other callers see only their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from redrive.server.site import site_of
 routes = Routes("members", "/api/v1/members")
 organization_routes = Routes("organizations", "/api/v1/organizations")
 
-Id = Annotated[str, Path(alias="id", max_length=200, description="The id or the name of a member.")]
+Id = Annotated[str, Path(alias="id", max_length=200, description="The id or the name of a member")]
 _NUMBER = re.compile("[0-9]{1,9}")
 READ, MANAGE = may(Permission.READ), may(Permission.MANAGE)
 
@@ -58,7 +58,7 @@ class LinkRequest(RequestBody):
 
 
 class LinkShape(ResponseBody):
-    """`url` signs this member in once."""
+    """A one-time sign-in link. `url` signs the member in once."""
 
     name: str
     url: str
@@ -71,35 +71,35 @@ MEMBER = Resource(Member, "MemberShape", hidden=("org",), renamed={"user_id": "i
 
 @organization_routes.get("", READ, returns=ORGANIZATION.page("OrganizationPage"))
 async def _list(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
-    """Those that the caller may see, by name."""
+    """List the organizations that the caller can see, by name."""
     found = await visit.members.organizations.list(size=at_most(size, visit), cursor=cursor)
     return page(ORGANIZATION.views(found.organizations), found.next_cursor)
 
 
 @organization_routes.post("", may(Permission.MANAGE, home=True), status_code=201, returns=ORGANIZATION.model)
 async def _create(visit: Visiting, body: NewOrganization) -> Response:
-    """A new organization, without members so far."""
+    """Create an organization without members."""
     made = await visit.members.organizations.create(body.name, body.title)
     return answer(ORGANIZATION.view(made), 201)
 
 
 @routes.get("", READ, returns=MEMBER.page("MemberPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
-    """The members of the organization, by name."""
+    """List the members of the organization by name."""
     found = await visit.members.list(size=at_most(size, visit), cursor=cursor)
     return page(MEMBER.views(found.members), found.next_cursor)
 
 
 @routes.post("", MANAGE, status_code=201, returns=MEMBER.model)
 async def add(visit: Visiting, body: NewMember) -> Response:
-    """Make somebody a member."""
+    """Add a member to the organization."""
     member = await visit.members.add(body.name, body.role)
     return _answer(member, 201)
 
 
 @routes.delete("/self", SIGNED_IN, status_code=204)
 async def leave(visit: Visiting) -> Response:
-    """Leave the organization. Its last owner cannot."""
+    """Leave the organization. The last owner can't."""
     visit.require_person()
     await visit.members.leave()
     return nothing()
@@ -107,7 +107,7 @@ async def leave(visit: Visiting) -> Response:
 
 @routes.get("/{id}", READ, returns=MEMBER.model)
 async def get(visit: Visiting, member_id: Id) -> Response:
-    """One member."""
+    """Get a member."""
     return _answer(await visit.members.view(member_id))
 
 
@@ -118,7 +118,7 @@ async def change(
     body: MemberChange,
     if_match: IfMatch = None,
 ) -> Response:
-    """Another role, or let them rest."""
+    """Change the role of a member, or suspend or activate them."""
     members = visit.members
     with unchanged():
         version = _newest(versions(if_match))
@@ -132,7 +132,7 @@ async def remove(
     member_id: Id,
     if_match: IfMatch = None,
 ) -> Response:
-    """Remove somebody from the organization. The last owner stays."""
+    """Remove a member from the organization. The last owner can't be removed."""
     with unchanged():
         await visit.members.remove(member_id, version=_newest(versions(if_match)))
     return nothing()
@@ -145,7 +145,7 @@ async def remove(
     returns=LinkShape,
 )
 async def link(request: Request, visit: Visiting, member_id: Id, body: LinkRequest | None = None) -> Response:
-    """A link that signs this member in once, also to set a first password."""
+    """Create a one-time sign-in link for a member, for example to set a first password."""
     minutes = (body or LinkRequest()).minutes
     made = await visit.members.accounts.link(member_id, minutes=minutes)
     url = f"{site_of(request.scope).origin(request)}/app/sign-in#{made.token}"
@@ -154,14 +154,14 @@ async def link(request: Request, visit: Visiting, member_id: Id, body: LinkReque
 
 @routes.post("/{id}/disable", MANAGE, status_code=204)
 async def disable(visit: Visiting, member_id: Id) -> Response:
-    """They cannot sign in anywhere any more, and are signed out everywhere."""
+    """Disable the account of a member in all organizations, and end their sessions."""
     await visit.members.accounts.disable(member_id)
     return nothing()
 
 
 @routes.post("/{id}/enable", MANAGE, status_code=204)
 async def enable(visit: Visiting, member_id: Id) -> Response:
-    """They can sign in again."""
+    """Enable the account of a member again."""
     await visit.members.accounts.enable(member_id)
     return nothing()
 
@@ -171,7 +171,7 @@ def _answer(member: Member, status: int = 200) -> Response:
 
 
 def _newest(asked: Sequence[str] | None) -> int | None:
-    """Versions rise, so of several that somebody has seen only the newest can be the present one."""
+    """Return the newest accepted version. Versions increase, so no older one can be current."""
     if asked is None:
         return None
-    return max((int(each) for each in asked if _NUMBER.fullmatch(each)), default=0)
+    return max((int(version) for version in asked if _NUMBER.fullmatch(version)), default=0)

@@ -25,15 +25,15 @@ from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
 
-Back = Annotated[Span, Query(description="How far it looks back")]
-QueueName = Annotated[str | None, Query(min_length=1, max_length=200, description="Of this queue alone")]
+Back = Annotated[Span, Query(description="The time range, up to now")]
+QueueName = Annotated[str | None, Query(min_length=1, max_length=200, description="Only this queue")]
 
 routes = Routes("overview", "/api/v1/overview")
 statistics_routes = Routes("statistics", "/api/v1/statistics")
 
 
 class Flow(NamedTuple):
-    """Dead letters that were written or reopened, and those that were closed or removed."""
+    """`came` counts created and reopened dead letters, `left` closed and removed ones."""
 
     came: tuple[int, ...]
     left: tuple[int, ...]
@@ -49,8 +49,8 @@ HEALS_ITSELF = Resource(
     HealsItself,
     "HealsItselfShape",
     description=(
-        "What goes on without anybody: runs that breakers hold, runs between two attempts, dead letters that "
-        "are replayed, and open ones that will be redriven."
+        "Work that continues automatically: runs that breakers hold, runs that wait for a retry, dead "
+        "letters that are being replayed, and open ones that will be redriven."
     ),
     properties=("total",),
 )
@@ -58,14 +58,14 @@ OLDEST = Resource(OldestLetter, "OldestShape")
 REPLAYS = Resource(
     ReplayTotals,
     "ReplayRecordShape",
-    description="`rate` is the part that has succeeded.",
+    description="`rate` is the share of replays that succeeded.",
     properties=("rate",),
 )
 TOTALS = Resource(OverviewTotals, "OverviewTotalsShape")
 OVERVIEW = Resource(
     Overview,
     "OverviewShape",
-    description="Lists have one number for each part, of `seconds` from `start` on; the last is under way.",
+    description="Lists have one number per interval of `seconds`, from `start` on. The last is incomplete.",
     hidden=("came", "left"),
     renamed={"width": "seconds"},
     flattened=("totals",),
@@ -75,19 +75,19 @@ LIFETIME = Resource(LifetimeStats, "LifetimeShape")
 STATISTICS = Resource(
     Statistics,
     "StatisticsShape",
-    description="`queue_size` counts live dead letters; `max_size` is null where there is no limit.",
+    description="`queue_size` counts live dead letters; `max_size` is null without a limit.",
 )
 
 
 @routes.get("", may(Permission.READ), returns=OVERVIEW.model)
 async def get(visit: Visiting, span: Back = Span.DAY) -> Response:
-    """How the organization's work stands, and what has happened to it lately."""
+    """Get the overview of the organization: what needs attention, and what happened lately."""
     return answer(OVERVIEW.view(await visit.failures.overview(span)))
 
 
 @statistics_routes.get("", may(Permission.READ), returns=STATISTICS.model)
 async def _get(visit: Visiting, queue: QueueName = None) -> Response:
-    """The figures of the dead letters of the organization; those of a lifetime survive restarts."""
+    """Get the dead-letter statistics of the organization. Lifetime totals survive restarts."""
     return answer(STATISTICS.view(await statistics_of(visit, queue)))
 
 

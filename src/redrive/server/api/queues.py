@@ -1,4 +1,4 @@
-"""Queues and workers, which all organizations share: how deep queues are, pausing them, who works."""
+"""Queues and workers, which all organizations share: list them, and pause and resume queues."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ DEPTHS = Resource(Depths, "DepthsShape")
 QUEUE = Resource(
     QueueView,
     "QueueShape",
-    description="`own` is what the organization has in it; `overall`, what all have.",
+    description="`own` counts the runs of your organization, `overall` those of all organizations.",
 )
 WORKER = Resource(
     WorkerView,
     "WorkerShape",
-    description="One that is silent for several times 10 s is dead, whatever its state says.",
+    description="A worker. It sends a heartbeat every 10 s; if several are missing, it is dead.",
 )
 
 
 @routes.get("", READ, returns=QUEUE.page("QueueList"))
 async def list_(visit: Visiting) -> Response:
-    """What the organization has in each of them; what all have is told at home."""
+    """List queues and their depths. Only the organization `default` sees those of all organizations."""
     return page(QUEUE.views(await visit.queues.list()), None)
 
 
 @routes.get("/{name:path}", READ, returns=QUEUE.model)
 async def get(visit: Visiting, name: Name) -> Response:
-    """One queue."""
+    """Get a queue."""
     return await _answer(visit, name)
 
 
 @routes.post("/{name:path}/pause", CONTROL, returns=QUEUE.model)
 async def pause(visit: Visiting, name: Name, body: Reasoned | None = None) -> Response:
-    """Begin nothing more that lies in it; what is in flight is finished."""
+    """Pause a queue: workers start no more of its runs. Running attempts finish."""
     await visit.queues.pause(name, reason=reason_of(body))
     return await _answer(visit, name)
 
 
 @routes.post("/{name:path}/resume", CONTROL, returns=QUEUE.model)
 async def resume(visit: Visiting, name: Name) -> Response:
-    """Go on with it."""
+    """Resume a paused queue."""
     await visit.queues.resume(name)
     return await _answer(visit, name)
 
 
 @worker_routes.get("", READ, returns=WORKER.page("WorkerList"))
 async def _list(visit: Visiting) -> Response:
-    """All of them; where they run is told at home."""
+    """List all workers. Only the organization `default` sees where they run."""
     return page(WORKER.views(await visit.workers.list()), None)
 
 

@@ -1,4 +1,4 @@
-"""The reference of the API: the OpenAPI document, and the same as a page without scripts."""
+"""The API reference: the OpenAPI document, and the same content as a page without scripts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from redrive.server.problem import MEDIA_TYPE, FieldProblem, Problem
 from redrive.server.route import GuardedRoute, Routes
 
 DESCRIPTION = (
-    "Failed work, and everything else that Redrive keeps. Send an API key as `Authorization: Bearer rdk_…`. "
-    "Every list is paged by `cursor`; every problem has a `code`, a `hint` and the `request_id`."
+    "Manage runs, dead letters and replays. Send an API key as `Authorization: Bearer rdk_…`. Lists are "
+    "paginated with `cursor`. Every problem has a `code`, a `hint` and the `request_id`."
 )
 SCHEMES = {
     "key": {"type": "http", "scheme": "bearer", "bearerFormat": "rdk_…"},
@@ -30,7 +30,7 @@ IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key with the same request is answered once; the answer is kept and given again.",
+    "description": "Makes a request safe to repeat: requests with the same key get the stored response.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
@@ -62,7 +62,7 @@ def _style() -> bytes:
 
 @lru_cache(maxsize=8)
 def document(api: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, made once: FastAPI's, with what the rules of the routes say. Do not change it."""
+    """Return FastAPI's OpenAPI document with the access rules added. Cached: callers must not change it."""
     routes = [route for route in api.router.routes if isinstance(route, GuardedRoute)]
     made = get_openapi(title=api.title, version=api.version, description=DESCRIPTION, routes=routes)
     components = made.setdefault("components", {})
@@ -105,47 +105,49 @@ def _page(document: dict[str, Any]) -> str:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             tags.setdefault(operation["tags"][0], []).append(_operation(path, method, operation, document))
-    links = " ".join(f'<a href="#{_slug(tag)}">{_spoken(tag)}</a>' for tag in tags)
+    links = " ".join(f'<a href="#{_slug(tag)}">{_title(tag)}</a>' for tag in tags)
     sections = "".join(
-        f'<h2 id="{_slug(tag)}">{_spoken(tag)}</h2>{"".join(found)}' for tag, found in tags.items()
+        f'<h2 id="{_slug(tag)}">{_title(tag)}</h2>{"".join(found)}' for tag, found in tags.items()
     )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Redrive: the HTTP API</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Redrive HTTP API</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="stylesheet" href="/api/docs.css"></head><body><main><h1>The HTTP API</h1>'
+        '<link rel="stylesheet" href="/api/docs.css"></head><body><main><h1>Redrive HTTP API</h1>'
         f"<p>{_marked(document['info']['description'])}</p>"
-        '<p>For programs: <a href="/api/openapi.json">openapi.json</a></p>'
+        '<p>OpenAPI document: <a href="/api/openapi.json">openapi.json</a></p>'
         f"<nav>{links}</nav>{sections}</main></body></html>"
     )
 
 
 def _operation(path: str, method: str, operation: dict[str, Any], document: dict[str, Any]) -> str:
     parts = "".join(_parts(operation, document))
-    needs = operation.get("x-permission") or ("no sign-in" if not operation["security"] else "a sign-in")
-    home = ", from the organization <code>default</code>" if operation.get("x-organization") else ""
+    needs = operation.get("x-permission") or (
+        "no authentication" if not operation["security"] else "authentication"
+    )
+    home = " in the organization <code>default</code>" if operation.get("x-organization") else ""
     summary = escape(operation.get("description") or operation["summary"])
     return (
         f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> "
-        f'<span class="soft">{summary}</span></summary><p>Needs <code>{escape(needs)}</code>{home}.</p>'
+        f'<span class="soft">{summary}</span></summary><p>Requires <code>{escape(needs)}</code>{home}.</p>'
         f"{parts}</details>"
     )
 
 
 def _parts(operation: dict[str, Any], document: dict[str, Any]) -> Iterator[str]:
-    if rows := "".join(_parameter(each) for each in operation.get("parameters", [])):
-        yield f"<table><tr><th>parameter</th><th>in</th><th>what it is</th></tr>{rows}</table>"
+    if rows := "".join(_parameter(parameter) for parameter in operation.get("parameters", [])):
+        yield f"<table><tr><th>Parameter</th><th>In</th><th>Description</th></tr>{rows}</table>"
     if body := _content(operation.get("requestBody", {})):
-        yield f"<p>Body</p>{_example(body, document)}"
+        yield f"<p>Request body</p>{_example(body, document)}"
     for status, response in operation["responses"].items():
         if status != "default" and (schema := _content(response)):
-            yield f"<p>{escape(status)}</p>{_example(schema, document)}"
+            yield f"<p>Response {escape(status)}</p>{_example(schema, document)}"
 
 
-def _parameter(each: dict[str, Any]) -> str:
-    said = each.get("description") or _kind(each.get("schema", {}), {}, 0)
-    need = " (required)" if each.get("required") else ""
-    name = escape(each["name"])
-    return f"<tr><td><code>{name}</code>{need}</td><td>{each['in']}</td><td>{escape(str(said))}</td></tr>"
+def _parameter(parameter: dict[str, Any]) -> str:
+    text = parameter.get("description") or _kind(parameter.get("schema", {}), {}, 0)
+    name, place = escape(parameter["name"]), parameter["in"]
+    required = " (required)" if parameter.get("required") else ""
+    return f"<tr><td><code>{name}</code>{required}</td><td>{place}</td><td>{escape(str(text))}</td></tr>"
 
 
 def _content(holder: dict[str, Any]) -> dict[str, Any]:
@@ -158,19 +160,19 @@ def _example(schema: dict[str, Any], document: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any], known: dict[str, Any], depth: int) -> str:
-    """A schema as somebody would write it down."""
+    """Return a schema in a short notation for people."""
     if "$ref" in schema:
         schema = known.get(schema["$ref"].rsplit("/", 1)[-1], {})
     if "anyOf" in schema:
-        return " | ".join(_kind(each, known, depth) for each in schema["anyOf"])
+        return " | ".join(_kind(option, known, depth) for option in schema["anyOf"])
     if "enum" in schema or "const" in schema:
-        return " | ".join(repr(each) for each in schema.get("enum", [schema.get("const")]))
+        return " | ".join(repr(value) for value in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
         return f"[{_kind(schema.get('items', {}), known, depth)}]"
     if "properties" in schema and depth < 4:
         inner = "".join(
-            f"{'  ' * (depth + 1)}{name}: {_kind(each, known, depth + 1)}\n"
-            for name, each in schema["properties"].items()
+            f"{'  ' * (depth + 1)}{name}: {_kind(field, known, depth + 1)}\n"
+            for name, field in schema["properties"].items()
         )
         return "{\n" + inner + "  " * depth + "}"
     return str(schema.get("type", "any JSON"))
@@ -178,12 +180,14 @@ def _kind(schema: dict[str, Any], known: dict[str, Any], depth: int) -> str:
 
 def _marked(text: str) -> str:
     pieces = text.split("`")
-    return "".join(f"<code>{escape(p)}</code>" if i % 2 else escape(p) for i, p in enumerate(pieces))
+    return "".join(
+        f"<code>{escape(piece)}</code>" if index % 2 else escape(piece) for index, piece in enumerate(pieces)
+    )
 
 
 def _slug(tag: str) -> str:
     return tag.replace(" ", "-").replace("_", "-")
 
 
-def _spoken(tag: str) -> str:
+def _title(tag: str) -> str:
     return escape(tag.replace("_", " "))

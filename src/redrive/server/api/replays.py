@@ -1,6 +1,6 @@
-"""Replays: of one dead letter, and bulk replays, which are planned first and started while the plan holds.
+"""Replays of one dead letter, and bulk replays, which are planned before they start.
 
-A request starts a replay, a worker executes it.
+A request starts a replay; a worker executes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from redrive.server.route import Routes
 routes = Routes("replays", "/api/v1/replays")
 dead_letter_routes = Routes("dead_letters", "/api/v1/dead-letters")
 workflow_dlq = Routes("workflow_dlq", "/api/v1/workflow-dlq")
-"""The spelling that other systems use; the document names it too."""
+"""A path that other systems use. It is part of the OpenAPI document."""
 
 operation_routes = Routes("operations", "/api/v1/operations")
 
@@ -49,8 +49,8 @@ Policy = Annotated[
     Field(
         max_length=20,
         description=(
-            "For this replay only: max_retries, base_delay_ms, factor, max_delay_ms, jitter_ratio, each of "
-            "which may be left out; or a whole policy as dead letters show it"
+            "A retry policy for this replay only: max_retries, base_delay_ms, factor, max_delay_ms and "
+            "jitter_ratio, all optional; or a complete policy, as dead letters show it"
         ),
         examples=[{"max_retries": 5, "base_delay_ms": 1000}],
     ),
@@ -59,10 +59,10 @@ ItemNumber = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 
 
 class ReplayRequest(RequestBody):
-    """STEP_ONLY executes the failed step alone; FROM_STEP lets the run go on to its end.
+    """STEP_ONLY executes only the failed step; FROM_STEP continues the run to its end.
 
-    An earlier step to go back to is named by its index or its name. A payload takes the place of what that
-    step was given; the original is kept, and a reason is needed.
+    To go back to an earlier step, name it by index or name. `payload` replaces the input of that step; it
+    requires a reason, and the original is kept.
     """
 
     mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
@@ -75,7 +75,7 @@ class ReplayRequest(RequestBody):
     @model_validator(mode="after")
     def _one_step(self) -> Self:
         if self.from_step_index is not None and self.from_step is not None:
-            raise InvalidValueError("name the step by from_step_index or by from_step, not by both")
+            raise InvalidValueError("pass from_step_index or from_step, not both")
         return self
 
 
@@ -83,7 +83,8 @@ REPLAY = Resource(
     Replay,
     "ReplayShape",
     description=(
-        "`edit` is what was changed in the payload, redacted; `number` is which replay of its run it is."
+        "A replay of a dead letter. `edit` is the change of the payload, redacted; `number` counts the "
+        "replays of the run."
     ),
     hidden=("org",),
     renamed={
@@ -97,7 +98,7 @@ REPLAY = Resource(
 @dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 @workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 async def replay(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
-    """Execute its work again: the failed step alone, or the run from there to its end."""
+    """Replay a dead letter: only the failed step, or the run from there to its end."""
     asked = body or ReplayRequest()
     policy = asked.override_retry_policy
     edited: Any = {"payload": asked.payload} if "payload" in asked.model_fields_set else {}
@@ -114,7 +115,7 @@ async def replay(failures: CallersFailures, letter_id: Id, body: ReplayRequest |
 
 @routes.get("/{id}", READ, returns=REPLAY.model)
 async def _get(failures: CallersFailures, replay_id: Id) -> Response:
-    """One replay."""
+    """Get a replay."""
     return answer(REPLAY.view(await failures.replays.view(replay_id)))
 
 
@@ -122,9 +123,9 @@ async def _get(failures: CallersFailures, replay_id: Id) -> Response:
 
 
 class PlanRequest(RequestBody):
-    """What is to be replayed, by one of query, ids and group, and how carefully.
+    """Select dead letters by one of `query`, `ids` and `group`, and set the rollout.
 
-    `expect` is how many are to be replayed: if they are not as many, nothing is planned.
+    `expect` is the number of dead letters to replay. If it does not match, no plan is created.
     """
 
     query: Annotated[str | None, Field(max_length=2000)] = None
@@ -144,8 +145,10 @@ class PlanRequest(RequestBody):
 
 
 class Start(RequestBody):
-    """With `accept_drift`, dead letters that have changed since are left out; else nothing is started. Nor is
-    anything when not exactly as many as `expect` says would be replayed."""
+    """With `accept_drift`, dead letters that changed since the plan are skipped; otherwise they are an error.
+
+    If the number of dead letters to replay is not `expect`, nothing starts.
+    """
 
     accept_drift: bool = False
     expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
@@ -159,13 +162,13 @@ OPTIONS = Resource(RolloutOptions, "OptionsShape")
 PLAN = Resource(
     Plan,
     "PlanShape",
-    description="What it will do, frozen: the numbers shown are the numbers affected.",
+    description="What the replay will do. The numbers are fixed when the plan is created.",
     types={"mode": Mode},
 )
 OPERATION = Resource(
     ReplayOperation,
     "OperationShape",
-    description="`released` items were begun so far.",
+    description="A bulk replay. `released` items were started so far.",
     hidden=("org",),
     renamed={"policy_override": "override_retry_policy"},
     computed={"options": _options, "plan": plan_of},
@@ -174,7 +177,7 @@ REPORT = Resource(
     OperationReport,
     "ReportShape",
     description=(
-        "What came of it so far: items by state, failed ones by fingerprint, refused and skipped ones by why."
+        "The results so far: items by state, failed ones by fingerprint, refused and skipped ones by reason."
     ),
     hidden=("plan",),
     properties=("failure_rate", "seconds"),
@@ -185,7 +188,7 @@ DRIFTING = Resource(Drifting, "DriftingShape")
 
 @operation_routes.post("", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
 async def plan(failures: CallersFailures, body: PlanRequest) -> Response:
-    """Freeze what is to be replayed, and say what will happen; nothing is started."""
+    """Plan a bulk replay: fix the selection and describe what will happen, without starting anything."""
     given = body.model_dump()
     policy = given.pop("override_retry_policy")
     retry = None if policy is None else override_from_json(policy)
@@ -197,14 +200,14 @@ async def plan(failures: CallersFailures, body: PlanRequest) -> Response:
 
 @operation_routes.get("", READ, returns=OPERATION.page("OperationPage"))
 async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Response:
-    """The newest first."""
+    """List bulk replays, newest first."""
     found = await visit.failures.plans.list(size=at_most(size, visit), cursor=cursor)
     return page(OPERATION.views(found.operations), found.next_cursor)
 
 
 @operation_routes.get("/{id}", READ, returns=OPERATION.model)
 async def get(failures: CallersFailures, operation_id: Id) -> Response:
-    """One bulk replay, with its plan."""
+    """Get a bulk replay and its plan."""
     return answer(OPERATION.view(await failures.plans.view(operation_id)))
 
 
@@ -216,7 +219,7 @@ async def items(
     size: Size = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Its replays, in the order in which they are begun."""
+    """List the items of a bulk replay in start order."""
     operations = visit.failures.plans
     found = await operations.items(operation_id, state=state, size=at_most(size, visit), cursor=cursor)
     return page(REPLAY.views(found.items), found.next_cursor)
@@ -224,19 +227,19 @@ async def items(
 
 @operation_routes.get("/{id}/drift", READ, returns=DRIFTING.model)
 async def drift(failures: CallersFailures, operation_id: Id) -> Response:
-    """What has changed since it was planned, and how many would be replayed without that."""
+    """List what changed since the plan, and the number of dead letters that would still be replayed."""
     return answer(DRIFTING.view(await failures.plans.drift(operation_id)))
 
 
 @operation_routes.get("/{id}/report", READ, returns=REPORT.model)
 async def report(failures: CallersFailures, operation_id: Id) -> Response:
-    """What came of it so far."""
+    """Get the results of a bulk replay so far."""
     return answer(REPORT.view(await failures.plans.report(operation_id)))
 
 
 @operation_routes.post("/{id}/start", OPERATE, status_code=202, returns=OPERATION.model)
 async def start(failures: CallersFailures, operation_id: Id, body: Start | None = None) -> Response:
-    """Begin what was planned; refused when dead letters have changed since, unless these may be left out."""
+    """Start a planned bulk replay. Fails if dead letters changed since, unless they may be skipped."""
     asked = body or Start()
     started = await failures.plans.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
     return answer(OPERATION.view(started), 202)
@@ -244,17 +247,17 @@ async def start(failures: CallersFailures, operation_id: Id, body: Start | None 
 
 @operation_routes.post("/{id}/pause", OPERATE, returns=OPERATION.model)
 async def pause(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
-    """Begin nothing more until it is resumed."""
+    """Pause a bulk replay: no more items start until it is resumed."""
     return answer(OPERATION.view(await failures.plans.pause(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/resume", OPERATE, returns=OPERATION.model)
 async def resume(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
-    """Go on; one that has stopped itself begins carefully again."""
+    """Resume a bulk replay. After an automatic stop, it starts with a canary again."""
     return answer(OPERATION.view(await failures.plans.resume(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/cancel", OPERATE, returns=OPERATION.model)
 async def cancel(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
-    """Begin nothing more, for good; what is under way is finished."""
+    """Cancel a bulk replay permanently. Running items finish."""
     return answer(OPERATION.view(await failures.plans.cancel(operation_id, reason_of(body))))

@@ -1,4 +1,4 @@
-"""What many requests have in common: parameters of the address, preconditions, and parts of bodies."""
+"""What many requests share: path and query parameters, preconditions, and parts of bodies."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _STRONG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
 # Parameters
 
 Id = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
-Name = Annotated[str, Path(min_length=1, max_length=200, description="Blanks and slashes percent-encoded")]
-QueryText = Annotated[str, Query(max_length=2000, description="In the query language, such as is:open")]
-Size = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="The most items of the page")]
-Cursor = Annotated[str | None, Query(max_length=500, description="The next_cursor of the page before")]
+Name = Annotated[str, Path(min_length=1, max_length=200, description="Percent-encode spaces and slashes")]
+QueryText = Annotated[
+    str, Query(max_length=2000, description="A query in the query language, such as is:open")
+]
+Size = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="The maximum number of items per page")]
+Cursor = Annotated[str | None, Query(max_length=500, description="The next_cursor of the previous page")]
 
 
 def at_most(size: int, visit: RequestContext) -> int:
-    """The size that was asked for, up to the maximum of the settings."""
+    """Limit the requested size to the maximum of the settings."""
     return min(size, visit.parts.settings.server_page_size)
 
 
@@ -42,7 +44,7 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=500,
-        description="The ETag that was read: it is changed only if it is still the same, else 412.",
+        description="The ETag that was read. If the resource has changed since, the response is 412.",
     ),
 ]
 
@@ -56,21 +58,21 @@ def versions(if_match: str | None) -> Sequence[str] | None:
         raise ProblemError(
             400,
             "malformed_if_match",
-            "the header If-Match holds neither * nor ETags in quotes",
-            hint='send the ETag as it was read, such as "6f1c2a9d0b3e4875"',
+            "the If-Match header must be * or ETags in quotes",
+            hint='send the ETag exactly as received, such as "6f1c2a9d0b3e4875"',
         )
     return [version for weak, version in _STRONG.findall(text) if not weak]
 
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Answer 412 if it has changed since the caller read it: that is no conflict of states."""
+    """Respond with 412, not 409, if the resource has changed since the caller read it."""
     try:
         yield
     except NumberDriftError:
         raise
     except DriftError as error:
-        hint = "read it again, then decide anew"
+        hint = "reload it, then try again"
         raise ProblemError(412, "changed", str(error), hint=hint) from error
 
 
@@ -85,15 +87,17 @@ class RequestBody(BaseModel):
 
 def _timestamp(value: object) -> object:
     if not isinstance(value, str) or not _TIMESTAMP.fullmatch(value):
-        raise InvalidValueError("a time is written as in RFC 3339, such as 2030-01-31T12:00:00Z")
+        raise InvalidValueError("not a time in RFC 3339, such as 2030-01-31T12:00:00Z")
     return value
 
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_timestamp), Field(strict=False)]
-"""A time in RFC 3339. By itself, pydantic accepts numbers too."""
+"""A time in RFC 3339. Pydantic's own type accepts numbers too."""
 IdText = Annotated[str, Field(min_length=1, max_length=200)]
 Ids = Annotated[list[IdText], Field(min_length=1, max_length=MAX_CONCURRENT)]
-Reason = Annotated[str, Field(max_length=MAX_REASON_LENGTH, description="Kept in the audit, without secrets")]
+Reason = Annotated[
+    str, Field(max_length=MAX_REASON_LENGTH, description="Stored in the audit log, with secrets redacted")
+]
 
 
 class Reasoned(RequestBody):
@@ -101,5 +105,5 @@ class Reasoned(RequestBody):
 
 
 def reason_of(body: Reasoned | None) -> str:
-    """The reason, which a caller may omit together with the whole body."""
+    """Return the reason, or an empty string if the caller sent no body."""
     return "" if body is None else body.reason

@@ -28,9 +28,13 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from redrive.model.decision import DecisionFacts
+from redrive.model.fact import CountedFact, Fact
 from redrive.model.field import Meaning
 from redrive.model.query import Count
 from redrive.server.answer import when
+from redrive.words.decision import explain
+from redrive.words.fact import counted_to_json, to_json
 
 T = TypeVar("T")
 
@@ -39,9 +43,24 @@ _FIELD_LINE = re.compile(r"^(\w+) {2,}(\S.*)$")
 
 
 class ResponseBody(BaseModel):
-    """The body of a response. It is written, never validated: the tests compare every response with it."""
+    """The body of a response. Responses are not validated at run time; the tests compare them with it."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class FactShape(BaseModel):
+    """A fact: a code and values for programs, and a text for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    text: str
+
+
+class CountedFactShape(FactShape):
+    """A fact and the number of items that it applies to."""
+
+    items: int
 
 
 class Resource(Generic[T]):
@@ -69,18 +88,18 @@ class Resource(Generic[T]):
         types        fields that are declared more precisely here than in the class
         properties   of the class that are shown like fields
         computed     further fields, or other values of fields, with the functions that return them
-        flattened    fields that hold another class, whose fields are shown in their place
+        flattened    fields that hold another class; its fields are shown instead
         """
         computed = computed or {}
         text, documented = _documentation(cls)
         hints = {**get_type_hints(cls, include_extras=True), **(types or {})}
-        hints |= {each: _return_type(getattr(cls, each).fget) for each in properties}
-        shown = [*(only or (each for each in _field_names(cls) if each not in hidden)), *properties]
+        hints |= {field: _return_type(getattr(cls, field).fget) for field in properties}
+        shown = [*(only or (field for field in _field_names(cls) if field not in hidden)), *properties]
         self.members: list[_Member] = []
         for field in shown:
             if field in flattened:
                 nested = resource_of(hints[field])
-                self.members += [each.within(field) for each in nested.members]
+                self.members += [member.within(field) for member in nested.members]
             elif field not in computed:
                 public = (renamed or {}).get(field, field)
                 form = _form(hints[field])
@@ -101,7 +120,7 @@ class Resource(Generic[T]):
         return [view(value) for value in values]
 
     def page(self, name: str) -> type[BaseModel]:
-        """The schema of a page of them."""
+        """Return the schema of a page of these resources."""
         items: Any = list[self.model]  # type: ignore[name-defined]  # a class that is made at run time
         return create_model(name, __base__=ResponseBody, items=(items, ...), next_cursor=(str | None, ...))
 
@@ -110,14 +129,14 @@ _resources: dict[type, Resource[Any]] = {}
 
 
 def resource_of(cls: type[T]) -> Resource[T]:
-    """The first resource of this class. A nested class needs one, too: its schema has a name of its own."""
+    """Return the first resource of this class. A nested class needs one too, to name its schema."""
     if cls not in _resources:
-        raise TypeError(f"there is no resource of {cls.__name__}: declare one before it is used")
+        raise TypeError(f"{cls.__name__} has no resource; declare one before using the class")
     return _resources[cls]
 
 
 class _Form(NamedTuple):
-    """How values of a type are shown. `convert` is None where JSON has the value as it is."""
+    """How values of a type are shown. `convert` is None if the value is JSON already."""
 
     kind: Any
     convert: Callable[[Any], Any] | None = None
@@ -159,14 +178,14 @@ def _compile(members: Sequence[_Member]) -> Callable[[Any], dict[str, Any]]:
 
 
 def _form(annotation: Any) -> _Form:
-    """How a declared type is shown."""
+    """Return how values of a declared type are shown."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return next(
-            (_MEANINGS[each] for each in arguments[1:] if isinstance(each, Meaning)), _form(arguments[0])
+            (_MEANINGS[extra] for extra in arguments[1:] if isinstance(extra, Meaning)), _form(arguments[0])
         )
     if origin in (Union, UnionType):
-        return _union_form([each for each in arguments if each is not type(None)])
+        return _union_form([part for part in arguments if part is not type(None)])
     if origin in (Mapping, dict):
         return _mapping_form(*arguments)
     if origin in (tuple, list, Sequence):
@@ -175,6 +194,8 @@ def _form(annotation: Any) -> _Form:
         return _Form(Any)
     if origin is Literal or issubclass(annotation, (str, int, float, Enum)):
         return _Form(annotation)
+    if annotation in _FACTS:
+        return _FACTS[annotation]
     nested = resource_of(annotation)
     return _Form(nested.model, nested.view)
 
@@ -204,6 +225,7 @@ def _mapping_form(key: Any, value: Any) -> _Form:
     return _Form(kind, lambda values: {name: convert(value) for name, value in values.items()})
 
 
+_FACTS = {Fact: _Form(FactShape, to_json), CountedFact: _Form(CountedFactShape, counted_to_json)}
 _MEANINGS = {
     Meaning.INSTANT: _Form(Moment, when),
     Meaning.JSON: _Form(Any),
@@ -212,7 +234,7 @@ _MEANINGS = {
 }
 
 
-# What a class says about itself
+# Declarations of a class
 
 
 def _field_names(cls: type) -> Sequence[str]:
@@ -227,7 +249,7 @@ def _return_type(function: Callable[..., Any]) -> Any:
 
 
 def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
-    """The docstring of a class, and what lines such as "field  meaning" say, also in its bases."""
+    """Return the docstring of a class, and the meanings in lines such as "field  meaning", bases included."""
     fields: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         prose: list[str] = []
@@ -248,4 +270,5 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
 
 
 COUNT = Resource(Count, "CountShape")
-"""What almost every noun has."""
+DECISION = Resource(DecisionFacts, "DecisionShape", computed={"text": explain})
+"""Shared by most resources."""

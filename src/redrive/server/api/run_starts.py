@@ -1,4 +1,4 @@
-"""Starts of runs: one, or many of the same work. A worker executes them, never a request."""
+"""Starts of runs: one, or many of the same task or workflow. Workers execute them, never a request."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Tag = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
 
 
 class Options(RequestBody):
-    """`work` is the name of a task or a workflow. It is due at once, after `delay_seconds`, or at `at`."""
+    """`work` is the name of a task or a workflow. It starts at once, after `delay_seconds`, or at `at`."""
 
     work: Name
     priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
     delay_seconds: Annotated[float, Field(ge=0, le=MAX_START_DELAY_SECONDS, allow_inf_nan=False)] = 0.0
     at: Timestamp | None = None
-    queue: Annotated[Name | None, Field(description="Another queue than that of its first task")] = None
+    queue: Annotated[Name | None, Field(description="Overrides the queue of the first task")] = None
     correlation_id: Key | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
@@ -61,14 +61,14 @@ class StartRequest(Options):
 
 
 class StartManyRequest(Options):
-    """All of them, or none. `keys` are their idempotency keys, one for each payload."""
+    """Starts all runs or none. `keys` are idempotency keys, one per payload."""
 
     payloads: Annotated[list[Any], Field(min_length=1, max_length=MAX_RUNS)]
     keys: Annotated[list[Key] | None, Field(max_length=MAX_RUNS)] = None
 
 
 class Started(RunMark):
-    """`existed`: it was started before, under the same key."""
+    """`existed`: a run with the same key was started before."""
 
     existed: bool
 
@@ -79,14 +79,14 @@ class StartedOne(ResponseBody):
 
 
 class StartedMany(ResponseBody):
-    """In the order of the payloads."""
+    """The runs, in the order of the payloads."""
 
     items: list[StartedOne]
 
 
 @routes.post("", START_WITH_KEY, status_code=202, returns=Started)
 async def start(request: Request, visit: Visiting, body: StartRequest) -> Response:
-    """Start a run. An Idempotency-Key becomes its own: the same key is the same run."""
+    """Start a run. With an Idempotency-Key, repeated requests return the same run."""
     options = _options(visit, body, _key_of(request))
     run = await visit.app.start(body.work, body.payload, **options)
     state = await run.state() if run.existed else RunState.PENDING
@@ -96,10 +96,10 @@ async def start(request: Request, visit: Visiting, body: StartRequest) -> Respon
 
 @routes.post("/many", START, status_code=202, returns=StartedMany)
 async def start_many(request: Request, visit: Visiting, body: StartManyRequest) -> Response:
-    """Start many runs of the same work, all of them or none."""
+    """Start many runs of the same task or workflow, all or none."""
     keys = _keys_of(request, visit, len(body.payloads)) if body.keys is None else body.keys
     runs = await visit.app.start_many(body.work, body.payloads, keys=keys, **_options(visit, body))
-    return answer({"items": [{"id": each.id, "existed": each.existed} for each in runs]}, 202)
+    return answer({"items": [{"id": run.id, "existed": run.existed} for run in runs]}, 202)
 
 
 def _options(visit: RequestContext, body: Options, key: str | None = None) -> StartOptions:
@@ -125,23 +125,25 @@ def _check_names(visit: RequestContext, body: Options) -> None:
 
 
 def _check_name(code: str, look_up: Callable[[str], object], name: str) -> None:
-    """Of a thing that a body names, and not the address, the absence is no 404."""
+    """Reject an unknown name with 422: a 404 is for resources that the address names."""
     try:
         look_up(name)
     except NotFoundError as error:
-        hint = "the server knows the work and the queues of the application that it was started with"
+        hint = "check the spelling; the server knows the tasks, workflows and queues of its application"
         raise ProblemError(422, code, str(error), hint=hint) from None
 
 
 def _keys_of(request: Request, visit: RequestContext, number: int) -> list[str] | None:
-    """Out of that of the request: should the server be killed before the answer is kept, the request is
-    executed again, and finds its runs."""
+    """Derive the keys of the runs from the key of the request.
+
+    If the server is killed before it stores the response, a repeated request finds the same runs.
+    """
     key = _key_of(request)
     if key is None:
         return None
     principal = visit.principal
     mark = digest(f"{principal.kind}:{principal.user_id or principal.id}:{key}")[:32]
-    return [f"many:{mark}:{each}" for each in range(number)]
+    return [f"many:{mark}:{index}" for index in range(number)]
 
 
 def _key_of(request: Request) -> str | None:
@@ -149,5 +151,5 @@ def _key_of(request: Request) -> str | None:
     try:
         return key_in_header(values) if values else None
     except InvalidKeyError as error:
-        hint = 'send it as Idempotency-Key: "order-7", with a value of your own'
+        hint = 'send it as Idempotency-Key: "order-7", with your own value'
         raise ProblemError(400, "key_malformed", str(error), hint=hint) from None

@@ -1,7 +1,7 @@
-"""Saved views: queries of pages under a name, shared by an organization.
+"""Saved views: named queries of the list pages, shared within an organization.
 
-Whoever may write notes may save and remove them, those of others too: they are signposts, no evidence. The
-audit has what was removed, and by whom.
+Callers with the permission to write notes can save and remove views, including those of other people. The
+audit log records who removed which view.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Word = Annotated[str, Field(max_length=20)]
 
 
 class NewSavedView(RequestBody):
-    """What a page shows, as its address says it; what is left out is left to the page."""
+    """The parameters of a page. Omitted parameters use the defaults of the page."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
     page: Annotated[ViewedPage, Field(strict=False)]
     query: Annotated[
-        str, Field(max_length=MAX_SAVED_LENGTH, description="In the query language of the page")
+        str, Field(max_length=MAX_SAVED_LENGTH, description="A query in the query language of the page")
     ] = ""
-    view: Annotated[Word, Field(description="Of dead letters: groups or flat")] = ""
-    sort: Annotated[Word, Field(description="An order of that list, such as last_seen or newest")] = ""
+    view: Annotated[Word, Field(description="For dead letters: groups or flat")] = ""
+    sort: Annotated[Word, Field(description="The sort order of the list, such as last_seen or newest")] = ""
 
 
 SAVED_VIEW = Resource(
     SavedView,
     "SavedViewShape",
-    description="`query`, `view` and `sort` are empty where the page decides.",
+    description="A saved view. Empty `query`, `view` or `sort` means the default of the page.",
     hidden=("org",),
     types={"page": ViewedPage},
 )
@@ -53,15 +53,15 @@ SAVED_VIEW = Resource(
 @routes.get("", READ, returns=SAVED_VIEW.page("SavedViewList"))
 async def list_(
     failures: CallersFailures,
-    of: Annotated[ViewedPage | None, Query(alias="page", description="Of this page only")] = None,
+    of: Annotated[ViewedPage | None, Query(alias="page", description="Only views of this page")] = None,
 ) -> Response:
-    """All of them, by page and name: there are at most 100."""
+    """List all saved views by page and name. There are at most 100."""
     return page(SAVED_VIEW.views(await failures.views.list(of)), None)
 
 
 @routes.post("", NOTE, status_code=201, returns=SAVED_VIEW.model)
 async def create(failures: CallersFailures, body: NewSavedView) -> Response:
-    """Save what a page shows, under a name. The same once more is the one that there is."""
+    """Save a view. Saving the same view again returns the existing one."""
     views = failures.views
     made = await views.create(body.name, body.page, body.query, view=body.view, sort=body.sort)
     return answer(SAVED_VIEW.view(made), 201)
@@ -69,6 +69,6 @@ async def create(failures: CallersFailures, body: NewSavedView) -> Response:
 
 @routes.delete("/{id}", NOTE, status_code=204)
 async def remove(failures: CallersFailures, view_id: Id) -> Response:
-    """Remove one, whoever has saved it."""
+    """Remove a saved view of any author."""
     await failures.views.remove(view_id)
     return nothing()

@@ -1,4 +1,4 @@
-"""Signing in and out, and who one is."""
+"""Sessions: sign in and out, switch organizations, change the password."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from redrive.server.site import Site, site_of
 routes = Routes("session", "/api/v1/session")
 
 MAX_PATH_LENGTH = 2_000
-# One slash and no backslash: browsers take two of either for another host. Nothing that they would skip.
+# One slash and no backslash: browsers treat two of either as another host. No characters that they skip.
 LOCAL_PATH = r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$"
 
 NextPath = Annotated[
@@ -36,7 +36,7 @@ NextPath = Annotated[
         alias="next",
         max_length=MAX_PATH_LENGTH,
         pattern=LOCAL_PATH,
-        description="A path of this server to go to afterwards; without it, the answer tells who it is",
+        description="A path of this server to redirect to; without it, the response is the session",
     ),
 ]
 
@@ -59,7 +59,7 @@ class OrganizationName(RequestBody):
 
 
 class NewPassword(RequestBody):
-    """`current` is needed where there is one already."""
+    """`current` is required if the account already has a password."""
 
     password: Annotated[str, Field(min_length=12, max_length=1024)]
     current: Annotated[str | None, Field(max_length=1024)] = None
@@ -70,7 +70,7 @@ LINE = Resource(SessionLine, "SessionLineShape")
 
 
 class SessionShape(ResponseBody):
-    """Who is signed in. `csrf_token` is for browsers, which send it with every change."""
+    """The signed-in user or key. Browsers send `csrf_token` with every change."""
 
     kind: Literal["key", "session"]
     org: str
@@ -83,28 +83,28 @@ class SessionShape(ResponseBody):
 
 @routes.post("", SIGNING_IN, returns=SessionShape)
 async def sign_in(request: Request, body: Credentials) -> Response:
-    """Sign in by name and password; the answer sets a cookie."""
+    """Sign in with a name and a password. The response sets a cookie."""
     site = site_of(request.scope)
     check_origin(request, site)
     site.limits.admit_name(body.name)
     sessions = site.app.members().sessions
     new = await sessions.sign_in(body.name, body.password, ending=site.authenticator.session_token(request))
-    return await session_response(site, sessions, new, "the name or the password is wrong")
+    return await session_response(site, sessions, new, "wrong name or password")
 
 
 @routes.post("/link", SIGNING_IN, returns=SessionShape)
 async def redeem(request: Request, body: Token) -> Response:
-    """Sign in by a one-time link; it works once."""
+    """Sign in with the token of a one-time link."""
     site = site_of(request.scope)
     check_origin(request, site)
     sessions = site.app.members().sessions
     new = await sessions.redeem(body.token, ending=site.authenticator.session_token(request))
-    return await session_response(site, sessions, new, "this link has been used already, or it is too old")
+    return await session_response(site, sessions, new, "this link has already been used or has expired")
 
 
 @routes.get("", SIGNED_IN, returns=SessionShape)
 async def who(request: Request, visit: Visiting) -> Response:
-    """Who is signed in, what they may do here, and where else they may go."""
+    """Get the current session: user, permissions and organizations."""
     memberships: list[Membership] = []
     if visit.principal.kind == SESSION:
         token = _token(request)
@@ -114,7 +114,7 @@ async def who(request: Request, visit: Visiting) -> Response:
 
 @routes.put("/organization", SIGNED_IN, returns=SessionShape)
 async def enter(request: Request, visit: Visiting, body: OrganizationName) -> Response:
-    """Stand in another organization from now on."""
+    """Switch the session to another organization."""
     sessions, token = await _sessions(visit), _token(request)
     entered = await sessions.enter(token, body.name)
     return answer(_view(entered.principal, entered.csrf, await sessions.organizations(token)))
@@ -122,7 +122,7 @@ async def enter(request: Request, visit: Visiting, body: OrganizationName) -> Re
 
 @routes.put("/password", SIGNED_IN, status_code=204)
 async def change_password(request: Request, visit: Visiting, body: NewPassword) -> Response:
-    """Set one's own password; all other sessions end."""
+    """Change your password. All your other sessions are signed out."""
     site = site_of(request.scope)
     site.limits.admit_name(visit.principal.name)
     sessions = await _sessions(visit)
@@ -132,7 +132,7 @@ async def change_password(request: Request, visit: Visiting, body: NewPassword) 
 
 @routes.delete("", SIGNED_IN, status_code=204)
 async def sign_out(request: Request, visit: Visiting) -> Response:
-    """End this session."""
+    """Sign out of this session."""
     site = site_of(request.scope)
     await (await _sessions(visit)).end(_token(request))
     response = nothing()
@@ -142,21 +142,21 @@ async def sign_out(request: Request, visit: Visiting) -> Response:
 
 @routes.get("/all", SIGNED_IN, returns=LINE.page("SessionList"))
 async def list_(request: Request, visit: Visiting) -> Response:
-    """One's own sessions, the newest first."""
+    """List your sessions, newest first."""
     lines = await (await _sessions(visit)).list(_token(request))
     return page(LINE.views(lines), None)
 
 
 @routes.delete("/others", SIGNED_IN, status_code=204)
 async def end_others(request: Request, visit: Visiting) -> Response:
-    """End all of one's sessions but this one."""
+    """Sign out of all your other sessions."""
     await (await _sessions(visit)).end_others(_token(request))
     return nothing()
 
 
 @routes.delete("/all/{id}", SIGNED_IN, status_code=204)
 async def end_one(request: Request, visit: Visiting, session_id: Id) -> Response:
-    """End one of one's own sessions."""
+    """Sign out of one of your sessions."""
     await (await _sessions(visit)).end_one(_token(request), session_id)
     return nothing()
 
@@ -164,7 +164,7 @@ async def end_one(request: Request, visit: Visiting, session_id: Id) -> Response
 async def session_response(
     site: Site, sessions: UserSessions, new: NewSession | None, refusal: str
 ) -> Response:
-    """Answer a sign-in: with a cookie and who it is, or with the problem `refusal`."""
+    """Respond to a sign-in with a cookie and the session, or with the problem `refusal`."""
     if new is None:
         raise ProblemError(401, "sign_in_refused", refusal, hint="ask an owner for a new link")
     site.authenticator.forget()  # the session that they had before has ended
@@ -176,7 +176,7 @@ async def session_response(
 
 
 async def redirect(site: Site, sessions: UserSessions, new: NewSession, path: str | None) -> Response:
-    """Send a browser that has signed in to a page of this server; without a path, say who it is."""
+    """Redirect a browser that has signed in to a page of this server; without a path, return the session."""
     if path is None:
         return await session_response(site, sessions, new, "")
     site.authenticator.forget()  # the session that they had before has ended

@@ -1,4 +1,4 @@
-"""Single sign-on: with an OpenID provider, or behind a proxy that has signed people in already."""
+"""Single sign-on: with an OpenID provider, or behind a proxy that authenticates people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ERROR = re.compile(r"[a-z_]{1,50}")
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": SessionShape},
-    303: {"description": "Signed in; to the path that was asked for"},
+    303: {"description": "Signed in; redirects to the requested path"},
 }
 
 
@@ -50,13 +50,15 @@ class ProviderAnswer(BaseModel):
 
 
 @oidc_routes.get(
-    "", SIGNING_IN, status_code=303, response_class=Response, response_description="To the provider"
+    "", SIGNING_IN, status_code=303, response_class=Response, response_description="Redirects to the provider"
 )
 async def begin(request: Request, next_path: NextPath = None) -> Response:
-    """Go to the OpenID provider to sign in; it sends the browser back to /callback."""
+    """Start a sign-in with the OpenID provider, which sends the browser back to /callback."""
     site = site_of(request.scope)
     provider = _provider(site)
-    known = request.cookies.get(_cookie(site))  # of a sign-in in another tab, which must not fail by this one
+    known = request.cookies.get(
+        _cookie(site)
+    )  # shared with a sign-in in another tab, which must not fail because of this one
     browser = known if is_token(known) else secret_text(site.parts.entropy(SECRET_BYTES))
     login = new_login(site.parts.entropy, site.origin(request) + CALLBACK, next_path, browser)
     state = await save_login(site.app.members().sessions, login)
@@ -74,12 +76,12 @@ async def begin(request: Request, next_path: NextPath = None) -> Response:
 
 @oidc_routes.get("/callback", PUBLIC._replace(tolerant=True), responses=ANSWERS)
 async def callback(request: Request, answer: Annotated[ProviderAnswer, Query()]) -> Response:
-    """Where the provider sends the browser back to."""
+    """Finish a sign-in: the provider sends the browser back here."""
     site = site_of(request.scope)
     provider = _provider(site)
     login = await take_login(site.app.members().sessions, answer.state, request.cookies.get(_cookie(site)))
     if login is None:
-        detail = "this sign-in was not started in this browser, is too old, or was finished already"
+        detail = "this sign-in has expired, is already finished, or was started in another browser"
         raise ProblemError(400, "sign_in_stale", detail, hint=AGAIN)
     try:
         await provider.check_issuer(answer.iss)
@@ -123,32 +125,34 @@ def _problem_of(error: OpenIdError) -> ProblemError:
     """Log why a sign-in failed, and return what the person can do about it."""
     _log_failure(error.step, error.reason)
     if isinstance(error, TokenRefusedError):
-        detail = f"what the provider says cannot be trusted: {error.reason}"
+        detail = f"the token of the provider is not valid: {error.reason}"
         return ProblemError(401, "token_refused", detail, hint=AGAIN)
     if isinstance(error, CodeRefusedError):
-        return ProblemError(401, "code_refused", "the provider does not accept its own code", hint=AGAIN)
+        return ProblemError(
+            401, "code_refused", "the provider rejected its own authorization code", hint=AGAIN
+        )
     if isinstance(error, ProviderUnavailableError):
-        detail = "the OpenID provider cannot be used at the moment"
-        hint = "try again a little later; the log of the server tells more"
+        detail = "the OpenID provider is unavailable"
+        hint = "try again later; the server log has details"
         return ProblemError(503, "oidc_unavailable", detail, hint=hint, headers={"Retry-After": "5"})
-    detail = "the provider refuses this server, not you"
-    hint = "check oidc_client_id, its secret, and the redirect address at the provider; the log tells more"
+    detail = "the provider rejected this server, not you"
+    hint = "check oidc_client_id, its secret and the redirect address at the provider; the log has details"
     return ProblemError(503, "oidc_misconfigured", detail, hint=hint)
 
 
 def _denied(error: str) -> ProblemError:
-    """The problem of a browser that the provider has sent back with an error instead of a code."""
+    """Return the problem for a provider that sent an error instead of a code."""
     if error == "access_denied":
-        return ProblemError(403, "oidc_denied", "the provider says that access was denied", hint=AGAIN)
+        return ProblemError(403, "oidc_denied", "the provider denied access", hint=AGAIN)
     _log_failure("answer", error)
-    detail = f"the provider answered {error!r} and signed nobody in"
+    detail = f"the provider refused the sign-in with the error {error!r}"
     return ProblemError(
-        403, "oidc_denied", detail, hint="ask the operator of this server; its log has the error"
+        403, "oidc_denied", detail, hint="ask the operator of this server; the error is in its log"
     )
 
 
 def _unverified() -> ProblemError:
-    detail = "the provider knows your e-mail address, but has not verified it"
+    detail = "the provider has not verified your email address"
     return ProblemError(403, "email_unverified", detail, hint="verify it there, then sign in again")
 
 
@@ -157,13 +161,13 @@ def _log_failure(step: str, reason: str) -> None:
 
 
 def _unknown_user(name: str) -> ProblemError:
-    """The problem of people whom a provider or a proxy has signed in, and who are no members here."""
-    who = f"as {name!r}, " if name else ""
+    """Return the problem for an authenticated person who is not a member."""
+    account = f"the account {name!r}" if name else "your account"
     return ProblemError(
         403,
         "unknown_user",
-        f"you have signed in there {who}but nobody here has that name and may come in",
-        hint=f"ask an owner to add {name or 'you'} as a member; nobody is added by signing in",
+        f"{account} is not a member of any organization here",
+        hint=f"ask an owner to add {name or 'you'} as a member; signing in does not create an account",
     )
 
 
@@ -172,13 +176,13 @@ def _unknown_user(name: str) -> ProblemError:
 
 @proxy_routes.get("", SIGNING_IN, responses=ANSWERS)
 async def visit(request: Request, next_path: NextPath = None) -> Response:
-    """Sign in as whom the trusted proxy names; for links, which go on to `next`."""
+    """Sign in as the user that the trusted proxy names, and redirect to `next`. For links."""
     return await _signed_in(request, site_of(request.scope), next_path)
 
 
 @proxy_routes.post("", SIGNING_IN, returns=SessionShape)
 async def sign_in(request: Request) -> Response:
-    """Sign in as whom the trusted proxy names."""
+    """Sign in as the user that the trusted proxy names."""
     site = site_of(request.scope)
     check_origin(request, site)
     return await _signed_in(request, site, None)
@@ -196,14 +200,14 @@ async def _signed_in(request: Request, site: Site, path: str | None) -> Response
 def _named(request: Request, site: Site) -> str:
     proxies = site.authenticator.proxies
     if not proxies.sign_in:
-        hint = "sign in by a password or a link; or set server_proxies and server_forward_header"
-        raise ProblemError(404, "forward_off", "no proxy signs people in here", hint=hint)
+        hint = "sign in with a password or a link, or set server_proxies and server_forward_header"
+        raise ProblemError(404, "forward_off", "sign-in through a proxy is not configured", hint=hint)
     name = proxies.user_of(request)
     if name is None:
         raise ProblemError(
             401,
             "not_forwarded",
-            "this request does not come through a proxy of server_proxies that names exactly one user",
-            hint="come through the proxy; it has to replace the header server_forward_header, not to add one",
+            "this request did not come through a proxy in server_proxies that names exactly one user",
+            hint="use the proxy's address; the proxy must replace server_forward_header, not add it",
         )
     return name

@@ -1,7 +1,7 @@
-"""Joining a transaction of the user's: over their own connection to PostgreSQL, whichever driver it is of.
+"""Joining the user's transaction over their own connection to PostgreSQL, with any supported driver.
 
-What is written so exists exactly if their transaction commits. Nothing here begins, commits or rolls back,
-and what the driver raises reaches the user as it is.
+The rows exist if and only if the user's transaction commits. This package never begins, commits or rolls back
+a transaction, and does not convert errors of the driver.
 """
 
 from redrive.store.joined.session import JoinedSession, joined_session

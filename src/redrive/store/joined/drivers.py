@@ -1,4 +1,4 @@
-"""Drivers: how statements are executed over the connection of a user, one class per kind of connection."""
+"""Drivers, which execute statements over a user's connection: one class per kind of connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from redrive.errors import InvalidValueError
 from redrive.store.database import Row
-from redrive.store.joined.spelling import ASYNCPG, PSYCOPG, SQLALCHEMY, Spelling, named
+from redrive.store.joined.spelling import ASYNCPG, PSYCOPG, SQLALCHEMY, Spelling, by_name
 
 
 class Driver(Protocol):
@@ -16,14 +16,14 @@ class Driver(Protocol):
     is_async: bool
 
     def check(self) -> None:
-        """Raise InvalidValueError when there is clearly no transaction to join."""
+        """Raise InvalidValueError if the connection certainly has no transaction to join."""
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
-        """Suspends only when the connection is async."""
+        """Execute a statement; suspends only if the connection is async."""
 
 
-async def settled(value: Any) -> Any:
-    """What a method has given, be it sync or async: drivers have two connections with the same methods."""
+async def resolve(value: Any) -> Any:
+    """Return the result of a sync or async method: some drivers have both kinds of connection."""
     return await value if isawaitable(value) else value
 
 
@@ -37,8 +37,8 @@ class AsyncpgDriver:
     def check(self) -> None:
         if not self._connection.is_in_transaction():
             raise InvalidValueError(
-                "the asyncpg connection is in no transaction, so there is nothing to join; "
-                "do it inside of `async with connection.transaction():`"
+                "the asyncpg connection has no open transaction to join; "
+                "make the call inside `async with connection.transaction():`"
             )
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
@@ -54,24 +54,24 @@ class PsycopgDriver:
         self._connection = connection
 
     def check(self) -> None:
-        """Without autocommit, psycopg begins a transaction with the first statement."""
+        """Reject autocommit without a transaction. Otherwise psycopg begins one with the first statement."""
         if self._connection.autocommit and self._connection.info.transaction_status.name == "IDLE":
             inside = "async with" if self.is_async else "with"
             raise InvalidValueError(
-                f"the psycopg connection has autocommit on and is in no transaction, so there is nothing to "
-                f"join; do it inside of `{inside} connection.transaction():`"
+                f"the psycopg connection is in autocommit mode and has no open transaction to join; "
+                f"make the call inside `{inside} connection.transaction():`"
             )
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
         cursor = self._cursor()
         try:
-            await settled(cursor.execute(text, named(values)))
-            return await settled(cursor.fetchall()) if cursor.description else []
+            await resolve(cursor.execute(text, by_name(values)))
+            return await resolve(cursor.fetchall()) if cursor.description else []
         finally:
-            await settled(cursor.close())
+            await resolve(cursor.close())
 
     def _cursor(self) -> Any:
-        """A plain one: the user's own factories may give other rows, or want other placeholders."""
+        """Open a plain cursor: the user's factories may return other rows or expect other placeholders."""
         from psycopg import AsyncCursor, Cursor
 
         kind: Any = AsyncCursor if self.is_async else Cursor
@@ -86,7 +86,7 @@ _AT_ONCE = {"stream_results": False}
 
 
 class SqlalchemyDriver:
-    """For a connection. It begins a transaction with the first statement, if there is none."""
+    """Drives a SQLAlchemy connection, which begins a transaction with its first statement."""
 
     spelling = SQLALCHEMY
 
@@ -101,8 +101,8 @@ class SqlalchemyDriver:
         from sqlalchemy import text as clause
 
         connection = await self._connection()
-        result = await settled(
-            connection.execute(clause(text), named(values), execution_options=_AT_ONCE),
+        result = await resolve(
+            connection.execute(clause(text), by_name(values), execution_options=_AT_ONCE),
         )
         return list(result) if result.returns_rows else []
 
@@ -112,10 +112,10 @@ class SqlalchemyDriver:
 
 class SqlalchemySessionDriver(SqlalchemyDriver):
     def check(self) -> None:
-        """A session has its connection from the first statement on; it is looked at then."""
+        """Do nothing yet: a session gets its connection with the first statement, which checks it."""
 
     async def _connection(self) -> Any:
-        connection = await settled(self._given.connection())
+        connection = await resolve(self._given.connection())
         _check(connection)
         return connection
 
@@ -123,11 +123,11 @@ class SqlalchemySessionDriver(SqlalchemyDriver):
 def _check(connection: Any) -> None:
     if connection.dialect.name != "postgresql":
         raise InvalidValueError(
-            f"the SQLAlchemy connection leads to {connection.dialect.name}; "
-            f"joining a transaction needs one to the PostgreSQL database where the runs are kept"
+            f"the SQLAlchemy connection uses {connection.dialect.name}; "
+            f"joining a transaction needs a connection to the PostgreSQL database that stores the runs"
         )
     if getattr(connection, "sync_connection", connection).connection.dbapi_connection.autocommit:
         raise InvalidValueError(
-            "the SQLAlchemy connection has the isolation level AUTOCOMMIT, so there is no transaction to "
-            "join; use one without it, inside of `with engine.begin() as connection:`"
+            "the SQLAlchemy connection has the isolation level AUTOCOMMIT, so it has no transaction to join; "
+            "use a connection without it, inside `with engine.begin() as connection:`"
         )

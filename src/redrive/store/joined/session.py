@@ -1,4 +1,4 @@
-"""The session over a connection of the user's."""
+"""The session over a user's connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRIVERS: Mapping[tuple[str, str], Callable[[Any], Driver]] = {
     ("sqlalchemy", "AsyncSession"): partial(SqlalchemySessionDriver, is_async=True),
     ("sqlalchemy", "async_scoped_session"): partial(SqlalchemySessionDriver, is_async=True),
 }
-"""By the package and the name of a class: nothing is imported that the user has not imported."""
+"""Drivers by package and class name, so that no package is imported that the user has not imported."""
 
 _SUPPORTED = (
     "an asyncpg Connection, a psycopg 3 Connection or AsyncConnection, "
@@ -46,7 +46,7 @@ class _Hint(NamedTuple):
 
 
 class JoinedSession(OpenTransaction):
-    """The user's transaction."""
+    """A session that executes statements in the user's transaction."""
 
     def __init__(self, driver: Driver, schema: str) -> None:
         self._driver = driver
@@ -57,7 +57,7 @@ class JoinedSession(OpenTransaction):
         return self._driver.is_async
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """For an async connection the coroutine, to be awaited; for a sync one its result, at once."""
+        """Return the coroutine for an async connection, or run it and return its result for a sync one."""
         return coroutine if self.is_async else _result_at_once(coroutine)
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
@@ -69,7 +69,7 @@ class JoinedSession(OpenTransaction):
         return await self._fetch_all(query, [*map(query.reader, rows)])
 
     async def hint(self, queues: Sequence[str]) -> None:
-        """Tell idle workers that there is work. PostgreSQL does it when the transaction commits."""
+        """Notify idle workers of new work. PostgreSQL sends notifications when the transaction commits."""
         channel = channel_of(self._schema)
         await self._fetch_all(_NOTIFY, [_Hint(channel, queue) for queue in dict.fromkeys(queues)])
 
@@ -82,7 +82,7 @@ class JoinedSession(OpenTransaction):
 
 
 def _with_text_ids(rows: Sequence[Row]) -> list[Row]:
-    """The ids of runs as text: every driver has made a UUID of them."""
+    """Convert run ids to text: every driver returns them as UUIDs."""
     return [tuple([value.hex if isinstance(value, UUID) else value for value in row]) for row in rows]
 
 
@@ -97,20 +97,20 @@ def _schema_of(database: Session) -> str:
     schema = getattr(database, "schema", None)
     if not isinstance(schema, str):
         raise InvalidValueError(
-            "joining a transaction needs PostgreSQL: the runs must be kept in the database that the "
-            "transaction is in; give the app the address of it"
+            "joining a transaction needs PostgreSQL: the transaction must be in the database that stores the "
+            "runs; give the app the address of that database"
         )
     return schema
 
 
 def _driver_of(connection: object) -> Driver:
-    # Not type(): a tracing proxy tells the class of what it stands for only so.
-    for each in connection.__class__.__mro__:
-        driver = _DRIVERS.get((each.__module__.partition(".")[0], each.__name__))
+    # Not type(): a tracing proxy reports the class of the wrapped connection only by __class__.
+    for kind in connection.__class__.__mro__:
+        driver = _DRIVERS.get((kind.__module__.partition(".")[0], kind.__name__))
         if driver is not None:
             return driver(connection)
     name = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    raise InvalidValueError(f"cannot join a transaction over {name}; give {_SUPPORTED}")
+    raise InvalidValueError(f"cannot join a transaction over {name}; pass {_SUPPORTED}")
 
 
 def _result_at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -119,4 +119,4 @@ def _result_at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
     except StopIteration as end:
         return end.value
     coroutine.close()
-    raise RuntimeError("what is done over a sync connection must not wait for anything but that connection")
+    raise RuntimeError("work over a sync connection must not await anything but that connection")

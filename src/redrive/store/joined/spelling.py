@@ -1,7 +1,7 @@
-"""How a driver wants statements written. The statements know `$1`, as PostgreSQL does.
+"""The syntax that a driver needs for statements, which are written with `$1`, as in PostgreSQL.
 
-Only asyncpg takes a list for an array under all circumstances. The others get the text of the array, which
-PostgreSQL reads itself, whatever they have been taught about lists, and about lists of several types.
+Only asyncpg always accepts a list for an array. Other drivers get the array as text, which PostgreSQL parses,
+so that adapters registered for lists have no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r'(["\\])')
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """`parameter` holds {} for the number. `special` is a sign that is written as `escaped` elsewhere."""
+    """`parameter` has {} for the number. The character `special` is written as `escaped` in other places."""
 
     parameter: str
     special: str = ""
@@ -29,10 +29,10 @@ class Spelling:
     takes_lists: bool = False
 
     def text(self, query: SqlQuery, schema: str) -> str:
-        return _written(self, query, schema)
+        return _render(self, query, schema)
 
     def values(self, columns: Sequence[Any]) -> list[Any]:
-        """Of a batch: arrays as the driver takes them, and the rest."""
+        """Convert the parameters of a batch: arrays in the form that the driver accepts, others unchanged."""
         if self.takes_lists:
             return list(columns)
         return [array_text(column) if isinstance(column, list) else column for column in columns]
@@ -50,13 +50,13 @@ PSYCOPG = Spelling("%(p{})s", "%", "%%")
 SQLALCHEMY = Spelling(":p{}", ":", r"\:")
 
 
-def named(values: Sequence[Any]) -> Mapping[str, Any]:
-    """The values under the names that stand in the text."""
+def by_name(values: Sequence[Any]) -> Mapping[str, Any]:
+    """Map the names of parameters in the text to values."""
     return {f"p{number}": value for number, value in enumerate(values, 1)}
 
 
 def array_text(values: Sequence[Any]) -> str:
-    """An array as PostgreSQL reads it."""
+    """Write an array as PostgreSQL parses it."""
     return f"{{{','.join(map(_element, values))}}}"
 
 
@@ -65,13 +65,13 @@ def _element(value: Any) -> str:
         return "NULL"
     if isinstance(value, str):
         return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
-    # Bools and enums are numbers in their columns.
+    # Columns store bools and enums as numbers.
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
 @lru_cache(maxsize=1024)
-def _written(spelling: Spelling, query: SqlQuery, schema: str) -> str:
-    """The name of the schema comes last: it may hold anything, even `$1`."""
+def _render(spelling: Spelling, query: SqlQuery, schema: str) -> str:
+    """Replace parameters before the schema: its name may contain anything, even `$1`."""
     arrays = {str(number) for number, name in enumerate(query.names, 1) if name in query.arrays}
     text = _NUMBERED.sub(
         lambda match: spelling.placeholder(match[1], array=match[1] in arrays), spelling.escape(query.text)

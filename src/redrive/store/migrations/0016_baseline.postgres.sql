@@ -2,11 +2,11 @@
 
 -- Runs
 --
--- A run is two rows (decision 22). What it was given is written once. Its work is a narrow row that moves: from ready or
--- idle into leases and, at the end, into ended. Columns are in the order that wastes no space, and have the collation C
+-- A run is two rows (decision 22). Its input is written once. Its work is a narrow row that moves: from ready or idle
+-- into leases and, at the end, into ended. Columns are in the order that wastes no space, and have the collation C
 -- where the view compares them. The checks also tell PostgreSQL which tables a condition on the place leaves out.
 
--- What runs were given. An empty correlation id means the id of the run.
+-- The inputs of runs. An empty correlation id means the id of the run.
 CREATE TABLE redrive.run_inputs (
     id uuid PRIMARY KEY,
     org text COLLATE "C" NOT NULL,
@@ -196,7 +196,7 @@ CREATE INDEX ended_lists ON redrive.ended (org, workflow, queue, state, submitte
 CREATE INDEX ended_removable ON redrive.ended USING brin (ended_at) WITH (pages_per_range = 32);
 
 -- Runs as one row, with the columns of the table on SQLite. A view is read with the rights of its owner, to whom row-level
--- security does not apply: so its own condition shows a tenant its own runs only. All parts have the same types and
+-- security does not apply, so a condition of the view shows a tenant only its runs. All parts have the same types and
 -- collations; otherwise PostgreSQL would read all of them before it applies a condition.
 CREATE VIEW redrive.runs AS
 SELECT work.id, work.org, work.workflow, given.definition, work.queue, work.priority, work.state, work.place,
@@ -254,15 +254,15 @@ WHERE work.org = current_setting('redrive_tenant.org', true) OR right(current_us
 
 -- Dead letters
 
--- A run without a correlation id has its own id for one: its letters are found by their run.
+-- A run without a correlation id uses its id: its dead letters are found by their run.
 CREATE INDEX dead_letters_correlated ON redrive.dead_letters (correlation_id)
     WHERE correlation_id <> encode(uuid_send(run_id), 'hex');
 
 -- Counters of dead letters
 --
--- Triggers add each change as a row, so that no transaction waits for another one. Workers sum them up now and then.
+-- Triggers insert each change as a row, so that no transaction waits for another one. Workers compact the rows regularly.
 
--- How many letters are in each state.
+-- The number of dead letters in each state.
 CREATE TABLE redrive.dead_letter_counts (
     org text NOT NULL,
     fingerprint text NOT NULL,
@@ -272,10 +272,10 @@ CREATE TABLE redrive.dead_letter_counts (
     state text NOT NULL,
     number bigint NOT NULL
 );
--- It has the numbers, and serves any query that names the states.
+-- A covering index for all queries that name the states.
 CREATE INDEX dead_letter_counts_by_state ON redrive.dead_letter_counts (org, state, fingerprint) INCLUDE (number);
 
--- How often something has happened to letters since the beginning.
+-- The number of events of dead letters since the database was created.
 CREATE TABLE redrive.dead_letter_figures (
     org text NOT NULL,
     queue text NOT NULL,
@@ -283,8 +283,8 @@ CREATE TABLE redrive.dead_letter_figures (
     number bigint NOT NULL
 );
 
--- What happened when. A bucket is 300 seconds long, and named by its first one; occurrences of a group have buckets of an
--- hour. The present numbers are in bucket 0.
+-- Events per period. A bucket is 300 seconds long and named by its first second; occurrences of a group have buckets of an
+-- hour. The current numbers are in bucket 0.
 CREATE TABLE redrive.tallies (
     org text NOT NULL,
     figure text NOT NULL,

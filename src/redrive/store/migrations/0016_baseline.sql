@@ -177,13 +177,13 @@ CREATE TABLE redrive.dead_letters (
 CREATE UNIQUE INDEX dead_letters_of_run ON redrive.dead_letters
     (run_id, step_index, (CASE WHEN state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') THEN '' ELSE id END));
 
--- Lists read these in order. The first one also has the columns that people filter by most.
+-- Lists scan these in order. The first one also has the columns that people filter by most.
 CREATE INDEX dead_letters_by_state ON redrive.dead_letters
     (org, state, created_at, id, category, workflow, step, queue);
 CREATE INDEX dead_letters_by_time ON redrive.dead_letters (org, created_at, id);
 CREATE INDEX dead_letters_by_failure ON redrive.dead_letters (org, fingerprint, state, created_at, id);
 
--- Few letters are in each of these. Those with a correlation id have one more: see the other files.
+-- Few dead letters are in each of these indexes. The other files have one more, for those with a correlation id.
 CREATE INDEX dead_letters_assigned ON redrive.dead_letters (org, assignee, created_at, id) WHERE assignee IS NOT NULL;
 CREATE INDEX dead_letters_due ON redrive.dead_letters (next_redrive_at)
     WHERE state = 'OPEN' AND next_redrive_at IS NOT NULL;
@@ -349,7 +349,7 @@ CREATE TABLE redrive.audit (
 CREATE INDEX audit_by_time ON redrive.audit (org, at, sequence);
 CREATE INDEX audit_by_subject ON redrive.audit (org, subject, sequence);
 
--- Changes by people are rare. These leave out what happens all the time.
+-- Changes by people are rare. These indexes leave out the frequent entries of the engine.
 CREATE INDEX audit_by_action ON redrive.audit (org, action, sequence) WHERE action <> 'dead_letter.moved';
 CREATE INDEX audit_by_actor ON redrive.audit (org, actor, sequence) WHERE actor <> 'redrive';
 

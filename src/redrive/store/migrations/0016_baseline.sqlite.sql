@@ -73,12 +73,12 @@ CREATE INDEX runs_correlated ON runs (org, correlation_id, submitted_at, id) WHE
 
 -- Dead letters
 
--- A run without a correlation id has its own id for one: its letters are found by their run.
+-- A run without a correlation id uses its id: its dead letters are found by their run.
 CREATE INDEX dead_letters_correlated ON dead_letters (correlation_id) WHERE correlation_id <> run_id;
 
 -- Counters of dead letters
 
--- How many letters are in each state. Triggers keep it.
+-- The number of dead letters in each state. Triggers update it.
 CREATE TABLE dead_letter_counts (
     org text NOT NULL,
     fingerprint text NOT NULL,
@@ -89,10 +89,10 @@ CREATE TABLE dead_letter_counts (
     number bigint NOT NULL,
     PRIMARY KEY (org, fingerprint, queue, category, redrive, state)
 );
--- A row that counts nothing is left out, so the index changes only with the first letter and the last one.
+-- Rows with the number 0 are left out, so that the index changes only with the first and the last dead letter.
 CREATE INDEX dead_letter_counts_by_state ON dead_letter_counts (org, state, fingerprint) WHERE number > 0;
 
--- How often something has happened to letters since the beginning.
+-- The number of events of dead letters since the database was created.
 CREATE TABLE dead_letter_figures (
     org text NOT NULL,
     queue text NOT NULL,
@@ -101,8 +101,8 @@ CREATE TABLE dead_letter_figures (
     PRIMARY KEY (org, queue, figure)
 );
 
--- What happened when. A bucket is 300 seconds long, and named by its first one; occurrences of a group have buckets of an
--- hour. The present numbers are in bucket 0.
+-- Events per period. A bucket is 300 seconds long and named by its first second; occurrences of a group have buckets of an
+-- hour. The current numbers are in bucket 0.
 CREATE TABLE tallies (
     org text NOT NULL,
     figure text NOT NULL,

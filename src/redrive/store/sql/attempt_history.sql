@@ -7,10 +7,10 @@ SELECT (SELECT count(*) FROM redrive.runs AS run WHERE {_wanted}),
         WHERE past.run_id > :after AND {_wanted})
 
 -- name: tried
--- Whole runs, page by page. A success is kept with its finished step, or with the run if that has but one.
+-- Pages of whole runs. A success is stored in its finished step, or in the run if that has only one step.
 SELECT past.run_id, past.step_index, past.number, past.outcome, past.started_at, past.ended_at, past.delay,
     past.category, past.error_class, past.reason,
-    CASE WHEN past.explanation LIKE '%; the server asked for %' THEN past.explanation END,
+    past.decision,
     run.definition, run.workflow, CASE WHEN run.step_index = past.step_index THEN run.queue END,
     COALESCE(finished.attempts, CASE WHEN run.state = 'SUCCESS' AND run.step_index = past.step_index THEN run.attempt END),
     COALESCE(finished.started_at,
@@ -32,7 +32,7 @@ WHERE {_wanted} AND past.run_id > :after AND past.run_id <= (
 ORDER BY past.run_id, past.step_index, past.number
 
 -- name: succeeded
--- Whole runs, page by page. Those in which nothing has succeeded, or only in a replay, are rows without a moment.
+-- Pages of whole runs. A run in which no step succeeded, except by a replay, is a row without a time.
 WITH page AS (
     SELECT run.id, run.definition, run.step_index, run.state, run.ended_at, run.replays FROM redrive.runs AS run
     WHERE {_wanted}
@@ -47,7 +47,7 @@ LEFT JOIN redrive.steps AS finished
 ORDER BY run.id
 
 -- name: definitions
--- The newest of each workflow that the org has runs of.
+-- The newest definition of each workflow that the org has runs of.
 SELECT body FROM redrive.definitions AS known
 WHERE EXISTS (
     SELECT 1 FROM {_ended} AND org = :org AND workflow = known.workflow

@@ -11,7 +11,7 @@ ON CONFLICT (org) DO NOTHING
 RETURNING org
 
 -- name: lock_head
--- In order of orgs, as everybody locks them.
+-- In order of orgs: all transactions lock heads in this order.
 SELECT head.org, head.sequence, head.hash, :now FROM redrive.audit_heads AS head
 JOIN {batch:OrgKey} ON head.org = batch.org
 ORDER BY head.org

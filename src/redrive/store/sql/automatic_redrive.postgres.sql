@@ -1,5 +1,5 @@
 -- name: due
--- JSON is read by other functions.
+-- PostgreSQL has different JSON functions.
 SELECT id, org, run_id, step_index FROM (
     SELECT letter.id, letter.org, letter.run_id, letter.step_index, letter.priority, letter.created_at
     FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
@@ -15,7 +15,7 @@ SELECT id, org, run_id, step_index FROM (
 ORDER BY priority DESC, created_at, id
 
 -- name: archive
--- SKIP LOCKED, so that processors do not wait for one another.
+-- SKIP LOCKED, so that processors do not wait for each other.
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.dead_letters
     WHERE state = 'EXHAUSTED' AND exhausted_at < :now - CAST(:age AS double precision)
@@ -30,14 +30,14 @@ FROM picked WHERE id = picked_id
 RETURNING org, id
 
 -- name: counts
--- The type of a parameter that may be NULL has to be told; sums are of another type.
+-- A parameter that may be NULL needs an explicit type, and sums have another type.
 SELECT org, state, category, redrive, CAST(sum(number) AS bigint) FROM redrive.dead_letter_counts
 WHERE (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
 GROUP BY org, state, category, redrive HAVING sum(number) <> 0
 ORDER BY org, state, category, redrive
 
 -- name: figures
--- The types, as in counts.
+-- Types, as in counts.
 SELECT org, figure, CAST(sum(number) AS bigint) FROM redrive.dead_letter_figures
 WHERE (CAST(:org AS text) IS NULL OR org = :org) AND (CAST(:queue AS text) IS NULL OR queue = :queue)
 GROUP BY org, figure

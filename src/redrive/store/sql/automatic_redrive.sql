@@ -26,7 +26,7 @@ ORDER BY priority DESC, created_at, id
 SELECT min(next_redrive_at) - :now FROM redrive.dead_letters WHERE state = 'OPEN' AND next_redrive_at > :now
 
 -- name: lock_due
--- SKIP LOCKED: whoever has locked one of them redrives or changes it just now.
+-- SKIP LOCKED: another transaction is redriving or changing a locked dead letter.
 SELECT letter.id
 FROM redrive.dead_letters AS letter JOIN {_ended_runs} AS run ON run.id = letter.run_id
 JOIN {batch:Due only letter_id} ON letter.id = batch.letter_id

@@ -1,9 +1,9 @@
 -- name: count_refused
--- Changes are added as rows of their own: see the triggers.
+-- Each change of a counter is inserted as a row: see the triggers.
 INSERT INTO redrive.dead_letter_figures (org, queue, figure, number) VALUES (:org, :queue, 'refused', :number)
 
 -- name: sum_up_counts
--- SQLite keeps one row a key by itself.
+-- SQLite keeps one row per key without it.
 WITH several AS (
     DELETE FROM redrive.dead_letter_counts
     WHERE ctid = ANY (ARRAY(
@@ -19,7 +19,7 @@ SELECT org, fingerprint, queue, category, redrive, state, sum(number) FROM sever
 GROUP BY org, fingerprint, queue, category, redrive, state HAVING sum(number) <> 0
 
 -- name: sum_up_figures
--- As sum_up_counts: one row a key.
+-- As sum_up_counts: one row per key.
 WITH several AS (
     DELETE FROM redrive.dead_letter_figures
     WHERE ctid = ANY (ARRAY(

@@ -2,10 +2,10 @@
 {columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300)
 
 -- name: _whole
--- With the evidence of its attempt and the settings of its step.
+-- With the error from its attempt and the settings of its step.
 SELECT {columns:DeadLetter} FROM (
     SELECT letter.*, COALESCE(past.stack, '') AS stack, COALESCE(past.public_message, '') AS public_message,
-        COALESCE(past.explanation, '') AS explanation, known.config, known.policy
+        COALESCE(past.decision, '{"code":"' || letter.reason || '"}') AS decision, known.config, known.policy
     FROM redrive.dead_letters AS letter
     LEFT JOIN redrive.attempts AS past
         ON past.run_id = letter.run_id AND past.step_index = letter.step_index AND past.number = letter.attempts
@@ -52,7 +52,7 @@ WHERE org = :org AND fingerprint >= :first AND fingerprint < :beyond
 LIMIT :most
 
 -- name: lock_runs
--- A run must not be removed, or replayed, in this moment.
+-- The run must not be removed or replayed concurrently.
 SELECT run.id FROM {_ended_runs} AS run
 WHERE run.id IN (
     SELECT letter.run_id FROM redrive.dead_letters AS letter

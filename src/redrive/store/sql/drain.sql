@@ -1,5 +1,5 @@
 -- name: live
--- A process that has reported its end is not alive, nor is one that has missed its heartbeats.
+-- A process is not alive if it has reported its end or missed its heartbeats.
 SELECT 'worker' AS kind, id, host, process FROM redrive.workers
 WHERE state <> 'stopped' AND seen_at >= :clock - :silent
 UNION ALL

@@ -1,5 +1,5 @@
 -- name: count_gone
--- Changes are added as rows of their own: see the triggers.
+-- Each change of a counter is inserted as a row: see the triggers.
 INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
 SELECT CAST(:org AS text), 'left', '', CAST(floor(:now / 300) AS bigint) * 300, count(*) {_gone}
     AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
@@ -14,7 +14,7 @@ submitted_at, sort_key, started_at, step_index, priority, failures, rate_limit_w
     isolation, replays, redrives, step_only, has_letter, id, org, workflow, queue
 
 -- name: insert
--- A run is two rows: what it was given, and its work, here a lease.
+-- A run is two rows: its input, and its work, here a lease.
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
     VALUES (:id, :org, :definition, :input, :key, :request_hash, NULLIF(CAST(:correlation_id AS text), {text:CAST(:id AS uuid)}), :tags,
@@ -31,7 +31,7 @@ SELECT {columns:Claim} FROM leased CROSS JOIN (
 ) AS given
 
 -- name: take_again
--- The work moves from ended into leases, and what the run was given is replaced.
+-- The work moves from ended into leases, and the input of the run is replaced.
 WITH gone AS (
     DELETE FROM redrive.ended WHERE id = :run_id AND org = :org RETURNING *
 ), given AS (

@@ -71,7 +71,7 @@ WHERE letter.org = :org AND letter.queue = :queue
     AND NOT EXISTS (SELECT 1 FROM {_given} AS run WHERE run.id = letter.run_id)
 
 -- name: lock_removable
--- The rows are locked: a caller that replays one of them at this moment waits, or was first.
+-- Lock the rows: a concurrent replay of one of them waits, or has locked it first.
 {_removable}
 ORDER BY id
 FOR UPDATE

@@ -1,5 +1,5 @@
 -- name: remove_expired
--- The rows are locked: whoever takes a key up again in this moment waits, or was first.
+-- Lock the rows: a caller that takes the same key concurrently waits, or has locked it first.
 WITH picked AS MATERIALIZED (
     SELECT org, domain, user_id, key FROM redrive.idempotency_keys
     WHERE expires_at <= :clock AND NOT ({_held})

@@ -16,8 +16,8 @@ leased AS (
 )
 
 -- name: claim
--- The work moves from ready into leases. Rows are picked under SKIP LOCKED, so that workers do not wait for one another,
--- and deleted where they were found: no plan can take more than it has picked.
+-- The work moves from ready into leases. SKIP LOCKED, so that workers do not wait for each other. The rows are deleted
+-- by their physical address, so that no query plan can take more than were picked.
 WITH gone AS (
     DELETE FROM redrive.ready WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.ready
@@ -31,7 +31,7 @@ WITH gone AS (
 {_claims}
 
 -- name: claim_alone
--- As claim, out of idle.
+-- As claim, but from idle.
 WITH gone AS (
     DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.idle
@@ -45,18 +45,18 @@ WITH gone AS (
 {_claims}
 
 -- name: begin_alone
--- A lease is a row of its own.
+-- A lease is a separate row.
 UPDATE redrive.leases SET isolation = 2
 WHERE id = :id AND token = :token AND epoch = :epoch
 RETURNING id
 
 -- name: adopt
--- A lease is a row of its own.
+-- A lease is a separate row.
 WITH leased AS (SELECT * FROM redrive.leases WHERE token = :token AND worker = :worker)
 {_claims}
 
 -- name: failed
--- The row that is locked is the one that a replay deletes.
+-- Lock the row that a replay deletes.
 SELECT {columns:Claim} FROM (
     SELECT run.id, run.org, run.workflow, given.definition, run.queue, run.priority, run.submitted_at, run.step_index,
         given.input, run.step_input, run.attempt, run.epoch, COALESCE(run.failures, 0) AS failures,
@@ -74,10 +74,10 @@ SELECT {columns:Claim} FROM (
 ) AS failed
 
 -- name: reclaim
--- SKIP LOCKED, as in claim; the lock makes PostgreSQL check the expiry again on the newest version of the row.
+-- SKIP LOCKED, as in claim. With the lock, PostgreSQL checks the expiry again on the newest version of the row.
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.leases
-    WHERE leased_until < :now
+    WHERE leased_until < :now AND leased_until >= :floor
     ORDER BY leased_until
     LIMIT :most
     FOR UPDATE SKIP LOCKED
@@ -88,7 +88,7 @@ WITH picked AS MATERIALIZED (
 {_claims}
 
 -- name: renew
--- SKIP LOCKED, since what is being recorded in this moment needs no renewal.
+-- SKIP LOCKED: a run that is being recorded now needs no renewal.
 WITH picked AS MATERIALIZED (
     SELECT lease.id AS picked_id, batch.ttl AS picked_ttl FROM redrive.leases AS lease
     JOIN {batch:Renewal} ON lease.id = batch.id AND lease.token = batch.token
@@ -98,18 +98,18 @@ UPDATE redrive.leases SET leased_until = :now + picked_ttl FROM picked WHERE id 
 RETURNING id, token
 
 -- name: kept
--- A lease is a row of its own.
+-- A lease is a separate row.
 SELECT lease.id, lease.token FROM redrive.leases AS lease
 JOIN {batch:Renewal only id, token}
     ON lease.id = batch.id AND lease.token = batch.token
 WHERE lease.leased_until >= :now
 
 -- name: promote
--- The work moves out of idle, or from one place in it to another. SKIP LOCKED, as in claim.
+-- The work moves out of idle, or to another place in idle. SKIP LOCKED, as in claim.
 WITH gone AS (
     DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.idle
-        WHERE place = 'waiting' AND due_at <= :now
+        WHERE place = 'waiting' AND due_at <= :now AND due_at >= :floor
         ORDER BY due_at
         LIMIT :most
         FOR UPDATE SKIP LOCKED

@@ -46,7 +46,7 @@ FOR UPDATE
 UPDATE redrive.runs SET token = :token, leased_until = :now + :ttl
 WHERE id IN (
     SELECT id FROM redrive.runs
-    WHERE place = 'leased' AND leased_until < :now
+    WHERE place = 'leased' AND leased_until < :now AND leased_until >= :floor
     ORDER BY leased_until
     LIMIT :most
 )
@@ -82,9 +82,9 @@ WHERE EXISTS (
 -- name: promote
 UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, due_at = NULL
 WHERE id IN (
-    SELECT id FROM redrive.runs WHERE place = 'waiting' AND due_at <= :now ORDER BY due_at LIMIT :most
+    SELECT id FROM redrive.runs WHERE place = 'waiting' AND due_at <= :now AND due_at >= :floor ORDER BY due_at LIMIT :most
 )
 RETURNING queue
 
 -- name: next_due
-SELECT min(due_at) - :now FROM {_waiting}
+SELECT min(due_at) - :now, :now FROM {_waiting} AND due_at >= :floor

@@ -1,5 +1,5 @@
 -- name: release
--- The work moves out of idle, or from one place in it to another. SKIP LOCKED, so that workers do not wait for one another.
+-- The work moves out of idle, or to another place in idle. SKIP LOCKED, so that workers do not wait for each other.
 WITH gone AS (
     DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.idle

@@ -48,7 +48,7 @@ WHERE in_use < maximum
     AND EXISTS (SELECT 1 FROM {_held} AND held_by = 'limit:' || known.name)
 
 -- name: forget_limits
--- SKIP LOCKED: waiting for a worker that locks several limits at once could end in a deadlock.
+-- SKIP LOCKED: waiting for a worker that locks several limits could deadlock.
 DELETE FROM redrive.limits WHERE name IN (
     SELECT name FROM redrive.limits AS known
     WHERE in_use = 0

@@ -1,3 +1,3 @@
 -- name: ledger
--- PostgreSQL lists its tables elsewhere, and has schemas.
+-- PostgreSQL has another catalog, and schemas.
 SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = :schema AND tablename = 'migrations'

@@ -1,5 +1,5 @@
 -- name: rewrite_run
--- A run is two rows, one of which moves; a payload that moves at this moment is found again by the next pass.
+-- A run is two rows, one of which moves. The next pass finds a payload that moves during this one.
 WITH changed AS (SELECT * FROM {batch:NewRunPayloads}), given AS (
     UPDATE redrive.run_inputs AS run
     SET input = CASE WHEN run.input = changed.input THEN changed.new_input ELSE run.input END,

@@ -1,9 +1,9 @@
 -- name: _fence
--- A lease is a row of its own: there is one as long as a worker holds the run.
+-- A lease is a separate row, which exists while a worker holds the run.
 lease.id = batch.id AND lease.token = batch.token AND lease.epoch = batch.epoch
 
 -- name: _completed
--- What a run keeps that has not failed at its end.
+-- The columns that a run keeps if it ended without a failure.
 INSERT INTO redrive.ended ({_kept_at_the_end}, {_replayed}, state, step_state, ended_at, result)
 SELECT {_kept_at_the_end}, {_replayed_or_null}
 
@@ -11,6 +11,19 @@ SELECT {_kept_at_the_end}, {_replayed_or_null}
 -- The work moves from leases into ended.
 WITH gone AS (
     DELETE FROM redrive.leases AS lease USING {batch:Completed} WHERE {_fence} RETURNING lease.*, batch.result
+)
+{_completed}, 'SUCCESS', 'SUCCESS', :now, result FROM gone
+RETURNING id, 'ended'
+
+-- name: complete_step
+-- The work moves from leases into ended, and one statement writes both tables.
+WITH gone AS (
+    DELETE FROM redrive.leases AS lease USING {batch:CompletedStep} WHERE {_fence}
+    RETURNING lease.*, batch.result, batch.name, batch.task
+), step AS (
+    INSERT INTO redrive.steps ({_step})
+    SELECT id, step_index, name, task, 'SUCCESS', result, attempt, worker, code_version, attempt_started_at, :now FROM gone
+    {_step_again}
 )
 {_completed}, 'SUCCESS', 'SUCCESS', :now, result FROM gone
 RETURNING id, 'ended'
@@ -24,28 +37,46 @@ WITH gone AS (
 RETURNING id, 'ended'
 
 -- name: _used_before
--- As in the text for both; the row is the lease.
+-- As in records.sql; the row is the lease.
 CASE WHEN lease.replays = 0 THEN 0 ELSE COALESCE((
         SELECT max(past.number) FROM redrive.attempts AS past
         WHERE past.run_id = lease.id AND past.step_index = lease.step_index + 1), 0) END
 
 -- name: _redriven_before
--- As in the text for both; the row is the lease.
+-- As in records.sql; the row is the lease.
 CASE WHEN lease.replays = 0 THEN 0 ELSE COALESCE((
         SELECT letter.redrives FROM redrive.dead_letters AS letter
         WHERE letter.run_id = lease.id AND letter.step_index = lease.step_index + 1
             AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
 
 -- name: _prolonged
--- As in the text for both; the row is the lease.
+-- As in records.sql; the row is the lease.
 CASE WHEN lease.leased_until > :now + batch.ttl / 2 THEN lease.leased_until ELSE :now + batch.ttl END
 
--- name: advance
--- The lease stays where it is, and no index changes.
+-- name: _advance
+-- The lease stays in its table, and no index changes.
 UPDATE redrive.leases AS lease
 SET step_index = lease.step_index + 1, step_input = batch.step_input, queue = batch.queue, attempt = 1,
     epoch = lease.epoch + 1, attempt_started_at = :now, leased_until = {_prolonged}, policy_override = NULL,
     redrives = {_redriven_before}, {_clean}
+
+-- name: advance_step
+-- As advance, and one statement writes both tables.
+WITH moved AS (
+    {_advance}
+    FROM {batch:AdvancedStep}
+    WHERE {_fence} AND lease.cancel_requested_at IS NULL
+    RETURNING lease.id, lease.step_index - 1 AS step_index, batch.name, batch.task, batch.step_input, batch.attempts,
+        lease.worker, lease.code_version, batch.started_at
+)
+INSERT INTO redrive.steps ({_step})
+SELECT id, step_index, name, task, 'SUCCESS', step_input, attempts, worker, code_version, started_at, :now FROM moved
+{_step_again}
+RETURNING run_id AS id, 'leased'
+
+-- name: advance
+-- A lease is a separate row.
+{_advance}
 FROM {batch:Advanced}
 WHERE {_fence} AND batch.in_place = 1 AND lease.cancel_requested_at IS NULL
 RETURNING lease.id, 'leased'
@@ -70,7 +101,7 @@ FROM gone
 RETURNING id, place
 
 -- name: _failure_times
--- As in the text for both; the row is the lease.
+-- As in records.sql; the row is the lease.
 CASE WHEN batch.failed = 1 THEN COALESCE(lease.first_failed_at, :now) ELSE lease.first_failed_at END AS first_failed_at,
         CASE WHEN batch.failed = 1 THEN :now ELSE lease.last_failed_at END AS last_failed_at
 
@@ -116,20 +147,20 @@ SELECT {_kept_at_the_end}, {_kept_of_failures}, {_replayed_or_null}, state, step
 RETURNING id, 'ended'
 
 -- name: occupied
--- Locked: a lease must not be taken over before its slots are noted.
+-- Lock the lease: it must not be taken over before its slots are noted.
 SELECT lease.id, lease.slots FROM redrive.leases AS lease
 JOIN {batch:Occupied only id, token, epoch} ON {_fence}
 FOR UPDATE OF lease
 
 -- name: occupy
--- A lease is a row of its own.
+-- A lease is a separate row.
 UPDATE redrive.leases AS lease SET slots = batch.slots
 FROM {batch:Occupied}
 WHERE {_fence}
 RETURNING lease.id
 
 -- name: progress
--- A lease is a row of its own.
+-- A lease is a separate row.
 UPDATE redrive.leases AS lease SET progress = batch.progress
 FROM {batch:Progress}
 WHERE {_fence}

@@ -1,18 +1,34 @@
 -- name: _fence
--- || '' keeps PostgreSQL from reading all leases by their index.
+-- || '' keeps PostgreSQL from using the index to read all leases.
 run.id = batch.id AND run.token = batch.token AND run.epoch = batch.epoch AND run.place || '' = 'leased'
 
 -- name: _clean
 failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,
     error_class = NULL, first_failed_at = NULL, last_failed_at = NULL, slots = NULL, progress = NULL
 
--- name: complete
+-- name: _complete
 UPDATE redrive.runs AS run
 SET place = 'ended', state = 'SUCCESS', step_state = 'SUCCESS', result = batch.result, ended_at = :now,
     leased_until = NULL, {_clean}
+
+-- name: complete
+{_complete}
 FROM {batch:Completed}
 WHERE {_fence}
 RETURNING run.id, run.place
+
+-- name: complete_step
+-- The last of several steps: the run ends, and the step is inserted.
+{_complete}
+FROM {batch:CompletedStep}
+WHERE {_fence}
+RETURNING run.id, run.place;
+INSERT INTO redrive.steps ({_step})
+SELECT run.id, run.step_index, batch.name, batch.task, 'SUCCESS', batch.result, run.attempt, run.worker, run.code_version,
+    run.attempt_started_at, :now
+FROM redrive.runs AS run
+JOIN {batch:CompletedStep only id, name, task, result} ON run.id = batch.id
+{_step_again}
 
 -- name: complete_partly
 UPDATE redrive.runs AS run
@@ -22,34 +38,50 @@ WHERE {_fence}
 RETURNING run.id, run.place
 
 -- name: _used_before
--- Attempts of the next step, where a replay has gone back behind it: their numbers are not given out again.
+-- Earlier attempts of the next step, if a replay went back to a step before it: their numbers are not reused.
 CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT max(past.number) FROM redrive.attempts AS past
         WHERE past.run_id = run.id AND past.step_index = run.step_index + 1), 0) END
 
 -- name: _redriven_before
--- Automatic redrives that the dead letter of the next step has used, where a replay has gone back behind it.
+-- Automatic redrives that the dead letter of the next step has used, if a replay went back to a step before it.
 CASE WHEN replays = 0 THEN 0 ELSE COALESCE((
         SELECT letter.redrives FROM redrive.dead_letters AS letter
         WHERE letter.run_id = run.id AND letter.step_index = run.step_index + 1
             AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')), 0) END
 
 -- name: _prolonged
--- A lease with more than half of its time left stays as it is: on PostgreSQL, no index has to change then.
+-- A lease with more than half of its time left is not renewed: on PostgreSQL, no index changes then.
 CASE WHEN run.leased_until > :now + batch.ttl / 2 THEN run.leased_until ELSE :now + batch.ttl END
 
--- name: advance
--- The next step starts under the same lease.
+-- name: _advance
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1, step_state = 'RUNNING', step_input = batch.step_input, queue = batch.queue, attempt = 1,
     epoch = run.epoch + 1, attempt_started_at = :now, leased_until = {_prolonged}, policy_override = NULL,
     redrives = {_redriven_before}, {_clean}
+
+-- name: advance_step
+-- As advance, and also inserts the finished step.
+{_advance}
+FROM {batch:AdvancedStep}
+WHERE {_fence} AND cancel_requested_at IS NULL
+RETURNING run.id, run.place;
+INSERT INTO redrive.steps ({_step})
+SELECT run.id, run.step_index - 1, batch.name, batch.task, 'SUCCESS', batch.step_input, batch.attempts, run.worker,
+    run.code_version, batch.started_at, :now
+FROM redrive.runs AS run
+JOIN {batch:AdvancedStep only id, name, task, step_input, attempts, started_at} ON run.id = batch.id
+{_step_again}
+
+-- name: advance
+-- The next step starts under the same lease.
+{_advance}
 FROM {batch:Advanced}
 WHERE {_fence} AND batch.in_place = 1 AND cancel_requested_at IS NULL
 RETURNING run.id, run.place
 
 -- name: hand_over
--- The next step starts under another lease.
+-- The next step starts under a new lease.
 UPDATE redrive.runs AS run
 SET step_index = step_index + 1, step_state = 'PENDING', step_input = batch.step_input, queue = batch.queue,
     place = 'ready', attempt = {_used_before}, attempt_started_at = NULL, leased_until = NULL, policy_override = NULL,
@@ -94,7 +126,7 @@ WHERE {_fence}
 RETURNING run.id, run.place
 
 -- name: occupied
--- Locked: a lease must not be taken over before its slots are noted.
+-- Lock the run: its lease must not be taken over before its slots are noted.
 SELECT run.id, run.slots FROM redrive.runs AS run
 JOIN {batch:Occupied only id, token, epoch} ON {_fence}
 FOR UPDATE OF run
@@ -115,17 +147,25 @@ SELECT run.id, run.token, run.epoch, run.place FROM redrive.runs AS run
 JOIN {batch:Completed only id} ON run.id = batch.id
 
 -- name: insert_attempt
-INSERT INTO redrive.attempts ({columns:AttemptRecord except ended_at, output}, ended_at)
-SELECT {columns:AttemptRecord batch except ended_at, output}, :now
+-- Workers of the version before read the explanation; it stays empty.
+INSERT INTO redrive.attempts ({columns:AttemptRecord except ended_at, output}, ended_at, explanation)
+SELECT {columns:AttemptRecord batch except ended_at, output}, :now, ''
 FROM {batch:AttemptRecord except ended_at, output}
 ON CONFLICT (run_id, step_index, number) DO NOTHING
+
+-- name: _step
+run_id, step_index, name, task, state, output, attempts, worker, code_version, started_at, ended_at
+
+-- name: _step_again
+-- A step that a replay executes again has a row already.
+ON CONFLICT (run_id, step_index) DO UPDATE
+SET {assign:FinishedStep except run_id, step_index, name, task}
 
 -- name: insert_step
 INSERT INTO redrive.steps ({columns:FinishedStep except ended_at}, ended_at)
 SELECT {columns:FinishedStep batch except ended_at}, :now
 FROM {batch:FinishedStep except ended_at}
-ON CONFLICT (run_id, step_index) DO UPDATE
-SET {assign:FinishedStep except run_id, step_index, name, task}
+{_step_again}
 
 -- name: insert_event
 INSERT INTO redrive.run_events ({columns:RunEvent except at}, at)
@@ -145,11 +185,11 @@ SELECT batch.org, batch.settings, batch.config, batch.policy FROM {batch:NewDead
 ON CONFLICT (org, digest) DO NOTHING
 
 -- name: _elsewhere
--- The attempt and the settings of the step have these.
-stack, public_message, explanation, config, policy
+-- Columns that are read from the attempt and from the settings of the step.
+stack, public_message, decision, config, policy
 
 -- name: insert_dead_letter
--- The live letter of the step, where there is one, gets the newer evidence and keeps what people did with it.
+-- If the step has a live dead letter, it gets the newer error and keeps what people did with it.
 INSERT INTO redrive.dead_letters (
     {columns:DeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}, settings, {_set_by_database})
 SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}, {_elsewhere}}, batch.settings,

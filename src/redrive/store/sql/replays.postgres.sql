@@ -1,5 +1,5 @@
 -- name: pick
--- SKIP LOCKED, so that two drivers of one operation do not wait for one another; plain IN could take too many.
+-- SKIP LOCKED, so that two drivers of one operation do not wait for each other. A plain IN could take too many rows.
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.replays AS item
     WHERE operation_id = :operation_id AND state = 'PLANNED' AND NOT EXISTS (
@@ -18,7 +18,7 @@ FROM picked WHERE id = picked_id
 RETURNING {columns:NewReplay except step_input, queue}
 
 -- name: _again
--- The work of a run that had ended, as it is when the run goes on; `batch` is its replay.
+-- The columns of the work of an ended run when the run restarts; `batch` is its replay.
 SELECT run.submitted_at, run.submitted_at - {_hour} * run.priority AS sort_key, run.attempt_started_at, run.started_at,
         CAST(NULL AS double precision) AS cancel_requested_at, CAST(NULL AS double precision) AS previous_delay,
         CAST(NULL AS double precision) AS first_failed_at, CAST(NULL AS double precision) AS last_failed_at, run.token,

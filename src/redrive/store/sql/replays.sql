@@ -5,7 +5,7 @@ place = 'ready', state = 'RUNNING', step_state = 'PENDING', due_at = NULL, held_
     cancel_requested_at = NULL, replays = replays + 1
 
 -- name: _used
--- Attempts of the step that have been, wherever they are kept: their numbers are not given out again.
+-- Earlier attempts of the step, wherever they are stored: their numbers are not reused.
 CASE WHEN batch.from_step = run.step_index THEN run.attempt ELSE COALESCE((
         SELECT max(used.number) FROM (
             SELECT past.number FROM redrive.attempts AS past
@@ -53,8 +53,8 @@ SELECT replay.id FROM redrive.replays AS replay
 JOIN {batch:NewReplay only id} ON replay.id = batch.id
 
 -- name: lock_letters
--- In order of ids, as all transactions lock letters. PostgreSQL must not look up the state: where it believes that few
--- letters are live, it would compare each of them with the whole batch.
+-- In order of ids, as all transactions lock dead letters. PostgreSQL must not use the index by state: if it expects few
+-- live dead letters, it would compare each of them with the whole batch.
 SELECT {columns:LockedLetter letter} FROM redrive.dead_letters AS letter
 JOIN {batch:Settlement only run_id} ON letter.run_id = batch.run_id
 WHERE (letter.state || '') IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
@@ -63,9 +63,9 @@ FOR UPDATE OF letter
 
 -- name: keep_successes
 INSERT INTO redrive.attempts (run_id, step_index, number, outcome, worker, code_version, started_at, ended_at,
-    reason, explanation, replay, output)
+    reason, explanation, decision, replay, output)
 SELECT step.run_id, step.step_index, step.attempts, 'succeeded', step.worker, step.code_version, step.started_at,
-    COALESCE(step.ended_at, :now), 'succeeded', 'the attempt succeeded; a replay went back behind it', run.replays - 1,
+    COALESCE(step.ended_at, :now), 'succeeded', '', '{"code":"succeeded"}', run.replays - 1,
     step.output
 FROM redrive.steps AS step JOIN redrive.runs AS run ON run.id = step.run_id
 WHERE step.run_id = :run_id AND step.step_index >= :from_step
@@ -75,7 +75,7 @@ ON CONFLICT (run_id, step_index, number) DO NOTHING
 DELETE FROM redrive.steps WHERE run_id = :run_id AND step_index >= :from_step
 
 -- name: mark_replaying
--- The state is spelled as in lock_letters, for the same reason.
+-- The state is written as in lock_letters, for the same reason.
 UPDATE redrive.dead_letters AS letter
 SET state = 'REPLAYING', replay_count = replay_count + 1, last_replayed_at = :now,
     last_replayed_by = batch.requested_by, replay_override = batch.policy_override,
@@ -142,14 +142,14 @@ WHERE run_id = :run_id AND org = :org AND number IS NOT NULL
 ORDER BY number
 
 -- name: close
--- The letters are locked, so their states are known.
+-- The dead letters are locked, so their states are known.
 UPDATE redrive.dead_letters AS letter
 SET state = batch.state, resolved_by = batch.by, resolved_at = :now, resolution = batch.resolution, updated_at = :now
 FROM {batch:ClosedByReplay}
 WHERE letter.id = batch.id
 
 -- name: settle
--- The state is spelled as in lock_letters, for the same reason.
+-- The state is written as in lock_letters, for the same reason.
 UPDATE redrive.replays AS replay
 SET state = batch.state, ended_at = :now, fingerprint_after = batch.fingerprint_after, note = batch.note
 FROM {batch:Settlement only run_id, state, fingerprint_after, note}

@@ -1,5 +1,5 @@
 -- name: _over_keys
--- What occurs in ended, found by leaping from one key to the next: rows are compared along the index.
+-- The distinct keys of ended, found by skipping from one key to the next with row comparisons on the index.
 over_keys (workflow, queue, state) AS (
     (SELECT workflow, queue, state FROM redrive.ended WHERE org = :org ORDER BY workflow, queue, state LIMIT 1)
     UNION ALL
@@ -11,7 +11,7 @@ over_keys (workflow, queue, state) AS (
 )
 
 -- name: _idle_keys
--- As _over_keys, in ready and in idle.
+-- As _over_keys, for ready and idle.
 ready_keys (queue, place, state, workflow) AS (
     (SELECT queue, place, state, workflow FROM redrive.ready WHERE org = :org
         ORDER BY queue, place, state, workflow LIMIT 1)
@@ -33,17 +33,17 @@ ready_keys (queue, place, state, workflow) AS (
 )
 
 -- name: _with_inputs
--- PostgreSQL leaves the join out where nothing of it is asked for.
+-- PostgreSQL skips the join if none of its columns is used.
 LEFT JOIN (
     SELECT id AS given_id, idempotency_key, COALESCE(correlation_id, {text:id}) AS correlation_id, tags FROM redrive.run_inputs
 ) AS given ON given_id = id
 
 -- name: _of_idle
--- The table says that the run is idle.
+-- All runs in this table are idle.
 org = :org AND queue = key.queue AND place = key.place AND state = key.state AND workflow = key.workflow
 
 -- name: _over
--- Joined to the keys that are wanted, all runs would be compared with them; these are read for each of them.
+-- A plain join would compare all runs with the wanted keys; the lateral join reads the runs of each key.
 SELECT found.id, found.submitted_at
 FROM (SELECT workflow, queue, state, 'ended' AS place FROM over_keys) AS key CROSS JOIN LATERAL (
     SELECT id, submitted_at FROM redrive.ended {_with_inputs}
@@ -73,7 +73,7 @@ WHERE {keys}
 {_idle}
 
 -- name: _executing
--- Leases are rows of their own.
+-- A lease is a separate row.
 SELECT id, submitted_at FROM (
     SELECT id, submitted_at, workflow, queue, 'leased' AS place, 'RUNNING' AS state, 'RUNNING' AS step_state, code_version,
         attempt, priority, replays
@@ -82,7 +82,7 @@ SELECT id, submitted_at FROM (
 WHERE {keys} AND {rows}
 
 -- name: _looked_up
--- The index is on what runs were given.
+-- The index is on the table of inputs.
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
         run.place, run.step_state, run.replays, given.idempotency_key,
@@ -92,7 +92,7 @@ SELECT id, submitted_at FROM (
 WHERE {rows}
 
 -- name: _correlated
--- As _looked_up; only ids that were given are stored.
+-- As _looked_up. The column holds only correlation ids that a caller set.
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
         run.place, run.step_state, run.replays, given.idempotency_key, given.correlation_id,
@@ -103,7 +103,7 @@ SELECT id, submitted_at FROM (
 WHERE {rows}
 
 -- name: _page
--- The runs of the page are looked up one by one, whatever the planner expects.
+-- Look up the runs of the page one at a time, whatever the planner expects.
 WITH RECURSIVE {_over_keys}, {_idle_keys}, chosen AS MATERIALIZED (
     SELECT id, submitted_at FROM ({branches}) AS gathered {_newest}
 )

@@ -158,7 +158,7 @@ UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
 ) AS leased GROUP BY queue
 
 -- name: overall_depths
--- The oldest of a queue is the oldest of those that are counted, which are the next to be claimed.
+-- `oldest` is the oldest of the counted runs of a queue, which are the next to be claimed.
 WITH RECURSIVE {_ready_queues}
 SELECT queue, 'ready', (
     SELECT count(*) FROM (SELECT 1 FROM {_ready} AND queue = ready_queues.queue LIMIT :most) AS counted

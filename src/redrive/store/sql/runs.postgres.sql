@@ -1,5 +1,18 @@
+-- name: enqueue_new
+-- As enqueue, for runs without idempotency keys. It does not check for conflicts and returns nothing, which takes a
+-- quarter of the time.
+WITH given AS (
+    INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, tags, metadata)
+    SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.given_correlation_id,
+        CAST(:tags AS text), CAST(:metadata AS text)
+    FROM {batch:NewRun only id, input, given_correlation_id}
+)
+INSERT INTO redrive.ready ({_new_work}, place)
+SELECT batch.id, {_new_and_ready}
+FROM {batch:NewRun only id}
+
 -- name: enqueue
--- What all runs of the batch share is sent once instead of once per run. All of them are ready at once.
+-- Values that all runs of the batch share are sent once instead of once per run. All runs are ready immediately.
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
     SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.idempotency_key, batch.request_hash,
@@ -10,13 +23,12 @@ WITH given AS (
     RETURNING id
 )
 INSERT INTO redrive.ready ({_new_work}, place)
-SELECT given.id, CAST(:org AS text), CAST(:workflow AS text), CAST(:queue AS text), CAST(:priority AS integer), :now,
-    :now - {_hour} * CAST(:priority AS integer), {_untouched}, 'ready'
+SELECT given.id, {_new_and_ready}
 FROM given
 RETURNING id
 
 -- name: enqueue_mixed
--- Some are ready at once, others wait.
+-- Some runs are ready immediately, others wait.
 WITH given AS (
     INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
     SELECT batch.id, batch.org, batch.definition, batch.input, batch.idempotency_key, batch.request_hash,
@@ -39,6 +51,10 @@ WITH given AS (
     FROM due WHERE due_at > :now
 )
 SELECT id FROM given
+
+-- name: _new_and_ready
+CAST(:org AS text), CAST(:workflow AS text), CAST(:queue AS text), CAST(:priority AS integer), :now,
+    :now - {_hour} * CAST(:priority AS integer), {_untouched}, 'ready'
 
 -- name: _new_work
 id, org, workflow, queue, priority, submitted_at, sort_key, epoch, attempt, step_index, failures, rate_limit_waits, holds,
@@ -67,12 +83,12 @@ submitted_at, attempt_started_at, started_at, :now, token, epoch, attempt, step_
     step_input, worker, code_version, policy_override
 
 -- name: cancel_leased
--- A lease is a row of its own.
+-- A lease is a separate row.
 UPDATE redrive.leases SET cancel_requested_at = COALESCE(cancel_requested_at, :now)
 WHERE id = :id AND org = :org
 RETURNING id, step_index
 
 -- name: delete_run
--- The run is gone with what it was given.
+-- A run is two rows: its input and its work.
 WITH work AS (DELETE FROM redrive.ended WHERE id = :id)
 DELETE FROM redrive.run_inputs WHERE id = :id

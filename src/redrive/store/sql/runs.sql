@@ -11,7 +11,15 @@ SELECT body FROM redrive.definitions WHERE digest = :digest
 -- name: enqueue
 {_enqueue}
 
+-- name: enqueue_new
+{_given_runs}
+
 -- name: _enqueue
+{_given_runs}
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: _given_runs
 {_insert_run}
 SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
@@ -19,8 +27,6 @@ SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch
     0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash,
     batch.given_correlation_id, batch.tags, batch.metadata, :now - {_hour} * batch.priority
 FROM {batch:NewRun}
-ON CONFLICT DO NOTHING
-RETURNING id
 
 -- name: _insert_run
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
@@ -46,7 +52,8 @@ WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :
 ORDER BY step_index
 
 -- name: attempts
-SELECT {columns:AttemptRecord}
+-- A worker of the version before has stored a reason and no decision.
+SELECT {columns:AttemptRecord except decision}, COALESCE(decision, '{"code":"' || reason || '"}')
 FROM redrive.attempts
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY step_index, number

@@ -27,7 +27,7 @@ true
 redrive.run_inputs
 
 -- name: _queued
--- What `moved` holds, put where it waits: into ready, or into idle.
+-- Insert the rows of `moved` into ready or into idle.
 into_ready AS (
     INSERT INTO redrive.ready ({columns:WorkRow}, place, state, step_state)
     SELECT {columns:WorkRow}, place, state, step_state FROM moved WHERE place = 'ready'
@@ -37,7 +37,7 @@ into_ready AS (
 )
 
 -- name: _claims
--- What `leased` holds, with what its runs were given: looked up one by one, whatever the planner expects.
+-- The rows of `leased` with the inputs of their runs, looked up one at a time, whatever the planner expects.
 SELECT {columns:Claim} FROM leased CROSS JOIN LATERAL (
     SELECT given.definition, given.input, given.idempotency_key, COALESCE(given.correlation_id, {text:leased.id}) AS correlation_id,
         given.tags, given.metadata
@@ -45,7 +45,7 @@ SELECT {columns:Claim} FROM leased CROSS JOIN LATERAL (
 ) AS given
 
 -- name: _kept_at_the_end
--- What a run that has succeeded keeps of its work; the rest tells of failures.
+-- The columns of its work that a successful run keeps; the others describe failures.
 submitted_at, attempt_started_at, started_at, cancel_requested_at, token, epoch, attempt, step_index, priority, id, org,
     workflow, queue, step_input, worker, code_version, policy_override
 

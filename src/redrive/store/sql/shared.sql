@@ -1,5 +1,5 @@
 -- name: _ready
--- Where the work of runs lies, as the beginning of a condition. PostgreSQL has a table for each of these places.
+-- The place of the work of runs, as the start of a condition. PostgreSQL has a table for each place.
 redrive.runs WHERE place = 'ready'
 
 -- name: _waiting
@@ -27,5 +27,5 @@ run.place = 'ended'
 redrive.runs
 
 -- name: _hour
--- What one point of priority weighs against waiting, in seconds.
+-- The seconds of waiting that one point of priority is worth.
 3600.0

@@ -1,11 +1,11 @@
 -- name: count_ended
--- Changes are added as rows of their own: see the triggers.
+-- Each change of a tally is inserted as a row: see the triggers.
 INSERT INTO redrive.tallies (org, figure, subject, bucket, number)
 SELECT batch.org, 'ended', batch.state, CAST(floor(:now / 300) AS bigint) * 300, batch.number
 FROM {batch:EndedRuns}
 
 -- name: sum_up
--- SQLite keeps one row a key by itself. Only what was added lately is looked at: more than that is hardly ever added.
+-- SQLite keeps one row per key without it. Only recent buckets are compacted: rows are rarely added to older ones.
 WITH several AS (
     DELETE FROM redrive.tallies
     WHERE ctid = ANY (ARRAY(
@@ -22,7 +22,7 @@ SELECT org, figure, subject, bucket, sum(number) FROM several
 GROUP BY org, figure, subject, bucket HAVING sum(number) <> 0
 
 -- name: remove_expired
--- Rows have no key; SKIP LOCKED: those that somebody sums up are left to them.
+-- Rows have no key. SKIP LOCKED: another process is compacting locked rows.
 DELETE FROM redrive.tallies
 WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM redrive.tallies WHERE bucket > 0 AND bucket < CAST(:now - :age AS bigint)

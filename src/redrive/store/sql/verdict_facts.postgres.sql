@@ -1,5 +1,5 @@
 -- name: successes
--- SQLite has no lateral joins, and PostgreSQL would compare all runs with the ones that were found.
+-- PostgreSQL needs a lateral join, which SQLite lacks: otherwise it would compare all runs with those found.
 {_queue_names}
 SELECT COALESCE(code_version, ''), count(*) FROM (
     SELECT run.started_at, run.code_version FROM queue_names

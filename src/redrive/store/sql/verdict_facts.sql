@@ -1,7 +1,7 @@
 -- name: letter
 SELECT {columns:FailedLetter except now}, :now
 FROM (
-    SELECT letter.*, COALESCE(past.explanation, '') AS explanation FROM redrive.dead_letters AS letter
+    SELECT letter.*, COALESCE(past.decision, '{"code":"' || letter.reason || '"}') AS decision FROM redrive.dead_letters AS letter
     LEFT JOIN redrive.attempts AS past
         ON past.run_id = letter.run_id AND past.step_index = letter.step_index AND past.number = letter.attempts
 ) AS explained

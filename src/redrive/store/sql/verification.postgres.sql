@@ -1,5 +1,5 @@
 -- name: misplaced
--- A run is two rows: what it was given, and its work, which moves between tables and must be in one of them.
+-- A run is two rows: its input, and its work, which moves between tables and must be in exactly one of them.
 SELECT COALESCE(given.id, work.id) AS id, count(work.id) AS places, count(DISTINCT given.id) AS inputs FROM (
     SELECT id FROM redrive.ready
     UNION ALL SELECT id FROM redrive.idle

@@ -29,7 +29,7 @@ WHERE rate_limit_waits <> hinted
 LIMIT :most
 
 -- name: waits
--- Attempts that were followed by another one, or by none since all were used up; whole runs, page by page.
+-- Pages of whole runs: attempts followed by another one, or by none because all attempts were used up.
 SELECT past.run_id, past.step_index, past.number, past.kind,
     row_number() OVER same_kind AS ordinal, past.category, past.delay, lag(past.delay) OVER same_kind AS previous,
     past.asked_for, run.definition, CASE
@@ -40,7 +40,7 @@ FROM (
     SELECT run_id, step_index, number, replay, category, delay,
         CASE WHEN reason IN ('backoff', 'attempts_spent') THEN 'charged' WHEN reason = 'rate_limit_hint' THEN 'hinted'
             ELSE 'released' END AS kind,
-        CASE WHEN explanation LIKE '%; the server asked for %' THEN 1 ELSE 0 END AS asked_for
+        CASE WHEN decision LIKE '%"hint":%' THEN 1 ELSE 0 END AS asked_for
     FROM redrive.attempts
     WHERE (delay IS NOT NULL OR reason = 'attempts_spent') AND run_id > :after AND run_id <= (
         SELECT run_id FROM (
@@ -325,7 +325,7 @@ WHERE NOT EXISTS (SELECT 1 FROM redrive.runs AS run WHERE run.id = stray.run_id)
 LIMIT :most
 
 -- name: misplaced
--- One table holds the runs: each is in one place.
+-- One table holds all runs, so each run is in exactly one place.
 SELECT id, 1 AS places, 1 AS inputs FROM redrive.runs WHERE 1 = 0 LIMIT :most
 
 -- name: states

@@ -1,4 +1,4 @@
-// Actions: forms and buttons with data-action call the API, then say what came of it.
+// Actions: forms and buttons with data-action call the API and report the result.
 import { call, filled, Problem } from "./api.js";
 import { ask, closeDialog, openDialog, showOnce } from "./dialog.js";
 import { selected } from "./selection.js";
@@ -28,38 +28,38 @@ export async function act(element, read) {
     if (element.dataset.confirm && !(await ask(element.dataset.confirm, element.textContent.trim()))) return;
     before = document.activeElement;
     element.setAttribute("aria-busy", "true");
-    const told = await call(element.dataset.action, body, element.dataset.match);
-    await done(element, body, told ?? {});
+    const result = await call(element.dataset.action, body, element.dataset.match);
+    await done(element, body, result ?? {});
   } catch (error) {
     const refused = new CustomEvent("refused", { bubbles: true, cancelable: true, detail: error });
     if (!element.dispatchEvent(refused)) return;
-    tell(error, problem);
+    report(error, problem);
     before?.isConnected && before.focus();
   } finally {
     element.removeAttribute("aria-busy");
   }
 }
 
-async function done(element, body, told) {
+async function done(element, body, result) {
   const { done: text, undo, undoBody, then = "refresh" } = element.dataset;
   const [verb, address = ""] = [then.split(" ")[0], then.slice(then.indexOf(" ") + 1)];
-  element.dispatchEvent(new CustomEvent("acted", { bubbles: true, detail: told }));
-  if (undo) offerUndo(filled(text ?? "Done", told), undo, undoOf(undoBody, body, told));
-  else if (text) toast(filled(text, told), { keep: verb === "go" });
+  element.dispatchEvent(new CustomEvent("acted", { bubbles: true, detail: result }));
+  if (undo) offerUndo(filled(text ?? "Done", result), undo, undoOf(undoBody, body, result));
+  else if (text) toast(filled(text, result), { keep: verb === "go" });
   element.closest("details[data-pop]")?.removeAttribute("open");
-  if (verb === "go") location.assign(filled(address, told));
-  else if (verb === "dialog") await openDialog(filled(address, told));
+  if (verb === "go") location.assign(filled(address, result));
+  else if (verb === "dialog") await openDialog(filled(address, result));
   else if (verb === "refresh") closeDialog();
-  if (element.dataset.show) showOnce(element.dataset.showTitle, String(told[element.dataset.show]));
+  if (element.dataset.show) showOnce(element.dataset.showTitle, String(result[element.dataset.show]));
   if (verb === "refresh") await refresh();
 }
 
-function undoOf(text, body, told) {
+function undoOf(text, body, result) {
   if (text) return JSON.parse(text);
-  return { ids: told.ids ?? body.ids ?? [] };
+  return { ids: result.ids ?? body.ids ?? [] };
 }
 
-function tell(error, place) {
+function report(error, place) {
   const text = error instanceof Problem ? String(error) : error.message;
   if (!(error instanceof Problem)) console.error(error);
   if (!place) return toast(text, { failed: true });
@@ -69,7 +69,7 @@ function tell(error, place) {
 
 const constant = (element) => JSON.parse(element.dataset.body ?? "{}");
 
-// The fields of a form as JSON. A name with dots is a field within a field.
+// The fields of a form as JSON. A name with dots is a nested field.
 function bodyOf(form) {
   const body = constant(form);
   for (const field of form.elements) {

@@ -1,37 +1,40 @@
-// Calls of the JSON API, in the name of whoever has signed in.
+// Calls the JSON API with the session of the signed-in user.
 let token = null;
 
-// The organization that this page shows. In another tab somebody may have entered another one since.
+// The organization that this page shows. The user may have switched to another one in another tab.
 export const org = document.body.dataset.org ?? "";
 
-// That no other site can make the browser send this. It is in no page, so no page can be made to tell it.
+// The CSRF token proves that a request comes from these pages. No page contains it, so no page can leak it.
 async function csrf() {
   if (token !== null) return token;
   const answer = await fetch("/api/v1/session", { headers: { Accept: "application/json" } });
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw refused(answer, told);
-  token = told.csrf_token ?? "";
+  const session = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw problemOf(answer, session);
+  token = session.csrf_token ?? "";
   return token;
 }
 
-function refused(answer, told) {
+function problemOf(answer, body) {
   if (answer.status === 401) location.assign(`/app/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
-  if (told.code === "csrf") token = null;
-  return new Problem(told);
+  if (body.code === "csrf") token = null;
+  return new Problem(body);
 }
 
+// A clause as a sentence: "no such run" becomes "No such run."
+export const sentence = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}${/[.?!]$/.test(text) ? "" : "."}`;
+
 export class Problem extends Error {
-  constructor(told) {
-    super(told.detail ?? "The server cannot be reached.");
-    this.hint = told.hint ?? "";
-    this.changes = told.changes ?? [];
-    this.number = told.number ?? 0;
-    this.code = told.code ?? "unreachable";
+  constructor(body) {
+    super(body.detail ?? "The server can't be reached.");
+    this.hint = body.hint ?? "";
+    this.changes = body.changes ?? [];
+    this.number = body.number ?? 0;
+    this.code = body.code ?? "unreachable";
   }
 
   toString() {
-    const changes = this.changes.slice(0, 5).map((each) => `${each.letter_id ?? ""} ${each.change ?? ""}`.trim());
-    return [`${this.message}${/[.?!]$/.test(this.message) ? "" : "."}`, this.hint && `${this.hint}.`, ...changes].filter(Boolean).join(" ");
+    const changes = this.changes.slice(0, 5).map((drift) => `${drift.letter_id ?? ""} ${drift.change?.text ?? ""}`.trim());
+    return [sentence(this.message), sentence(this.hint), ...changes].filter(Boolean).join(" ");
   }
 }
 
@@ -46,17 +49,17 @@ export async function call(action, body, version) {
     answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? JSON.stringify(body) : undefined });
   } catch (error) {
     if (error instanceof Problem) throw error;
-    throw new Problem({ hint: "Nothing was changed as far as this page knows; look again when it is back" });
+    throw new Problem({ hint: "The change may not have been saved. Check when the server is back" });
   }
-  const told = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
-  if (!answer.ok) throw refused(answer, told);
-  return told;
+  const result = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
+  if (!answer.ok) throw problemOf(answer, result);
+  return result;
 }
 
-// "Resolved {changed|dead letter|dead letters}" with what the answer holds; a number may choose its noun.
-export function filled(text, told) {
+// Fills "Resolved {changed|dead letter|dead letters}" with the values of a response; a number selects its noun.
+export function filled(text, result) {
   return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (all, name, one, many) => {
-    const value = told[name];
+    const value = result[name];
     if (value === undefined) return all;
     const shown = Number.isInteger(value) ? value.toLocaleString("en") : String(value);
     return one === undefined ? shown : `${shown} ${value === 1 ? one : many}`;

@@ -1,4 +1,4 @@
-// The pages work without any of this, for reading. Each module adds one thing to what the HTML says.
+// The pages are readable without scripts. Each module adds one feature to the HTML.
 import "./act.js";
 import "./copy.js";
 import "./dialog.js";

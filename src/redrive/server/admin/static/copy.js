@@ -1,4 +1,4 @@
-// Copies a command, an id, the address of the page, or what stands in another element: data-copy-of="its id".
+// Copies a command, an id, the address of the page, or the text of another element: data-copy-of="its id".
 import { toast } from "./toast.js";
 
 document.addEventListener("click", async (event) => {
@@ -7,7 +7,7 @@ document.addEventListener("click", async (event) => {
   const { copy, copyOf, copyLink } = button.dataset;
   const text = copyLink !== undefined ? new URL(copyLink || location.href, location.href).href : copy ?? document.getElementById(copyOf)?.textContent ?? "";
   const done = await written(text);
-  toast(done ? `Copied: ${text.length > 120 ? `${text.slice(0, 119)}…` : text}` : "The browser does not let this page copy.", { failed: !done });
+  toast(done ? `Copied: ${text.length > 120 ? `${text.slice(0, 119)}…` : text}` : "Your browser doesn't allow this page to copy.", { failed: !done });
 });
 
 async function written(text) {
@@ -15,15 +15,15 @@ async function written(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return writtenByHand(text);
+    return writtenBySelection(text);
   }
 }
 
-// Without TLS, and not on this machine, browsers have no clipboard for pages but this.
-function writtenByHand(text) {
+// Browsers offer the clipboard API only over TLS and on localhost. This works everywhere.
+function writtenBySelection(text) {
   const field = document.createElement("textarea");
   field.value = text;
-  field.className = "unseen";
+  field.className = "visually-hidden";
   document.body.append(field);
   field.select();
   const done = document.execCommand("copy");

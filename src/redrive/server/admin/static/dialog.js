@@ -1,11 +1,11 @@
-// Dialogs: a page whose content is shown above the one that one is on. Without this it is a page of its own.
+// Dialogs: show the content of another page above the current one. Without scripts, it opens as a page.
 import { load } from "./load.js";
 
 const dialog = document.querySelector("#dialog");
 let opener = null;
 let opening = 0;
 
-// Keys that are typed before a dialog is there are not meant for what is below it.
+// Keys that are typed before a dialog is open are not meant for the page below it.
 export const isOpening = () => opening > 0;
 
 export async function openDialog(address) {
@@ -22,7 +22,7 @@ export function closeDialog() {
   if (dialog?.open) dialog.close();
 }
 
-// Asks in words of ours; true when somebody says yes.
+// Asks for confirmation; true if the user confirms.
 export function ask(text, verb) {
   return new Promise((resolve) => {
     opener = document.activeElement;
@@ -44,7 +44,7 @@ export function ask(text, verb) {
   });
 }
 
-// Something that is told once, such as a new key.
+// Shows a secret that is shown only once, such as a new key.
 export function showOnce(text, secret) {
   const [title, field, buttons, copy, close] = ["p", "input", "div", "button", "button"].map((name) => document.createElement(name));
   title.id = "dialog-title";

@@ -1,4 +1,4 @@
-// The keyboard: j and k move through rows, a control with data-key is clicked by that key, g and a letter go to a page.
+// Keyboard shortcuts: j and k move through rows, a control with data-key is clicked by that key, g and a letter open a page.
 import { isOpening } from "./dialog.js";
 import { enter } from "./pop.js";
 import { undo } from "./undo.js";
@@ -48,14 +48,14 @@ function moved(by, key) {
   return true;
 }
 
-// While rows are selected, keys are about them.
+// While rows are selected, keys act on the selection.
 function ofSelection(key) {
-  return [...document.querySelectorAll("[data-bulk]:not([hidden])")].map((each) => usable(each, key)).find(Boolean);
+  return [...document.querySelectorAll("[data-bulk]:not([hidden])")].map((bar) => usable(bar, key)).find(Boolean);
 }
 
-// A control of a row is for that row alone: no key reaches it from elsewhere.
+// A key reaches a control of a row only while that row has the focus.
 function usable(place, key) {
-  const able = (each) => !each.disabled && !each.closest("[hidden], [inert]") && (place !== document || !each.closest("[data-row]"));
+  const able = (control) => !control.disabled && !control.closest("[hidden], [inert]") && (place !== document || !control.closest("[data-row]"));
   return [...place.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find(able);
 }
 

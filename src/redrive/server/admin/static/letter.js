@@ -1,4 +1,4 @@
-// The payload with its secrets: shown where one asked for it, and nowhere else.
+// The revealed payload: shown only in the place where it was requested.
 document.addEventListener("acted", (event) => {
   const place = document.getElementById(event.target.dataset?.reveals ?? "");
   if (!place) return;

@@ -1,11 +1,11 @@
-// Live: what happens is heard from the server, and told where it belongs. Rows never move by themselves.
+// Live updates: server-sent events update counters and regions. Rows never move while someone reads them.
 import { org } from "./api.js";
 import { load } from "./load.js";
 import { refresh } from "./refresh.js";
 
-const QUIET = 15_000;
-const SHORTEST = 2_000;
-const AGAIN = 5_000;
+const POLL_MILLISECONDS = 15_000;
+const MIN_REFRESH_MILLISECONDS = 2_000;
+const RECONNECT_MILLISECONDS = 5_000;
 let source = null;
 let last = "";
 let breakers = null;
@@ -15,7 +15,7 @@ const due = new Map();
 function open() {
   if (source || document.hidden || !window.EventSource || !document.querySelector("#status")) return;
   source = new EventSource(`/api/v1/events?org=${encodeURIComponent(org)}${last && `&after=${last}`}`);
-  source.addEventListener("open", () => told(true));
+  source.addEventListener("open", () => connected(true));
   source.addEventListener("error", failed);
   source.addEventListener("counters", (event) => counted(JSON.parse(event.data)));
   source.addEventListener("entry", (event) => {
@@ -24,20 +24,20 @@ function open() {
   });
   source.addEventListener("reset", (event) => {
     last = event.lastEventId;
-    for (const each of document.querySelectorAll("[data-live]")) news(each, 1_000);
+    for (const region of document.querySelectorAll("[data-live]")) news(region, 1_000);
     happened({ action: "", number: 0 });
   });
 }
 
-// A browser comes back by itself, unless it was refused: then it never would.
+// Browsers reconnect automatically, except after a refusal.
 function failed() {
-  told(false);
+  connected(false);
   if (source?.readyState !== EventSource.CLOSED) return;
   source = null;
-  setTimeout(open, AGAIN + Math.random() * AGAIN);
+  setTimeout(open, RECONNECT_MILLISECONDS * (1 + Math.random()));
 }
 
-// A browser has few connections to one server: a page that nobody looks at needs none.
+// Browsers limit the connections to one server, so a hidden page closes its own.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return open();
   source?.close();
@@ -46,18 +46,18 @@ document.addEventListener("visibilitychange", () => {
 addEventListener("pagehide", () => { source?.close(); source = null; });
 addEventListener("pageshow", open);
 
-function told(live) {
+function connected(live) {
   lost = live ? null : (lost ?? new Date());
   document.documentElement.dataset.live = live;
-  say();
+  showConnection();
 }
 
-function say() {
+function showConnection() {
   const word = document.querySelector("[data-connection-word]");
   const state = word?.closest(".state");
   if (!word || (document.documentElement.dataset.live ?? "") === "") return;
   const since = lost?.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  word.textContent = lost ? `Not live since ${since}` : "Live";
+  word.textContent = lost ? `Disconnected since ${since}` : "Live";
   state.className = lost ? "state warn" : "state good";
 }
 
@@ -72,7 +72,7 @@ function counted(counters) {
   breakers = now;
 }
 
-// Which of them need somebody is known to the server alone: some will be redriven automatically.
+// Only the server knows how many need attention: some will be redriven automatically.
 function badge() {
   const [place, number] = [document.querySelector("[data-attention]"), Number(document.querySelector("#status")?.dataset.attentionNumber)];
   if (!place || Number.isNaN(number)) return;
@@ -81,13 +81,13 @@ function badge() {
 }
 
 function happened({ action, number, subjects = [] }) {
-  // A region about one thing (data-about) hears only of that; of very many, not all are named.
+  // A region about one item (data-about) listens only to its events; an event about many items does not name all.
   const about = ({ dataset }) => !dataset.about || subjects.includes(dataset.about) || number > subjects.length;
   for (const region of document.querySelectorAll("[data-live]")) if (matches(region.dataset.live, action) && about(region)) news(region, region.dataset.about ? 1 : number);
   for (const region of document.querySelectorAll("[data-refresh]")) if (!action || (matches(region.dataset.refresh, action) && about(region))) soon(`#${region.id}`);
 }
 
-const matches = (prefixes, action) => prefixes.split(" ").some((each) => each && action.startsWith(each));
+const matches = (prefixes, action) => prefixes.split(" ").some((prefix) => prefix && action.startsWith(prefix));
 
 function news(region, number) {
   const place = region.querySelector("[data-news]");
@@ -98,7 +98,7 @@ function news(region, number) {
   place.hidden = false;
 }
 
-// Not while somebody types or has opened something there.
+// Waits while someone is typing or has something open there.
 function soon(selector) {
   if (due.has(selector)) return;
   due.set(selector, setTimeout(async () => {
@@ -107,13 +107,13 @@ function soon(selector) {
     if (!region || document.hidden) return;
     if (region.querySelector("details[data-pop][open]") || region.contains(document.activeElement?.closest("input, textarea, select"))) return soon(selector);
     await refresh(selector);
-  }, SHORTEST));
+  }, MIN_REFRESH_MILLISECONDS));
 }
 
 async function status() {
   if (document.hidden || !document.querySelector("#status")) return;
   await load("/app/admin/status", "#status");
-  say();
+  showConnection();
   badge();
 }
 
@@ -121,6 +121,6 @@ setInterval(() => {
   if (document.hidden) return;
   if (document.querySelector("#status.alarm")) status();
   for (const region of document.querySelectorAll("[data-refresh]")) soon(`#${region.id}`);
-}, QUIET);
+}, POLL_MILLISECONDS);
 
 open();

@@ -1,16 +1,16 @@
-// Reads a page, and puts a part of it into this one: for each place one after the other, and without fail.
+// Loads a page and puts a part of it into this one. Loads for the same place run one after the other.
 import { org } from "./api.js";
 
-const underWay = new Map();
+const inProgress = new Map();
 
-// False when it could not be read. What is in its way is told by whoever needs it.
+// Returns false if the page could not be loaded; the caller reports the problem.
 export function load(address, target, { select = target, swap = "outerHTML" } = {}) {
-  const read = (underWay.get(target) ?? Promise.resolve()).then(() => once(address, target, select, swap));
-  underWay.set(target, read);
-  return read;
+  const loaded = (inProgress.get(target) ?? Promise.resolve()).then(() => once(address, target, select, swap));
+  inProgress.set(target, loaded);
+  return loaded;
 }
 
-// htmx has one queue for each source, and forgets what waits in it: so each reading is its own.
+// htmx drops requests that wait in the queue of a source, so each load has its own source element.
 async function once(address, target, select, swap) {
   const source = document.createElement("span");
   source.hidden = true;

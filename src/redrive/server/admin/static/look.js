@@ -1,9 +1,9 @@
-// Theme and time zone: kept by the browser, in a cookie that holds nothing else.
+// Theme and time zone, stored in a cookie that contains nothing else.
 const form = document.querySelector("form[data-look]");
 const zone = form?.elements.zone;
 const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-if (zone && local && ![...zone.options].some((each) => each.value === local)) zone.add(new Option(local, local));
+if (zone && local && ![...zone.options].some((option) => option.value === local)) zone.add(new Option(local, local));
 
 form?.addEventListener("change", () => {
   const value = encodeURIComponent(`${form.elements.theme.value}|${zone.value}`);

@@ -1,4 +1,4 @@
-// What opens in place closes when one goes elsewhere, and its first field is ready to be typed into.
+// Pop-ups close when the user leaves them, and focus their first field when they open.
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details[data-pop]") && event.target.open) {
     for (const other of document.querySelectorAll("details[data-pop][open]")) if (other !== event.target && !other.contains(event.target)) other.open = false;
@@ -6,7 +6,7 @@ document.addEventListener("toggle", (event) => {
   }
 }, true);
 
-// The toggle event comes later: whoever opens it by a key goes on typing at once, and must not press other keys by that.
+// The toggle event comes too late for keyboard users: what they type next must go into the field, not trigger shortcuts.
 export function enter(details) {
   if (details.contains(document.activeElement?.closest(".pop"))) return;
   details.querySelector(".pop input:not([type=hidden]), .pop select, .pop textarea, .pop button")?.focus();

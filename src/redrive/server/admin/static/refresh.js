@@ -1,4 +1,4 @@
-// Reads the page again, and puts the new content in the place of the old one. Where one was stays where it is.
+// Loads the page again and replaces its content. Scroll position and focus stay.
 import { load } from "./load.js";
 
 const rows = () => [...document.querySelectorAll("[data-row]")];
@@ -8,7 +8,7 @@ export async function refresh(selector = "#main") {
   if (!place) return;
   const [top, focused] = [scrollY, place.contains(document.activeElement) && document.activeElement.closest("[id]:not(main)")?.id];
   const at = rows().indexOf(document.activeElement?.closest?.("[data-row]"));
-  const unfolded = [...place.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
+  const unfolded = [...place.querySelectorAll("details[id]")].map((details) => [details.id, details.open]);
   place.setAttribute("aria-busy", "true");
   await load(location.pathname + location.search, selector);
   document.querySelector(selector)?.removeAttribute("aria-busy");

@@ -1,8 +1,8 @@
-// Replays: what has changed between a plan and its start is shown, and what can be done about it.
+// Replays: show what changed between a plan and its start, and offer what to do about it.
 import { call } from "./api.js";
 import { toast } from "./toast.js";
 
-const MOST = 20;
+const MAX_LISTED = 20;
 
 document.addEventListener("refused", async (event) => {
   const [form, error] = [event.target.closest("[data-replay] form"), event.detail];
@@ -14,28 +14,28 @@ document.addEventListener("refused", async (event) => {
     if (!found?.number) return toast(String(error), { failed: true });
     differences(place, found);
   } else otherNumber(place, form.elements.expect, error);
-  for (const each of form.querySelectorAll("[data-start]")) each.hidden = true;
+  for (const buttons of form.querySelectorAll("[data-start]")) buttons.hidden = true;
   place.hidden = false;
   (place.querySelector("button:not([hidden])") ?? place).focus();
 });
 
 function differences(place, { number, changes }) {
   place.querySelector("[data-drift-number]").textContent = number === 1 ? "1 dead letter has" : `${number.toLocaleString("en")} dead letters have`;
-  place.querySelector("[data-drift-list]").replaceChildren(...changes.slice(0, MOST).map(change));
+  place.querySelector("[data-drift-list]").replaceChildren(...changes.slice(0, MAX_LISTED).map(change));
   const more = place.querySelector("[data-drift-more]");
-  more.hidden = number <= MOST;
-  more.textContent = `and ${(number - MOST).toLocaleString("en")} more`;
+  more.hidden = number <= MAX_LISTED;
+  more.textContent = `and ${(number - MAX_LISTED).toLocaleString("en")} more`;
   startOthers(place.querySelector("[data-others]"), Number(place.dataset.planned) - number);
 }
 
-// The number on the button is the number that is replayed, or none.
+// The number on the button is the number of dead letters that will be replayed.
 function startOthers(button, number) {
   button.hidden = number <= 0;
   button.textContent = `Start the other ${number.toLocaleString("en")}`;
   button.dataset.body = JSON.stringify({ accept_drift: true, expect: number });
 }
 
-function change({ letter_id: id, change: text }) {
+function change({ letter_id: id, change: { text } }) {
   const [item, link] = ["li", "a"].map((name) => document.createElement(name));
   link.href = `/app/admin/dlq/${encodeURIComponent(id)}`;
   link.className = "id";
@@ -44,14 +44,14 @@ function change({ letter_id: id, change: text }) {
   return item;
 }
 
-// Planned is then what there is now: the number is sent along again.
+// Plans the current number of dead letters, and sends it along as the expected one.
 function otherNumber(place, field, { number }) {
-  place.querySelector("[data-drift-number]").textContent = `${number.toLocaleString("en")} could be replayed now.`;
+  place.querySelector("[data-drift-number]").textContent = `${number.toLocaleString("en")} can be replayed now.`;
   place.querySelector("[data-plan-these]").textContent = `Plan these ${number.toLocaleString("en")}`;
   field.value = number;
 }
 
-// How many are left out only the plan knows: then there is no number to expect.
+// Only the plan knows how many are skipped, so there is no number to expect.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-changes-number]")) event.target.form.elements.expect.disabled = event.target.checked;
 });

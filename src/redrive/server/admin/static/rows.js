@@ -1,16 +1,16 @@
-// What can be done to a row is written once a page, in a template: here it gets into each row that it is possible for.
+// Row actions are written once per page, in a template. This copies them into each row where they are possible.
 function furnish(place) {
   const template = place.querySelector("template[data-row-acts]");
   for (const row of template ? place.querySelectorAll("tr[data-row]") : []) {
     const cell = row.querySelector(".row-acts");
     if (!cell || cell.childElementCount) continue;
-    const told = about(row);
-    for (const control of template.content.children) if (possible(control, told)) cell.append(filled(control, told));
+    const item = itemOf(row);
+    for (const control of template.content.children) if (possible(control, item)) cell.append(filled(control, item));
   }
 }
 
-// A row of a group has a number of dead letters, one of a single letter has a state.
-function about(row) {
+// The row of a group has a number of dead letters; the row of a dead letter has a state.
+function itemOf(row) {
   const [link, box] = [row.querySelector("[data-open]"), row.querySelector("input[type=checkbox]")];
   const id = decodeURIComponent(new URL(link.href).pathname.split("/").at(-1));
   return { id, name: link.textContent.trim().slice(0, 80), number: box?.dataset.number ?? "", state: box?.dataset.state ?? "" };
@@ -21,9 +21,9 @@ function possible(control, { number, state }) {
   return Number(number) > 0 && Number(number) <= Number(control.dataset.most ?? Infinity);
 }
 
-function filled(control, told) {
+function filled(control, item) {
   const made = control.cloneNode(true);
-  for (const attribute of made.attributes) attribute.value = attribute.value.replace(/\{(id|name|number)\}/g, (all, key) => written(attribute.name, told[key]));
+  for (const attribute of made.attributes) attribute.value = attribute.value.replace(/\{(id|name|number)\}/g, (all, key) => written(attribute.name, item[key]));
   return made;
 }
 

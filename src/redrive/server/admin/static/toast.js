@@ -1,14 +1,14 @@
-// Short messages at the foot of the page. One that is kept is still there after going to another page.
-const KEPT = "redrive.toast";
+// Short messages at the bottom of the page. A message with `keep` is shown again on the next page.
+const STORAGE_KEY = "redrive.toast";
 
 export function toast(text, { failed = false, keep = false, seconds = failed ? 20 : 8, button } = {}) {
   const place = document.querySelector("#toasts");
-  if (keep) sessionStorage.setItem(KEPT, JSON.stringify({ text, at: Date.now() }));
+  if (keep) sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, at: Date.now() }));
   const element = document.createElement("div");
   element.className = failed ? "toast failed" : "toast";
-  const said = document.createElement("span");
-  said.textContent = text;
-  element.append(said);
+  const message = document.createElement("span");
+  message.textContent = text;
+  element.append(message);
   if (button) element.append(button);
   else element.append(closing(element));
   place.replaceChildren(element);
@@ -24,6 +24,6 @@ function closing(element) {
   return button;
 }
 
-const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
-sessionStorage.removeItem(KEPT);
-if (kept && Date.now() - kept.at < 10_000) toast(kept.text);
+const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "null");
+sessionStorage.removeItem(STORAGE_KEY);
+if (stored && Date.now() - stored.at < 10_000) toast(stored.text);

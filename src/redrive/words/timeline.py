@@ -1,0 +1,53 @@
+"""The timeline of a run: what held it, who executed it, and why it has no dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from redrive.words.decision import explain
+
+_HOLDERS = MappingProxyType({"breaker": "the breaker", "limit": "the concurrency limit"})
+
+REJECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "queue_full": "the organization has reached its limit of dead letters; resolve or archive some",
+        "queue_disabled": "the dead-letter queue is disabled",
+        "only_on_request": "dead letters are only written on request",
+        "redrive_cannot_help": "the strategy 'selective' keeps only failures that a later replay can fix",
+    }
+)
+"""Why a failure does not become a dead letter."""
+
+
+def holder_name(holder: str) -> str:
+    """Name what holds a run: "the breaker 'bank'"."""
+    kind, _, name = holder.partition(":")
+    return f"{_HOLDERS[kind]} {name!r}" if kind in _HOLDERS else holder
+
+
+def _rejection(code: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda it: REJECTIONS[code]
+
+
+def _replay_started(it: Mapping[str, Any]) -> str:
+    why = f": {it['reason']}" if it["reason"] else ""
+    return f"by {it['by']}, {it['mode']}{why}"
+
+
+TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
+    {
+        "held": lambda it: f"by {holder_name(it['holder'])}",
+        "released": lambda it: f"by {holder_name(it['holder'])}",
+        "letter_rejected": lambda it: (
+            f"no dead letter was written: {REJECTIONS.get(it['reason'], it['reason'])}"
+        ),
+        "executed_by": lambda it: f"by {it['worker']}",
+        "decided": lambda it: explain(it["decision"]),
+        "run_ended": lambda it: str(it["state"]),
+        "replay_started": _replay_started,
+        **{code: _rejection(code) for code in REJECTIONS},
+    }
+)
+"""The text of each fact about an event of a run."""
