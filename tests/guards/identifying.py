@@ -891,7 +891,7 @@ def _wall() -> Iterator[Guard]:
         (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
-    slow = f"{TENANT}test_what_would_end_too_late_is_stopped"
+    slow = f"{TENANT}test_a_statement_that_would_end_too_late_is_stopped"
     yield Guard(
         "statement timeout.postgres",
         "one query of a request holds a connection forever",

@@ -452,6 +452,14 @@ async def test_each_limit_is_its_own(base: Database) -> None:
 COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
 """Works for a while, and ends."""
 
+LONG = FOREVER.replace("FROM n)", "FROM n WHERE i < 40000000)")
+"""Takes many times longer than SHORT on any machine, and ends, so that it fails where no limit stops it."""
+
+
+async def test_a_statement_that_would_end_too_late_is_stopped(base: Database) -> None:
+    with pytest.raises(StatementTimeoutError):
+        await ask(base.tenant(MINE, SHORT), LONG)
+
 
 async def test_workers_have_no_limit(postgres_base: PostgresDatabase) -> None:
     with pytest.raises(StatementTimeoutError):
