@@ -23,6 +23,7 @@ RedriveError
 ├── StoreError                 a database operation failed
 │   ├── StoreUnavailableError  the database cannot be reached or written to; retrying may help
 │   ├── StatementTimeoutError  a query exceeded its time limit; a narrower one may not
+│   ├── IsolationError         PostgreSQL lacks the role that isolates organizations
 │   └── SchemaError            the tables belong to another version of Redrive
 ├── TransitionError            the state machine does not allow this change
 │   └── LastOwnerError         an organization must keep at least one owner
@@ -207,6 +208,14 @@ class StatementTimeoutError(StoreError):
 
 class SchemaError(StoreError):
     """The tables belong to another version of Redrive than this program."""
+
+
+class IsolationError(StoreError):
+    """PostgreSQL lacks the role that isolates organizations. An administrator can run `statements`."""
+
+    def __init__(self, message: str, *, statements: Sequence[str]) -> None:
+        super().__init__(message)
+        self.statements = tuple(statements)
 
 
 class TransitionError(RedriveError):

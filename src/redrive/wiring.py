@@ -33,7 +33,7 @@ from redrive.engine.task import AnyTask, checked_name
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, IsolationError
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
 from redrive.failures.change_stream import Changes
 from redrive.failures.parts import FailureParts
@@ -202,12 +202,25 @@ class Parts:
         """The store for an organization's requests; it applies row-level security if that is enabled."""
         return self.tenant(org).store
 
-    async def enable_row_level_security(self) -> None:
-        """Prevent requests of one organization from touching another's rows, whatever their SQL says."""
+    async def enable_row_level_security(self) -> IsolationError | None:
+        """Prevent requests of one organization from touching another's rows, whatever their SQL says.
+
+        Where the role for it is missing, a database with a single organization is served without it: return
+        the error, which names the statements that create the role.
+        """
         await self.open()
-        await self.database.enable_row_level_security()
+        try:
+            await self.database.enable_row_level_security()
+            missing = None
+        except IsolationError as error:
+            only = await self.store.organizations.sole()
+            if only is None:
+                raise
+            await self.database.serve_only(only)
+            missing = error
         self._is_walled = True
         self._tenants.clear()
+        return missing
 
     def tenant(self, org: str) -> Tenant:
         known = self._tenants.get(org)

@@ -195,6 +195,12 @@ class Seam:
     async def enable_row_level_security(self) -> None:
         await self._database.enable_row_level_security()
 
+    async def serve_only(self, org: str) -> None:
+        await self._database.serve_only(org)
+
+    def require_isolated(self, org: str) -> None:
+        self._database.require_isolated(org)
+
     async def hint(self, queues: Sequence[str]) -> None:
         await self._database.hint(queues)
 

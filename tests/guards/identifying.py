@@ -891,6 +891,18 @@ def _wall() -> Iterator[Guard]:
         (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
         (f"{WALL}test_a_hole_is_noticed",),
     )
+    yield Guard(
+        "wall.sole organization",
+        "a server without row-level security serves several organizations",
+        (
+            Code(
+                "redrive.store.postgres:PostgresDatabase.require_isolated",
+                "if self._sole_org not in (None, org):",
+                "if False:",
+            ),
+        ),
+        (f"{WALL}test_a_single_organization_is_served_without_the_role",),
+    )
     slow = f"{TENANT}test_a_statement_that_would_end_too_late_is_stopped"
     yield Guard(
         "statement timeout.postgres",

@@ -122,6 +122,12 @@ class Seam:
     async def enable_row_level_security(self) -> None:
         """A history has no wall: its orgs are told apart by the statements alone."""
 
+    async def serve_only(self, org: str) -> None:
+        """A history has no wall."""
+
+    def require_isolated(self, org: str) -> None:
+        """A history has no wall."""
+
     async def hint(self, queues: Sequence[str]) -> None:
         """Some never arrive."""
         for heard, process in list(self._stage.listeners.items()):

@@ -99,6 +99,7 @@ class OneTenant:
         self.migrate, self.hint, self.listen, self.close = base.migrate, base.hint, base.listen, base.close
         self.another, self.tenant = base.another, base.tenant
         self.enable_row_level_security = base.enable_row_level_security
+        self.serve_only, self.require_isolated = base.serve_only, base.require_isolated
 
 
 class World:

@@ -18,7 +18,7 @@ from tests.servers import PostgresServer
 from tests.store.build import ask
 from tests.store.version_0_1 import create_tables, work
 
-from redrive.errors import StoreError
+from redrive.errors import IsolationError, StatementTimeoutError, StoreError
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
 from redrive.store.row_level_security import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
@@ -40,7 +40,7 @@ WORK = ("ready", "idle", "leases", "ended")
 
 MINE, THEIRS = "acme", "globex"
 DENIED = asyncpg.InsufficientPrivilegeError
-ADMINISTRATORS = re.compile(r"Ask an administrator to run: (.*;)$", re.DOTALL)
+ADMINISTRATORS = re.compile(r"Ask an administrator to run:\n(.*;)$", re.DOTALL)
 
 
 @pytest.fixture
@@ -407,10 +407,62 @@ async def test_an_owner_who_may_not_is_told_what_an_administrator_has_to_run(
 
         told = ADMINISTRATORS.search(str(raised.value))
         assert told is not None
+        role = quoted(tenant_role(schema))
+        assert [line.strip() for line in told[1].splitlines()] == [
+            f"CREATE ROLE {role} NOLOGIN;",
+            f'GRANT {role} TO "{plain_user}";',
+        ]
         await admin.execute(told[1])
         await database.enable_row_level_security()
+        assert await database.administrator_statements() == []
         await furnish(admin, schema, "steps", "ready")
         assert await orgs_seen(database, THEIRS) == [THEIRS]
+
+
+async def test_a_user_without_a_schema_needs_one_from_an_administrator(
+    live_postgres: PostgresServer, admin: Any, plain_user: str, schema: str
+) -> None:
+    database = PostgresDatabase(live_postgres.at(user=plain_user), schema=schema)
+    statements = await database.administrator_statements()
+    role = quoted(tenant_role(schema))
+    assert statements == [
+        f'CREATE SCHEMA "{schema}" AUTHORIZATION "{plain_user}"',
+        f"CREATE ROLE {role} NOLOGIN",
+        f'GRANT {role} TO "{plain_user}"',
+    ]
+    try:
+        await admin.execute("; ".join(statements))
+        await database.migrate()
+        await database.enable_row_level_security()
+        assert await orgs_seen(database, MINE) == []
+    finally:
+        await database.close()
+        await admin.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        await drop_role(admin, tenant_role(schema))
+
+
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_a_single_organization_is_served_without_the_role(
+    live_postgres: PostgresServer, admin: Any, plain_user: str, schema: str, pooler: bool
+) -> None:
+    async with owned(live_postgres, admin, plain_user, schema) as tables:
+        database = PostgresDatabase(live_postgres.at(user=plain_user), schema=schema, pooler=pooler)
+        with pytest.raises(IsolationError):
+            await database.enable_row_level_security()
+        await database.serve_only(MINE)
+        try:
+            await furnish(admin, schema, "steps", "ready")
+            assert MINE in await orgs_seen(database, MINE)
+            with pytest.raises(StatementTimeoutError):
+                await ask(database.tenant(MINE, 0.2), "SELECT pg_sleep(30)")
+            with pytest.raises(IsolationError, match="print-sql"):
+                database.tenant(THEIRS, 5)
+
+            await admin.execute("; ".join(await tables.administrator_statements()))
+            await database.enable_row_level_security()
+            assert await orgs_seen(database, THEIRS) == [THEIRS]
+        finally:
+            await database.close()
 
 
 async def test_who_may_only_use_the_tables_is_told_so(

@@ -22,17 +22,26 @@ COLUMNS = ("version", "name", "state")
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit with 6 if migrations are pending.")
+@click.option(
+    "--print-sql",
+    is_flag=True,
+    help="Print the statements that an administrator of PostgreSQL has to run, because the database user may "
+    "not; change nothing.",
+)
 @dry_run_option
 @output_option
 @settings_options
 @click.pass_obj
-def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool) -> None:
+def migrate(given: GlobalOptions, output: str | None, check: bool, print_sql: bool, dry_run: bool) -> None:
     """Upgrade the tables of the database.
 
     An application also does this when it starts; in a deployment, run it before new workers start. Migrations
     only go forward, and either all of them are applied or none. A missing SQLite database is created. Workers
     can keep running, except while a database of Redrive 0.1 is converted: stop them first.
     """
+    if print_sql:
+        _print_administrator_statements(given)
+        return
     done = not (check or dry_run)
 
     async def apply(app: Redrive) -> DatabaseVersion:
@@ -63,6 +72,19 @@ def migrate(given: GlobalOptions, output: str | None, check: bool, dry_run: bool
         raise CommandExit(Exit.CONFLICT)
     if done:
         notice(f"Database {found.place} is now at version {found.newest}.")
+
+
+def _print_administrator_statements(given: GlobalOptions) -> None:
+    async def read(app: Redrive) -> list[str]:
+        from redrive.doctor.version import administrator_statements
+
+        return await administrator_statements(parts_of(app).database)
+
+    statements = run_on_database(given, read)
+    for statement in statements:
+        click.echo(f"{statement};")
+    if not statements:
+        notice("An administrator has nothing to do: the database user has all rights that Redrive needs.")
 
 
 def _what(found: DatabaseVersion) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import cast
 
@@ -15,6 +16,7 @@ from redrive.settings import Settings
 from redrive.store.database import Application, Database, database_of
 from redrive.store.inspection import Inspection
 from redrive.store.migration import schema_of
+from redrive.store.organizations import Organizations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_condition import PostgresCondition
 from redrive.store.sqlite_reader import SqliteReader, place_of, reading
@@ -63,6 +65,9 @@ async def _findings(
     schema = await schema_of(database)
     yield version.judge_schema(schema)
     if schema.is_current:
+        if isinstance(database, PostgresDatabase):
+            async for finding in _run({"isolation": partial(_isolation, database)}):
+                yield finding
         async for finding in _WorkChecks(Inspection(database), settings, keys, limits).findings():
             yield finding
 
@@ -104,6 +109,12 @@ async def _postgres_findings(
     async for finding in _run(checks):
         yield finding
     yield postgres.judge_connections(server, settings, limits)
+
+
+async def _isolation(database: PostgresDatabase) -> Iterable[Finding]:
+    statements = await database.administrator_statements()
+    sole = await Organizations(database).sole() if statements else None
+    return [postgres.judge_isolation(statements, sole)]
 
 
 async def _compare_clocks(condition: PostgresCondition, clock: Clock, limits: DoctorLimits) -> Finding:

@@ -128,6 +128,22 @@ def judge_leftovers(leftovers: Sequence[Leftover]) -> Iterator[Finding]:
             )
 
 
+def judge_isolation(statements: Sequence[str], sole: str | None) -> Finding:
+    """`statements` are missing for row-level security; `sole` names the organization if there is only one."""
+    if not statements:
+        return ok("isolation", "row-level security isolates the organizations, or will when a server starts")
+    if sole is not None:
+        return ok("isolation", f"{sole!r} is the only organization, so no row-level security is needed")
+    return Finding(
+        "isolation",
+        State.BAD,
+        "there are several organizations, but the role for row-level security is missing",
+        "Servers do not start.",
+        "Ask an administrator of PostgreSQL to run the missing statements.",
+        "redrive migrate --print-sql",
+    )
+
+
 def judge_tables(
     tables: Sequence[TableCondition], settings: Mapping[str, str], limits: DoctorLimits
 ) -> Iterator[Finding]:

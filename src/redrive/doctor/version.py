@@ -9,6 +9,7 @@ from redrive.doctor.finding import Finding, State, ok
 from redrive.errors import NotFoundError
 from redrive.store.database import Database
 from redrive.store.migration import Schema, migrations, schema_of
+from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite_reader import place_of, reading
 
 __all__ = ["DatabaseVersion", "judge_program", "judge_schema", "missing_file", "place_of", "read_version"]
@@ -58,6 +59,11 @@ async def read_version(database: Database) -> DatabaseVersion:
     finally:
         if not reader.in_memory:
             await reader.close()
+
+
+async def administrator_statements(database: Database) -> list[str]:
+    """List the statements that an administrator has to run, because the database user may not."""
+    return await database.administrator_statements() if isinstance(database, PostgresDatabase) else []
 
 
 def missing_file(database: Database) -> str | None:

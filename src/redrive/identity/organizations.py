@@ -32,6 +32,7 @@ class OrganizationDirectory:
                 f"only owners of the organization {HOME!r} can create organizations; ask one of them"
             )
         org = checked_name("org", name)
+        self._services.store.require_isolated(org)
         refuse_secret("the name of an organization", org, self._redactor)
         require_kind("title", title, str)
         clean_title = clean_word("title", title, self._redactor) if title.strip() else ""

@@ -191,6 +191,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
         errors.StatementTimeoutError,
         _with_message(503, "too_slow", "narrow the query or the time range"),
     ),
+    (errors.IsolationError, _with_message(409, "not_isolated", "ask an administrator of the database")),
     (errors.StoreError, _unavailable("database")),
     (errors.UnavailableError, _with_message(503, "unavailable", LATER)),
 )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from redrive.app import Redrive, collect_rarely
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidValueError, IsolationError
 from redrive.parts import parts_of
 from redrive.server.app import create_app
 from redrive.server.banner import Banner
@@ -50,7 +50,9 @@ async def serve(
     """
     settings = parts_of(app).settings
     collect_rarely()
-    await parts_of(app).enable_row_level_security()
+    missing = await parts_of(app).enable_row_level_security()
+    if missing is not None:
+        announce(_without_row_level_security(missing))
     await refuse_open_address(app)
     api = create_app(app, banner=banner)
     config = uvicorn.Config(
@@ -67,6 +69,14 @@ async def serve(
     )
     with bound(settings.server_host, settings.server_port) as listening:
         await _Server(config, api.state.site, announce, watched).serve([listening])
+
+
+def _without_row_level_security(missing: IsolationError) -> str:
+    lines = "".join(f"\n  {statement};" for statement in missing.statements)
+    return (
+        "Row-level security is off, because this database user cannot create the role for it. That is safe "
+        f"with one organization. Before you add another, ask an administrator to run:{lines}"
+    )
 
 
 async def refuse_open_address(app: Redrive) -> None:

@@ -57,7 +57,16 @@ class Database(Session, Protocol):
         """
 
     async def enable_row_level_security(self) -> None:
-        """Create the role that `tenant` uses on PostgreSQL, and grant it the rights that requests need."""
+        """Create the role that `tenant` uses on PostgreSQL, and grant it the rights that requests need.
+
+        Raises IsolationError if the database user may not create it.
+        """
+
+    async def serve_only(self, org: str) -> None:
+        """Let `tenant` serve one organization without row-level security, and refuse all others."""
+
+    def require_isolated(self, org: str) -> None:
+        """Raise IsolationError if requests of this organization would not be isolated from others."""
 
     async def hint(self, queues: Sequence[str]) -> None:
         """Notify idle workers of new work. A notification may get lost: workers also poll."""

@@ -27,6 +27,11 @@ class Organizations:
     async def get(self, name: str) -> Organization:
         return _only(await self._session.fetch(_SQL["get"], {"name": findable(name)}), name)
 
+    async def sole(self) -> str | None:
+        """The name of the only organization; None if there are several."""
+        first, *others = await self.page(2, "")
+        return None if others else first.name
+
     async def page(self, size: int, after: str) -> list[Organization]:
         """List organizations by name; only those after the name `after`."""
         rows = await self._session.fetch(_SQL["page"], {"size": size, "after": after})

@@ -2,9 +2,11 @@
 
 Its connections use a role that has only the privileges that requests need (see `row_level_security`). The
 policies show this role only rows of the organization that is set on the connection, and no rows while none is
-set. A connection serves many organizations in turn. It remembers which one is set, so that the next request
-of the same organization needs no extra statement. The organization is set outside transactions, because a
-rollback would silently undo it.
+set. A database with a single organization may lack the role; then only the timeout is set.
+
+A connection serves many organizations in turn. It remembers which one is set, so that the next request of the
+same organization needs no extra statement. The organization is set outside transactions, because a rollback
+would silently undo it.
 
 Behind a transaction pooler no setting outlives a transaction, so each statement runs in its own transaction.
 """
@@ -22,7 +24,6 @@ from redrive.store.postgres_connections import IDLE_TIMEOUT_MS, Connections, Loa
 from redrive.store.postgres_failure import is_out_of_time
 from redrive.store.postgres_migration import quoted
 from redrive.store.postgres_session import BEGIN, PostgresSession
-from redrive.store.row_level_security import tenant_role
 from redrive.store.statement import Statement
 
 T = TypeVar("T")
@@ -50,11 +51,17 @@ class TenantSettings(NamedTuple):
 
 class PostgresTenant(PostgresSession):
     def __init__(
-        self, connections: Connections, schema: str, texts: dict[str, str], org: str, seconds: float
+        self,
+        connections: Connections,
+        schema: str,
+        texts: dict[str, str],
+        org: str,
+        seconds: float,
+        role: str | None,
     ) -> None:
         super().__init__(connections, schema, texts=texts)
         self._seconds = seconds
-        self._role = tenant_role(schema)
+        self._role = role
         self._tenant_settings = TenantSettings(org, ceil(seconds * 1000))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(MAX_PER_CALLER)
@@ -82,7 +89,7 @@ class PostgresTenant(PostgresSession):
         connection.tenant_settings = None
         org, limit = self._tenant_settings
         [[*_, user]] = await self._call(connection.fetch, _SET_TENANT, org, str(limit))
-        if user != self._role:
+        if self._role not in (None, user):
             raise StoreError(
                 f"{self._connections.place} did not switch to the role {self._role!r}, so organizations "
                 f"would not be isolated; behind a transaction pooler, set pooler=True"
@@ -94,11 +101,17 @@ class PooledTenant(PostgresTenant):
     """A tenant behind a transaction pooler."""
 
     def __init__(
-        self, connections: Connections, schema: str, texts: dict[str, str], org: str, seconds: float
+        self,
+        connections: Connections,
+        schema: str,
+        texts: dict[str, str],
+        org: str,
+        seconds: float,
+        role: str | None,
     ) -> None:
-        super().__init__(connections, schema, texts, org, seconds)
+        super().__init__(connections, schema, texts, org, seconds, role)
         spelled = {
-            "role": quoted(self._role),
+            "role": "NONE" if role is None else quoted(role),
             "limit": self._tenant_settings.limit,
             "org": org.encode().hex(),
         }

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from redrive.errors import StoreError
+from redrive.errors import IsolationError, StoreError
 from redrive.store.postgres_hint import MAX_NAME_LENGTH
 from redrive.store.postgres_migration import quoted
 
@@ -65,6 +65,23 @@ RIGHTS: Mapping[str, str] = {**WALLED, **HOME, **SHARED}
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock($1)"
 _ROLE = """SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = $1"""
+_RIGHTS = """SELECT current_user AS "user",
+    EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)
+        OR pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE') AS may_create_schema,
+    NOT EXISTS (
+        SELECT 1 FROM pg_catalog.pg_class AS class
+        JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+        WHERE space.nspname = $1 AND class.relkind IN ('r', 'p', 'v')
+            AND NOT pg_catalog.pg_has_role(class.relowner, 'USAGE')
+    ) AS owns_tables,
+    me.rolsuper OR me.rolcreaterole AND (
+        pg_catalog.current_setting('server_version_num')::integer < 160000
+        OR COALESCE((
+            SELECT pg_catalog.pg_has_role(role.oid, 'MEMBER WITH ADMIN OPTION')
+            FROM pg_catalog.pg_roles AS role WHERE role.rolname = $2
+        ), true)
+    ) AS may_grant_role
+FROM pg_catalog.pg_roles AS me WHERE me.rolname = current_user"""
 _IS_MEMBER = "SELECT pg_catalog.pg_has_role(current_user, CAST($1 AS name), $2)"
 _MAY_ENTER = "SELECT pg_catalog.has_schema_privilege(CAST($1 AS name), $2, 'USAGE')"
 _MISSING = """SELECT DISTINCT wanted.name
@@ -100,16 +117,27 @@ def tenant_role(schema: str) -> str:
 
 async def enable_row_level_security(connection: Any, schema: str, place: str) -> None:
     """Create the tenant role and its privileges in the current transaction, if they are missing."""
-    missing = await _missing(connection, schema)
-    if missing:
+    if await _missing(connection, schema):
         await connection.execute(_LOCK, _lock_key(schema))
-        missing = await _missing(connection, schema)
-        await _done(connection, missing, place)
-        if await _missing(
-            connection, schema
-        ):  # PostgreSQL only warns about a privilege that the user may not grant
-            raise _lacking(missing, place)
+        await _grant(connection, schema, place)
     await _require_no_hole(connection, schema, place)
+
+
+async def administrator_statements(connection: Any, schema: str) -> list[str]:
+    """List the statements that this user lacks the rights to run itself.
+
+    The owner of the tables grants the privileges on them to the role as soon as it may use the role.
+    """
+    rights = await connection.fetchrow(_RIGHTS, schema, tenant_role(schema))
+    user, space = quoted(rights["user"]), quoted(schema)
+    create_schema = [] if rights["may_create_schema"] else [f"CREATE SCHEMA {space} AUTHORIZATION {user}"]
+    missing = await _missing(connection, schema)
+    if rights["owns_tables"]:
+        grant = f"GRANT {quoted(tenant_role(schema))} TO "
+        missing = [text for text in missing if text.startswith(("CREATE ROLE ", grant))]
+        if rights["may_grant_role"]:
+            missing = []
+    return create_schema + missing
 
 
 async def grant_new_tables(connection: Any, schema: str) -> None:
@@ -123,14 +151,18 @@ async def grant_new_tables(connection: Any, schema: str) -> None:
             await connection.execute(text)
 
 
-async def _done(connection: Any, missing: Sequence[str], place: str) -> None:
+async def _grant(connection: Any, schema: str, place: str) -> None:
     import asyncpg
 
+    for_administrator = await administrator_statements(connection, schema)
     try:
-        for text in missing:
+        for text in await _missing(connection, schema):
             await connection.execute(text)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise _lacking(missing, place) from error
+        raise _lacking(for_administrator, place) from error
+    # PostgreSQL only warns about a privilege that the user may not grant.
+    if missing := await _missing(connection, schema):
+        raise _lacking(missing, place)
 
 
 async def _missing(connection: Any, schema: str) -> list[str]:
@@ -190,10 +222,12 @@ async def _require_no_hole(connection: Any, schema: str, place: str) -> None:
         )
 
 
-def _lacking(missing: Sequence[str], place: str) -> StoreError:
-    return StoreError(
+def _lacking(statements: Sequence[str], place: str) -> IsolationError:
+    lines = "".join(f"\n  {text};" for text in statements)
+    return IsolationError(
         f"this database user of {place} cannot create the role that Redrive needs to isolate organizations. "
-        f"Ask an administrator to run: {'; '.join(missing)};"
+        f"Ask an administrator to run:{lines}",
+        statements=statements,
     )
 
 

@@ -48,6 +48,12 @@ class SqliteDatabase(SqliteSession):
     async def enable_row_level_security(self) -> None:
         """Do nothing: SQLite has none, and a process that can read the file can read all of it."""
 
+    async def serve_only(self, org: str) -> None:
+        """Do nothing, for the same reason."""
+
+    def require_isolated(self, org: str) -> None:
+        """Do nothing, for the same reason."""
+
     async def migrate(self) -> None:
         async with self._turn:
             await self._call(lambda: self._all_or_nothing(self._migrate))

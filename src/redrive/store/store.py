@@ -77,6 +77,9 @@ class Store:
         session = self._whole.tenant(org, seconds)
         return Store(self._whole, self._max_letters, tenant=session, opening=self.open)
 
+    def require_isolated(self, org: str) -> None:
+        self._whole.require_isolated(org)
+
     async def probe(self) -> None:
         """Write without changing data; raises StoreError if the database cannot be written."""
         await self.database.fetch(_SQL["write"], {})
