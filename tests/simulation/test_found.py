@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.engine.workbench import bench, new_app
 
 from redrive import FinalError
+from redrive.parts import parts_of
 
 
 async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_entry() -> None:
@@ -64,3 +65,35 @@ async def test_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redriv
         assert letter is not None
         automatic = sum(bool(replay.automatic) for replay in await failures.replays.list(letter.id))
         assert (letter.state, letter.redrives, automatic) == ("EXHAUSTED", 2, 2)
+
+
+async def test_an_earlier_step_that_fails_in_a_replay_starts_with_all_its_automatic_redrives() -> None:
+    """I10: its letter is OPEN, even if the redrives of the step behind it are used up."""
+    app, broken = new_app(), {"second"}
+
+    def step(name: str, redrive: str) -> object:
+        async def run() -> str:
+            if name in broken:
+                raise FinalError(name)
+            return name
+
+        return app.task(run, name=name, max_attempts=1, redrive=redrive, max_redrives=1)  # type: ignore[call-overload]
+
+    flow = app.workflow("flow", [step("first", "linear"), step("second", "immediate")])  # type: ignore[list-item]
+    async with bench(app):
+        run = await app.start(flow)
+        await run.wait()
+        failures = app.failures(by="ana")
+        letter = await run.dead_letter()
+        assert letter is not None
+        await parts_of(app).processor().run_once()
+        await run.wait()
+        letter = await failures.view(letter.id)
+        assert (letter.state, letter.redrives) == ("EXHAUSTED", 1)
+
+        broken.add("first")
+        await failures.replay(letter.id, from_step="first")
+        await run.wait()
+        earlier = await run.dead_letter()
+        assert earlier is not None
+        assert (earlier.step, earlier.state, earlier.redrives) == ("first", "OPEN", 0)

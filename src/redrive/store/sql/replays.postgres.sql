@@ -48,11 +48,9 @@ WITH gone AS (
                 AND letter.step_index = run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
     RETURNING run.*
 ), again AS (
-    {_again}, batch.automatic + COALESCE((
-            SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0) AS redrives,
-        batch.step_only, 1 AS has_letter, batch.policy_override
+    {_again}, {_redriven} AS redrives, batch.step_only, 1 AS has_letter, batch.policy_override
     FROM gone AS run
-    JOIN {batch:NewReplay only run_id, letter_id, from_step, step_input, queue, policy_override, step_only, automatic}
+    JOIN {batch:NewReplay only run_id, letter_id, step_index, from_step, step_input, queue, policy_override, step_only, automatic}
         ON batch.run_id = run.id
 )
 {_into_ready}

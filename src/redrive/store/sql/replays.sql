@@ -15,14 +15,17 @@ CASE WHEN batch.from_step = run.step_index THEN run.attempt ELSE COALESCE((
             WHERE finished.run_id = run.id AND finished.step_index = batch.from_step
         ) AS used), 0) END
 
+-- name: _redriven
+-- Automatic redrives belong to a step. An earlier step, to which a replay goes back, has its own count.
+CASE WHEN batch.from_step = batch.step_index THEN batch.automatic + COALESCE((
+        SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0) ELSE 0 END
+
 -- name: restart
 UPDATE redrive.runs AS run
 SET attempt = {_used}, step_index = batch.from_step, step_input = COALESCE(batch.step_input, run.step_input),
     queue = COALESCE(batch.queue, run.queue), policy_override = batch.policy_override, step_only = batch.step_only,
     has_letter = 1,
-    redrives = batch.automatic + COALESCE((
-        SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0),
-    {_fresh}
+    redrives = {_redriven}, {_fresh}
 FROM {batch:NewReplay only run_id, letter_id, org, step_index, from_step, step_input, queue, policy_override, step_only, automatic}
 WHERE run.id = batch.run_id AND run.org = batch.org AND run.place = 'ended' AND run.state IN ('DLQ_PENDING', 'FAILED')
     AND run.step_index = batch.step_index AND EXISTS (
