@@ -1,12 +1,12 @@
-# make test      creates the environment, installs everything into it, checks and tests the project
-# make test-all  the same and everything else: both databases everywhere, every page, packages, the demo
-# make demo      a small company at work, with failures to look at (STORE=postgresql)
+# make test      creates the environment, then checks and tests the project
+# make test-all  the same plus the slow tests: both databases everywhere, every page, packages, the demo
+# make demo      a demo company with failures to fix and replay (STORE=postgresql)
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# Tests start hundreds of interpreters. Where the environment forbids bytecode, keep it outside of the source.
+# Tests start hundreds of interpreters. Where the environment forbids bytecode, keep it outside the source.
 ifdef PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 unexport PYTHONDONTWRITEBYTECODE
@@ -55,11 +55,11 @@ FIRST ?= 0
 simulate: $(READY)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
-# make guards    switches every safety guard off in turn, and shows that it is noticed
+# make guards    switches off each safety guard in turn, and checks that a test fails
 guards: $(READY)
 	@$(BIN)/python -m tests.guards
 
-# make crash     kills real workers, servers and connections for a while (MINUTES=10)
+# make crash     kills real workers, servers and connections under load (MINUTES=10)
 MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
@@ -67,18 +67,18 @@ crash: $(READY)
 # make proof     simulate, crash, guards, fuzz and databases, one after the other (SEEDS=10000 MINUTES=10 EXAMPLES=20)
 proof: simulate crash guards fuzz databases
 
-# make fuzz      thousands of requests out of the OpenAPI document, by everybody (EXAMPLES=20 SEED=0)
+# make fuzz      thousands of requests generated from the OpenAPI document, as every role (EXAMPLES=20 SEED=0)
 EXAMPLES ?= 20
 SEED ?= 0
 fuzz: $(READY)
 	@$(BIN)/python -m tests.server.fuzz --examples $(EXAMPLES) --seed $(SEED)
 
-# make databases the tests of the store and the journeys on every supported PostgreSQL (VERSIONS=14,16)
+# make databases the store tests and the journeys on every supported PostgreSQL (VERSIONS=14,16)
 databases: $(READY)
 	@$(BIN)/python -m tests.postgres_versions $(if $(VERSIONS),--versions $(VERSIONS))
 
-# make bench     measures the project beside its peers, in one run (QUICK=1 for a short one)
-# An environment of its own: what the peers need must not change what is tested.
+# make bench     measures Redrive and its peers in the same run (QUICK=1 for a short one)
+# In a separate environment, so that the peers' dependencies don't change what is tested.
 BENCH     := .venv-bench
 BENCH_BIN := $(BENCH)/bin
 bench: $(BENCH)/.ready
@@ -93,7 +93,7 @@ $(BENCH)/.ready: $(READY) requirements/bench.txt
 	@$(BIN)/uv pip install --quiet --python $(BENCH_BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# make lock      resolves the dependencies anew (LOCK=--upgrade takes newer versions)
+# make lock      resolves the dependencies again (LOCK=--upgrade takes newer versions)
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(LOCK)
 lock: $(VENV)/bin/uv
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
@@ -104,12 +104,12 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet uv
 
-# make docs      writes the reference pages that follow from the code, and builds the site into site/
+# make docs      generates the reference pages from the code, and builds the site into site/
 docs: $(READY)
 	@$(BIN)/python -m docs.reference.generate
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# make build     the wheel and the source distribution, into dist/
+# make build     builds the wheel and the source distribution into dist/
 build: $(READY)
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 

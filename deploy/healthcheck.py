@@ -1,4 +1,4 @@
-"""Does the server in this container answer? Exits with 0 if so."""
+"""Exits with 0 if the server in this container answers, otherwise with 1."""
 
 import http.client
 import os

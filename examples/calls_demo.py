@@ -39,7 +39,7 @@ def say(text: str) -> None:
 
 
 class Lines(logging.Formatter):
-    """The log lines of guarded calls, indented, without the fields that say the same in every line."""
+    """The log lines of guarded calls, indented, without the fields that are the same in every line."""
 
     SHOWN = MappingProxyType(
         {"attempt": "attempt", "http_status": "status", "reason": "reason", "wait_ms": "wait_ms"}
@@ -66,7 +66,7 @@ def policies() -> None:
 
 
 def classification() -> None:
-    title(2, "Every error is classified by a named rule; what nobody knows is final")
+    title(2, "Every error is classified by a named rule; unknown errors are final")
     provider_down = HttpStatusError("POST /charges answered 503", status=503, headers={"retry-after": "7"})
     for error in (
         provider_down,
@@ -91,7 +91,7 @@ def recovered_call(client: HttpClient, service: FlakyService) -> None:
 
 
 def refused_repeat(client: HttpClient, service: FlakyService) -> None:
-    title(4, "Without a key, what may have been executed is not repeated")
+    title(4, "Without a key, a request that may have been executed is not repeated")
     service.plan(502)
     try:
         client.request("POST", "/charges", json={"amount": 1200})
@@ -103,7 +103,7 @@ def refused_repeat(client: HttpClient, service: FlakyService) -> None:
 
 
 def rate_limit(client: HttpClient, service: FlakyService) -> None:
-    title(5, "A rate limit with a hint waits exactly that long, and costs no attempt")
+    title(5, "A rate limit with a hint: wait exactly that long, use up no attempt")
     service.plan(429, retry_after="1")
     started = time.monotonic()
     client.request("GET", "/charges")
@@ -111,7 +111,7 @@ def rate_limit(client: HttpClient, service: FlakyService) -> None:
 
 
 def breaker(service: FlakyService) -> None:
-    title(6, "A dependency goes down: its breaker opens, and closes by itself")
+    title(6, "A dependency goes down: its breaker opens, and later closes automatically")
     logging.getLogger("redrive.calls").setLevel(logging.ERROR)
     policy = BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=1.0, successes_to_close=2)
     converter = Dependency("converter", breaker=policy)
@@ -129,14 +129,14 @@ def converted(client: HttpClient) -> str:
     try:
         client.request("GET", "/convert")
     except BreakerOpenError as error:
-        return paint("33", f"not asked; next try in {error.retry_after:.1f} s")
+        return paint("33", f"not called; next try in {error.retry_after:.1f} s")
     except HttpStatusError as error:
         return paint("31", str(error))
     return paint("32", "GET /convert answered 200")
 
 
 def evidence() -> None:
-    title(7, "What is kept is redacted, and equal failures group together")
+    title(7, "Stored failures are redacted, and equal failures form a group")
     redactor = Redactor(key=b"a key of this organization")
     password = "hunter2-and-more"
     for order in (4711, 4712):
@@ -159,7 +159,7 @@ def main() -> None:
         rate_limit(client, service)
         breaker(service)
     evidence()
-    print("\nNext: the guides in docs/guides, beginning with retrying.md")
+    print("\nNext: the guides in docs/guides, starting with retrying.md")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ Answer = tuple[int, dict[str, str]]
 
 
 class Request(NamedTuple):
-    """`key` is its idempotency key, `body` the JSON that came with it."""
+    """`key` is the idempotency key, `body` the parsed JSON."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Request(NamedTuple):
 
 
 class FlakyService:
-    """Answers 200 unless other answers were planned: `service.plan(503, 503)`. `down`: always 503."""
+    """Answers 200 unless other answers are planned: `service.plan(503, 503)`. While `down`, always 503."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -50,7 +50,7 @@ def running(service: S) -> Iterator[S]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one packet an answer
+        wbufsize = -1  # one packet per answer
 
         def do_POST(self) -> None:
             self._respond(self.rfile.read(int(self.headers.get("content-length") or 0)))
@@ -70,7 +70,7 @@ def running(service: S) -> Iterator[S]:
             self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
-            """Quiet: the demo does the talking."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

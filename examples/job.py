@@ -28,7 +28,7 @@ class Letter:
 async def send(context: Context, letter: Letter) -> str:
     if context.attempt < 3:
         raise ConnectionResetError("the post office hung up")
-    return f"sent to {letter.to} at attempt {context.attempt}, with key {context.idempotency_key}"
+    return f"sent to {letter.to} on attempt {context.attempt}, with key {context.idempotency_key}"
 
 
 async def main() -> None:

@@ -1,4 +1,4 @@
-"""A shop whose labels cannot be printed until there is a file named paper in the working directory.
+"""A shop that can print labels only if a file named `paper` exists in the working directory.
 
 redrive serve examples.serve:app --worker
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from redrive import Redrive
 
-app = Redrive()  # its database is that of the settings, where `redrive key create` makes keys, too
+app = Redrive()  # the settings name its database, so that `redrive key create` uses the same one
 
 
 @app.task(max_attempts=1)

@@ -1,4 +1,4 @@
-"""A dead-letter queue for a program that has its own way of doing things; nothing else of Redrive is used.
+"""A program that runs its own tasks and uses only the dead-letter queue of Redrive.
 
 python examples/stand_alone.py
 """
@@ -14,11 +14,11 @@ MAIL_SERVER = {"up": False}
 
 
 def send(mail: dict[str, Any]) -> str:
-    """What the program does anyway."""
+    """The program's own task."""
     if not MAIL_SERVER["up"]:
         raise ConnectionError("the mail server does not answer")
     if "@" not in mail["to"]:
-        raise ValueError(f"{mail['to']} is no address")
+        raise ValueError(f"{mail['to']} is not an address")
     return f"sent to {mail['to']}"
 
 
@@ -30,19 +30,19 @@ def main() -> None:
         mail = {"to": address, "text": "Hello"}
         try:
             send(mail)
-        except Exception as error:  # noqa: BLE001 — whatever it is, the mail must not be lost
+        except Exception as error:  # noqa: BLE001 — no error may lose the mail
             failed.enqueue(f"mail-{number}", mail, error=error, metadata={"team": "post"})
 
-    print(f"{len(failed)} mails have failed; {failed['mail-0'].error}")
+    print(f"{len(failed)} mails failed; {failed['mail-0'].error}")
 
     MAIL_SERVER["up"] = True
     for item in failed.list("pending"):
         outcome = failed.retry(item.task_id)
         print(f"{item.task_id}: {outcome.result if outcome else outcome.error}")
 
-    failed.archive("mail-2", reason="carol was told to give an address")
+    failed.archive("mail-2", reason="asked carol for an address")
     figures = failed.statistics()
-    print(f"now {figures.queue_size} are left, of {figures.lifetime_stats.enqueued_total}")
+    print(f"{figures.queue_size} are left of {figures.lifetime_stats.enqueued_total}")
     failed.close()
 
 

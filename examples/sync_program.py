@@ -1,4 +1,4 @@
-"""A program without an event loop. It starts work and waits; a worker in a second process does it.
+"""A program without an event loop. It starts runs and waits for them; a worker in a second process executes them.
 
 python examples/sync_program.py
 """
@@ -23,10 +23,10 @@ app = Redrive(DATABASE, log=False)
 @app.task(timeout=10.0)
 def count_words(context: Context, text: str) -> int:
     if not text:
-        raise ValueError("there is nothing to count")  # final: it is not tried again
+        raise ValueError("there is nothing to count")  # final: not retried
     for _ in text.split():
         time.sleep(0.05)
-        context.check()  # a thread cannot be stopped from outside: it has to look
+        context.check()  # a thread can't be stopped from outside, so it checks
     return len(text.split())
 
 
@@ -50,5 +50,5 @@ if __name__ == "__main__":
         try:
             main()
         finally:
-            worker.terminate()  # SIGTERM: it finishes what it has begun
+            worker.terminate()  # SIGTERM: it finishes its work in progress
             worker.wait()

@@ -2,7 +2,7 @@
 
 DATABASE_URL=postgresql://user@host/database python examples/workflow_on_postgres.py
 
-It makes the table `invoices` and Redrive's own, in the schema `redrive`.
+It creates the table `invoices`, and Redrive's tables in the schema `redrive`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def render(invoice: int) -> str:
 
 @app.task
 async def book(context: Context, text: str) -> None:
-    """The change and the completion of the step commit together: exactly once, whatever crashes when."""
+    """The change and the completion of the step commit together: exactly once, no matter what crashes."""
     connection = await asyncpg.connect(URL)
     try:
         async with connection.transaction():

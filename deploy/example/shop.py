@@ -1,8 +1,8 @@
-"""A small application, for trying out an installation: put yours in its place."""
+"""A small application for trying out an installation. Replace it with yours."""
 
 from redrive import FinalError, Redrive
 
-app = Redrive()  # its database comes from the settings
+app = Redrive()  # the settings name its database
 
 
 @app.task(max_attempts=4)
