@@ -1,4 +1,4 @@
-"""A program without an event loop. It starts runs and waits for them; a worker in a second process executes them.
+"""A program without an event loop. It starts runs and waits; a worker in a second process executes them.
 
 python examples/sync_program.py
 """

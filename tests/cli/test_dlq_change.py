@@ -132,7 +132,7 @@ def test_marks(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "assign", first, second, "--to", "ada", "--dry-run").code == 0
     assert [row["assignee"] for row in rows(anywhere, "list")] == [None, None]
     assert anywhere("dlq", "assign", first, second, "--to", "ada").code == 0
-    assert anywhere("dlq", "assign", second, "--nobody").code == 0
+    assert anywhere("dlq", "assign", second, "--clear").code == 0
     assert [row["assignee"] for row in rows(anywhere, "list")] == [None, "ada"]
     assert anywhere("dlq", "assign", first).code == 2
     assert anywhere("dlq", "tag", first, "--add", "bank", "--add", "vip", "--dry-run").code == 0

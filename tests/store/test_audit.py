@@ -272,7 +272,7 @@ async def test_a_chain_of_several_pages_is_verified_as_a_whole(store: Store, aud
     await append(store, *(entry(f"letter-{number}") for number in range(2 * PAGE + 1)))
     verdict = await audit.verify()
     assert (verdict.sound, verdict.checked) == (True, 2 * PAGE + 1)
-    assert str(verdict) == "The audit of 'acme' is sound: 2,001 entries checked."
+    assert str(verdict) == "The audit log of 'acme' is intact: 2,001 entries checked."
     await ask(store.database, "UPDATE redrive.audit SET detail = '{\"a\":1}' WHERE sequence = 2000")
     verdict = await audit.verify()
     assert not verdict.sound

@@ -7,7 +7,7 @@ it sends the stored response with the header `Idempotency-Replayed: true`. Two r
 have the same method, path, query, content type and body.
 
     400  the key is malformed, or missing although it is required
-    409  the request is in progress; Retry-After tells when to repeat it
+    409  the request is in progress; Retry-After says when to repeat it
     413  the body is too large to compare
     422  the key was used with a different request
 

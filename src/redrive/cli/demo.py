@@ -50,8 +50,8 @@ DRILL_COLUMNS = ("drill", "expectation", "met", "found")
 def demo(store: str, port: int | None, directory: str | None, browser: bool) -> int:
     """Run a demo company with failures to fix and replay.
 
-    The demo has workers, admin pages and an unreliable outside world. A guide leads you from the first
-    failure to its replay. The demo uses its own database and touches nothing of yours. It receives 10,000
+    The demo has workers, admin pages and unreliable external services. A guide leads you from the first
+    failure to its replay. The demo uses its own database and doesn't touch your data. It receives 10,000
     orders in about two and a half hours. Ctrl-C stops it and removes its files, unless you pass --directory.
     """
     require_packages("the demo", "httpx2", "fastapi", "httptools", "jinja2", "uvicorn", "argon2")

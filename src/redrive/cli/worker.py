@@ -76,7 +76,7 @@ def worker(
     concurrency: str | None,
     reload: bool,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C; work in flight finishes first.
+    """Run a worker until SIGTERM or Ctrl-C; work in progress finishes first.
 
     MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal,
     the worker prints a short line for each event. Otherwise, it logs only what is out of the ordinary.

@@ -211,7 +211,7 @@ class DisplayText:
         return ""
 
     def summary(self, summary: DemoSummary, database: str) -> Iterator[str]:
-        """`database` tells what happens to the database and its dead letters."""
+        """`database` says what happens to the database and its dead letters."""
         yield self._paint(BOLD, "The Acme demo has stopped")
         for name, number, remark in (
             ("runs started", summary.started, ""),

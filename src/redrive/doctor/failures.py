@@ -81,7 +81,7 @@ def judge_letters(letters: Letters, max_letters: int | None, limits: DoctorLimit
     if not need_you:
         healing = live.scheduled + live.replaying
         rest = f"; {healing:,} {'heals itself' if healing == 1 else 'heal themselves'}" if healing else ""
-        yield ok("dead letters", f"none needs you{rest}")
+        yield ok("dead letters", f"none need you{rest}")
         return
     exhausted = f" ({live.exhausted:,} without automatic redrives left)" if live.exhausted else ""
     oldest = 0.0 if letters.oldest_seconds is None else letters.oldest_seconds

@@ -65,7 +65,7 @@ class Maintenance:
                 await wait_for(self._signals.due, wait, self._clock)
 
     async def promote(self) -> bool:
-        """Make due runs ready and release runs that need no longer be held. Return whether there are more."""
+        """Make due runs ready, and release held runs that may continue. Return whether there are more."""
         self._signals.forget_due()
         leases, since, floor = self._store.leases, self._clock.monotonic(), self._due_look_back.floor()
         due = await leases.promote(MAX_PROMOTION_BATCH, floor)

@@ -279,7 +279,7 @@ class _JsonWriter:
     def _count(self, items: int, path: Path) -> None:
         self._items -= items
         if self._items < 0:
-            refuse(path, f"puts the value over the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
+            refuse(path, f"makes the value exceed the limit of {self._limits.items:,} items", KEEP_ELSEWHERE)
 
 
 _SETS: tuple[Any, ...] = (set, frozenset)

@@ -17,7 +17,7 @@ class Signals:
     """The events by which the parts of one worker communicate.
 
     ready         there may be runs to claim
-    due           runs may have become due, or may no longer need to be held
+    due           runs may have become due, or no longer need to be held
     replay_ended  a bulk replay may start its next items, or has finished
     stopping      the worker starts no more work
     """

@@ -15,6 +15,7 @@ from redrive.policy.bounds import choice, require, require_kind, require_whole
 from redrive.policy.codec import decode
 from redrive.store.audit import Wanted
 from redrive.store.store import Store
+from redrive.words.number import plural
 
 LATEST = 1e11
 MAX_PAGE_SIZE = 500
@@ -53,9 +54,11 @@ class AuditVerdict(NamedTuple):
         return self.found == 0
 
     def __str__(self) -> str:
+        entries = plural(self.checked, "entry", "entries")
         if self.sound:
-            return f"The audit of {self.head.org!r} is sound: {self.checked:,} entries checked."
-        title = f"The audit of {self.head.org!r} has {self.found:,} faults in {self.checked:,} entries."
+            return f"The audit log of {self.head.org!r} is intact: {entries} checked."
+        faults = plural(self.found, "fault")
+        title = f"The audit log of {self.head.org!r} has {faults} in {entries}."
         listed = [f"  {fault.kind} at {fault.sequence:,}: {fault.text}" for fault in self.faults]
         return "\n".join([title, *listed])
 

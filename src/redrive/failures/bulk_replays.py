@@ -99,7 +99,7 @@ class BulkReplays:
     async def resume(self, operation_id: str, reason: str = "") -> ReplayOperation:
         """Continue a paused or stopped operation.
 
-        An operation that stopped itself starts with a canary again, and its earlier failures no longer count.
+        After an automatic stop, it starts with a canary again, and earlier failures no longer count.
         """
         why = clean_reason(reason, self._parts.redactor)
         async with self._store.database.transaction() as session:

@@ -24,6 +24,8 @@ class StepRef(Row, frozen=True):
 
 
 class RunQueued(NamedTuple):
+    """A run was stored; a worker will execute it when it is due."""
+
     org: str
     run_id: str
     workflow: str
@@ -32,6 +34,8 @@ class RunQueued(NamedTuple):
 
 
 class StepStarted(NamedTuple):
+    """An attempt of a step started. `failures` counts the failed attempts before it."""
+
     ref: StepRef
     failures: int
 
@@ -71,6 +75,8 @@ class StepReleased(NamedTuple):
 
 
 class StepHeld(NamedTuple):
+    """The step was put on hold by `held_by`: a breaker or a concurrency limit."""
+
     ref: StepRef
     held_by: str
 
@@ -88,6 +94,8 @@ class StepDied(NamedTuple):
 
 
 class RunFinished(NamedTuple):
+    """A run reached the final state `state`. `seconds` is the time since it was submitted."""
+
     org: str
     run_id: str
     workflow: str
@@ -111,11 +119,15 @@ class TaskUnknown(NamedTuple):
 
 
 class HeldReleased(NamedTuple):
+    """A breaker or a limit (`held_by`) released this number of held runs."""
+
     held_by: str
     runs: int
 
 
 class BreakerChanged(NamedTuple):
+    """A breaker opened, closed or started probing."""
+
     breaker: str
     before: str
     after: str
@@ -123,29 +135,39 @@ class BreakerChanged(NamedTuple):
 
 
 class QueuePaused(NamedTuple):
+    """A person paused a queue."""
+
     queue: str
     by: str
     reason: str
 
 
 class QueueResumed(NamedTuple):
+    """A person resumed a queue."""
+
     queue: str
     by: str
 
 
 class WorkerStarted(NamedTuple):
+    """A worker started to claim runs."""
+
     worker: str
     queues: tuple[str, ...]
     concurrency: int
 
 
 class WorkerStopping(NamedTuple):
+    """A worker claims nothing more; its `in_flight` steps have `grace` seconds to finish."""
+
     worker: str
     in_flight: int
     grace: float
 
 
 class WorkerStopped(NamedTuple):
+    """A worker stopped and gave `requeued` unfinished steps back."""
+
     worker: str
     requeued: int
 
@@ -159,6 +181,8 @@ class StoreFailed(NamedTuple):
 
 
 class StoreRecovered(NamedTuple):
+    """The database is available again after `seconds`."""
+
     doing: str
     seconds: float
 
@@ -177,6 +201,8 @@ class DeadLetterRefused(NamedTuple):
 
 
 class DeadLetterChanged(NamedTuple):
+    """A dead letter changed its state."""
+
     org: str
     dlq_id: str
     before: str
@@ -185,6 +211,8 @@ class DeadLetterChanged(NamedTuple):
 
 
 class ReplayRequested(NamedTuple):
+    """A replay of a dead letter started; a worker will execute it."""
+
     org: str
     dlq_id: str
     run_id: str
@@ -193,7 +221,7 @@ class ReplayRequested(NamedTuple):
 
 
 class ReplayEnded(NamedTuple):
-    """`state` is SUCCEEDED, FAILED or CANCELLED."""
+    """A replay finished. `state` is SUCCEEDED, FAILED or CANCELLED."""
 
     org: str
     dlq_id: str
@@ -202,6 +230,8 @@ class ReplayEnded(NamedTuple):
 
 
 class OperationChanged(NamedTuple):
+    """A bulk replay changed its state."""
+
     org: str
     operation_id: str
     before: str
@@ -210,6 +240,8 @@ class OperationChanged(NamedTuple):
 
 
 class GroupChanged(NamedTuple):
+    """A failure group changed its state."""
+
     org: str
     fingerprint: str
     before: str
@@ -218,12 +250,14 @@ class GroupChanged(NamedTuple):
 
 
 class ProcessorChanged(NamedTuple):
+    """A redrive processor started or stopped."""
+
     processor: str
     state: str
 
 
 class AlertRaised(NamedTuple):
-    """An alert: figures of the dead letters have exceeded a threshold; `message` says which."""
+    """Figures of the dead letters crossed a threshold; `message` says which."""
 
     org: str
     queue: str

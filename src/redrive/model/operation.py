@@ -20,7 +20,7 @@ class ReplayOperation(Row, frozen=True, kw_only=True):
     released         the number of items started so far
     released_at      when the last items started; with a rate, the time from which it grants further items
     ramped_at        when the canary passed
-    stopped_because  why the operation stopped itself
+    stopped_because  why the operation stopped automatically
     """
 
     id: str

@@ -31,7 +31,7 @@ class ReplayState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """The state of an operation. `STOPPED`: it stopped itself; `stopped_because` has the reason."""
+    """The state of an operation. `STOPPED`: it stopped automatically; `stopped_because` has the reason."""
 
     PLANNED = "PLANNED"
     RUNNING = "RUNNING"
@@ -99,7 +99,7 @@ OPERATION_TRANSITIONS = TransitionTable(
         *moves("started", [_PLANNED], [_RUNNING]),
         *moves("paused", [_RUNNING], [_PAUSED]),
         *moves("resumed", [_PAUSED, _STOPPED], [_RUNNING]),
-        *moves("stopped itself", [_RUNNING], [_STOPPED]),
+        *moves("stopped automatically", [_RUNNING], [_STOPPED]),
         *moves("every item finished", [_RUNNING], [OperationState.DONE]),
         *moves("cancelled", [_PLANNED, _RUNNING, _PAUSED, _STOPPED], [OperationState.CANCELLED]),
     ],

@@ -18,7 +18,7 @@ _SENTENCES = {
     Category.VALIDATION: "The data is not valid.",
     Category.PERMISSION: "Access was denied.",
     Category.MISSING_CONFIG: "The service is not set up.",
-    Category.PROVIDER_4XX: "The service refused the request.",
+    Category.PROVIDER_4XX: "The service rejected the request.",
     Category.CONFLICT: "The request conflicts with an earlier change.",
     Category.CANCELLED: "The work was cancelled.",
     Category.UNKNOWN: "Something went wrong.",

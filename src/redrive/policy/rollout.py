@@ -29,7 +29,7 @@ MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 1.0, 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutOptions:
-    """How carefully a bulk replay proceeds, and when it stops itself.
+    """How carefully a bulk replay proceeds, and when it stops automatically.
 
     canary           the number of items that must finish before the remaining items start
     rate             items per second after the canary; None: as fast as workers execute them

@@ -49,7 +49,7 @@ class RenderedBanner(NamedTuple):
 class Banner:
     """`render` returns the HTML for one request of one caller, or "" to show nothing.
 
-    `markupsafe.Markup`, which a template with autoescape returns, is inserted as it is; any other string is
+    `markupsafe.Markup`, which a template with autoescape returns, is inserted unchanged; any other string is
     escaped. The pages allow no inline scripts and styles: `files` are public, at an address that changes with
     their content. The page loads style sheets, and scripts as modules; a style sheet refers
     to images among the files by their names.

@@ -1,4 +1,4 @@
-"""`redrive dlq`: list dead letters and their statistics; the other commands are in modules of their own."""
+"""`redrive dlq`: list dead letters and their statistics; the other commands are in separate modules."""
 
 from __future__ import annotations
 

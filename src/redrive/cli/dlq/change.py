@@ -75,13 +75,15 @@ def reopen(client: Client, **given: Any) -> None:
 @click.command()
 @ids_argument
 @click.option("--to", "name", metavar="NAME", help="Person to assign.")
-@click.option("--nobody", is_flag=True, help="Clear the assignee.")
+@click.option("--clear", "clear_assignee", is_flag=True, help="Clear the assignee.")
 @dry_run_option
 @api_options
-def assign(client: Client, ids: tuple[str, ...], name: str | None, nobody: bool, dry_run: bool) -> None:
+def assign(
+    client: Client, ids: tuple[str, ...], name: str | None, clear_assignee: bool, dry_run: bool
+) -> None:
     """Assign dead letters to a person, or clear the assignee."""
-    if (name is None) != nobody:
-        raise click.UsageError("Pass either --to NAME or --nobody.")
+    if (name is None) != clear_assignee:
+        raise click.UsageError("Pass either --to NAME or --clear.")
     dead_letters = _describe(ids)
     change = f"unassign {dead_letters}" if name is None else f"assign {dead_letters} to {name}"
     if report_dry_run(change, dry_run, client.where):

@@ -1,4 +1,4 @@
-"""The pages of administration, one module per noun."""
+"""The admin pages, one module per noun."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Attempts: the rows of their table, and two of them side by side.
+"""Attempts: the rows of their table, and a comparison of two of them.
 
-A comparison says what was different when the attempts failed, and where their stacks part.
+The comparison shows what was different when the attempts failed, and where their tracebacks differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NONE = "–"
 
 
 class AttemptRow(NamedTuple):
-    """An attempt in the table. `same`: it failed like the one before it, apart from numbers and ids."""
+    """An attempt in the table. `same`: it failed like the previous one, apart from numbers and ids."""
 
     attempt: AttemptView
     seconds: float | None
@@ -90,7 +90,7 @@ class Field(NamedTuple):
 
 
 class DiffLine(NamedTuple):
-    """`sign`: "-" only the first has it, "+" only the second has it, "…" a number of lines is left out."""
+    """`sign`: "-" a line of the first, "+" a line of the second, "…" the number of omitted lines."""
 
     sign: str
     text: str
@@ -128,14 +128,14 @@ def _fields(before: AttemptView, after: AttemptView) -> Iterator[Field]:
     for name, text in _FIELDS.items():
         one, other = text(before), text(after)
         yield Field(name, one, other, one != other)
-    # Draws and due times are never the same twice, so only another reason is a difference.
+    # Draws and due times always differ, so only the reasons are compared.
     decided = before.reason != after.reason
     yield Field("Decision", explain(before.decision), explain(after.decision), decided)
     yield _took(seconds_of(before), seconds_of(after))
 
 
 def _took(before: float | None, after: float | None) -> Field:
-    """No two attempts take equally long; only a much longer duration is a difference."""
+    """Compare the durations: they always differ, so only a much longer one is a difference."""
     if before is None or after is None:
         return Field("Duration", _duration(before), _duration(after), before is not after)
     longer, shorter = max(before, after), max(min(before, after), 1e-3)
@@ -164,7 +164,7 @@ _FIELDS: dict[str, Callable[[AttemptView], str]] = {
 
 
 def stack_diff(before: str, after: str) -> StackDiff:
-    """Return the lines that differ, with some around them. The time it takes doesn't depend on their text."""
+    """Return the lines that differ, with context. The running time doesn't depend on their text."""
     if before == after:
         return StackDiff((), True)
     one, other = before.split("\n"), after.split("\n")
@@ -187,7 +187,7 @@ def _equal_lines(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _differences(one: list[str], other: list[str]) -> Iterator[DiffLine]:
-    """Lines that occur again and again are no landmarks, and would take quadratic time."""
+    """Compare the lines. Frequent lines align nothing, and would take quadratic time."""
     times = Counter(other)
     matcher = SequenceMatcher(lambda line: times[line] > _MAX_EQUAL_LINES, one, other, autojunk=False)
     for kind, first, last, other_first, other_last in matcher.get_opcodes():
@@ -199,7 +199,7 @@ def _differences(one: list[str], other: list[str]) -> Iterator[DiffLine]:
 
 
 def _with_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the lines that differ and a few around them, and count the rest."""
+    """Yield the lines that differ with some context, and count the lines in between."""
     near: set[int] = set()
     for index, line in enumerate(lines):
         if line.sign != " ":

@@ -38,7 +38,7 @@ class AuditLine(NamedTuple):
     """An entry in the list.
 
     subjects  the first of them, with the addresses of their pages; `more` counts the rest
-    detail    values by name; a number is a moment
+    detail    values by name; a number is a time
     """
 
     entry: AuditEntry

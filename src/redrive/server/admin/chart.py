@@ -1,7 +1,7 @@
 """Charts: numbers over time as plain geometry, which parts/chart.html draws as SVG.
 
-Horizontal positions are in percent of the width, vertical ones in pixels. So a chart fills the room that it
-has, and neither its text nor its lines are stretched.
+Horizontal positions are in percent of the width, vertical ones in pixels. So a chart fills the
+available width without stretching its text and lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from redrive.words.time import instant
 HEIGHT = 132.0
 MARGIN = 8.0
 MIN_HEIGHT = 1.5
-"""The height of the smallest bar, so that every number but 0 is visible."""
+"""The height of the smallest bar, so that every number except 0 is visible."""
 SPARK_WIDTH, SPARK_HEIGHT = 96.0, 20.0
 _FILLED = 0.78
 _STEPS = (
@@ -30,8 +30,8 @@ _DAY = 86_400
 class Tick(NamedTuple):
     """
     place   the position, in units of the drawing
-    anchor  how the label is aligned to it: start, middle or end, so that none is cut off at the edge
-    spare   a narrow screen leaves it out
+    anchor  the alignment of the label: start, middle or end, so that no label is cut off at the edge
+    spare   omitted on a narrow screen
     """
 
     place: float
@@ -41,7 +41,7 @@ class Tick(NamedTuple):
 
 
 class Series(NamedTuple):
-    """`tone` is a color of the style sheet. A series `below` is drawn downwards from the line of 0."""
+    """`tone` is a color of the style sheet. A series `below` is drawn downwards from the zero line."""
 
     name: str
     tone: str
@@ -58,7 +58,7 @@ class Box(NamedTuple):
 
 
 class Column(NamedTuple):
-    """All bars of one stretch of time. A browser shows the title where the pointer rests."""
+    """All bars of one time interval. `title` is the tooltip."""
 
     x: float
     width: float
@@ -73,7 +73,7 @@ class ChartRow(NamedTuple):
 
 class Chart(NamedTuple):
     """
-    zero      the distance of the line of 0 from the top
+    zero      the distance of the zero line from the top
     totals    the sum of each series
     rows      the same as a table, without rows that are all 0
     """
@@ -100,7 +100,7 @@ class Spark(NamedTuple):
 
 
 def bars(title: str, since: float, seconds: float, series: Sequence[Series], zone: tzinfo) -> Chart:
-    """Draw stacked bars, one for each stretch of `seconds`, from `since` on."""
+    """Draw stacked bars, one per interval of `seconds`, starting at `since`."""
     count = max((len(line.numbers) for line in series), default=0)
     rows = [ChartRow(since + at * seconds, [_number(line, at) for line in series]) for at in range(count)]
     scale = _Scale.of(series, rows)
@@ -118,7 +118,7 @@ def bars(title: str, since: float, seconds: float, series: Sequence[Series], zon
 
 
 def sparkline(numbers: Sequence[int]) -> Spark:
-    """Draw tiny bars, the newest on the right; a 0 leaves a trace of the line."""
+    """Draw tiny bars, the newest on the right; a 0 is a thin line."""
     most, wide = max(numbers, default=0), SPARK_WIDTH / max(1, len(numbers))
     boxes = []
     for at, number in enumerate(numbers):
@@ -129,7 +129,7 @@ def sparkline(numbers: Sequence[int]) -> Spark:
 
 
 class _Scale(NamedTuple):
-    """Maps numbers to places: upwards to the largest, and downwards if a series is drawn there."""
+    """Maps numbers to vertical positions: upwards, and also downwards if a series is drawn there."""
 
     above: Sequence[int]
     below: Sequence[int]
@@ -152,7 +152,7 @@ class _Scale(NamedTuple):
 
 
 def _steps_to(most: int, steps: Sequence[int]) -> list[int]:
-    """Return as many of the steps as reach `most`, and at least one after 0."""
+    """Return the steps up to the first that reaches `most`, with at least one after 0."""
     return [step for at, step in enumerate(steps) if at < 2 or steps[at - 1] < most]
 
 
@@ -255,14 +255,14 @@ def time_label(moment: float, zone: tzinfo) -> str:
 
 
 def anchored(place: float, label: str, whole: float, spare: bool = False) -> Tick:
-    """Return a tick whose label leans inwards near an edge."""
+    """Return a tick; near an edge, its label is aligned inwards."""
     if place < 0.04 * whole:
         return Tick(place, label, "start", spare)
     return Tick(place, label, "end" if place > 0.96 * whole else "middle", spare)
 
 
 def _wall_times(since: float, until: float, zone: tzinfo, step: int) -> Iterator[float]:
-    """Follow the clock on the wall: after a change of summer time, the next ones are full hours again."""
+    """Follow local time, so that ticks stay on full hours when daylight saving time starts or ends."""
     before = 0.0
     for midnight in _midnights(since, until, zone, max(1, step // _DAY)):
         for seconds in range(0, _DAY, min(step, _DAY)):
@@ -274,7 +274,7 @@ def _wall_times(since: float, until: float, zone: tzinfo, step: int) -> Iterator
 
 
 def _midnights(since: float, until: float, zone: tzinfo, days: int) -> Iterator[datetime]:
-    """Yield the start of every `days`-th day, counted from the same day whatever the range is."""
+    """Yield the start of every `days`-th day, counted from a fixed day, whatever the range."""
     day = instant(since).astimezone(zone).date()
     day -= timedelta(days=day.toordinal() % days)
     last = instant(until).astimezone(zone).date()

@@ -20,7 +20,7 @@ from redrive.words.replay import MODES, Selection, selection_of
 
 PAGE_SIZE, HISTORY_SIZE = 50, 20
 MAX_REPEATED_IDS = 500
-"""A plan of dead letters that were selected by id can be repeated if there are no more of them."""
+"""The maximum number of ids that "Plan again" passes on."""
 
 WIDTH = 1000.0
 MIN_WIDTH = 6.0
@@ -38,7 +38,7 @@ ORDER = (
 ENDED = (ReplayState.SUCCEEDED, ReplayState.FAILED, ReplayState.CANCELLED)
 
 MIN_FINISHED, MIN_SECONDS = 20, 5.0
-"""A pace is known after this many items, over this long."""
+"""The pace is estimated after this many items and this much time."""
 STANDSTILL_SECONDS = 30.0
 """If no item has finished for this long, the pace is unknown."""
 
@@ -96,7 +96,7 @@ def rollout_of(operation: ReplayOperation) -> RolloutPlan:
 
 
 def plan_again(operation: ReplayOperation, ids: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the request that plans the same again; None if the selection was not stored completely.
+    """Return the request that repeats the plan; None if the selection was not stored completely.
 
     `ids` are all dead letters of an operation that stores only some of them.
     """

@@ -1,8 +1,7 @@
-"""The phases of a run: what its work was doing at every moment, as stretches of time without gaps.
+"""The phases of a run: what it was doing at each moment, as consecutive intervals.
 
-They follow from what the engine has stored: attempts with the wait that was decided on after them, holds and
-releases, and replays. The engine doesn't store when a full concurrency limit holds work back; of that, only
-the present is known.
+They are derived from stored data: attempts with the waits after them, holds, releases and replays. The engine
+doesn't store when a full concurrency limit held a run, so only a current hold by a limit is known.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _TURNS = {"held": HELD, "released": QUEUED, "replayed": QUEUED}
 
 
 class Phase(NamedTuple):
-    """A stretch of time in which a step did one thing.
+    """An interval in which a step did one thing.
 
     kind     queued: ready, and no worker has it yet; waiting: for a retry, or for its time; held: by a
              breaker or a limit; running: an attempt; stopped: the run had ended, and was replayed later
@@ -47,7 +46,7 @@ class Phase(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """A moment from which on the work did something else."""
+    """A moment at which the phase changes."""
 
     at: float
     kind: str
@@ -73,7 +72,7 @@ def _start(attempt: AttemptView) -> float:
 
 
 class _Walk:
-    """Walks through a run. `at`: how far it is; `due`: when the work is due; `over`: the run had ended."""
+    """Walks through a run. `at`: the position; `due`: when the work is due; `over`: the run had ended."""
 
     def __init__(self, since: float, events: Iterable[TimelineEvent]) -> None:
         self.at = self.due = since
@@ -102,7 +101,7 @@ class _Walk:
         self.over = attempt.delay is None and attempt.outcome != AttemptOutcome.SUCCEEDED
 
     def rest(self, step: int, until: float, more: Sequence[_Turn] = ()) -> None:
-        """Add what the work did until then without running."""
+        """Add the phases until then in which nothing was executed."""
         turns = [*self._first_turns(), *(turn for turn in self._turns if self.at < turn.at <= until), *more]
         turns = sorted(turns, key=lambda turn: turn.at)
         for turn, following in pairwise([*turns, _Turn(until, "")]):
@@ -110,7 +109,7 @@ class _Walk:
         self.over = False
 
     def reach(self, run: RunSummary, now: float) -> None:
-        """Add the present of a live run."""
+        """Add the current phase of a live run."""
         if run.place == Place.LEASED:
             started = now if run.attempt_started_at is None else min(run.attempt_started_at, now)
             self.rest(run.step_index, started)

@@ -20,7 +20,7 @@ from redrive.words.time import absolute, duration, instant
 
 WHOLE = 100.0
 MAX_SHARE = 1 / 8
-"""The widest part of a broken axis that a single wait takes."""
+"""The maximum share of a broken axis that one wait takes."""
 _MIN_DISTANCE = 1.0
 """The minimum distance of attempts that are easy to tell apart, in hundredths of the axis."""
 _MAX_CROWDED = 0.25
@@ -136,10 +136,10 @@ def _text(phase: Phase) -> str:
 
 
 class BrokenAxis:
-    """The axis of a timeline: linear, and broken where a few long waits would press everything else together.
+    """The axis of a timeline: linear, and broken where a few long waits would compress everything else.
 
     No wait is then drawn wider than `MAX_SHARE` of the whole; its label has the real length.
-    `edges` are pairs of a moment and its place, in order.
+    `edges` are pairs of a moment and its position, in order.
     """
 
     def __init__(self, phases: Sequence[Phase], limit: float | None) -> None:
@@ -177,7 +177,7 @@ class BrokenAxis:
         return [self._tick(moment, time_label(moment, zone), index) for index, moment in enumerate(times)]
 
     def _ticks_after_breaks(self, zone: tzinfo) -> list[Tick]:
-        """Put a tick where the axis continues after a break, as far as there is room."""
+        """Put a tick where the axis continues after a break, if there is room."""
         start, end = self.edges[0][0], self.edges[-1][0]
         days = instant(start).astimezone(zone).date() != instant(end).astimezone(zone).date()
         ticks = [self._tick(start, _clock(start, zone, day=days))]

@@ -47,7 +47,7 @@ class TreeRow(NamedTuple):
     """
     key     the name or the index; empty for the value itself
     parts   the text; of a long string, its beginning
-    more    of a long string: as much as the page shows
+    more    of a long string: the part that the page shows
     size    entries of a container, characters of a long string, or entries that a rest leaves out
     shown   whether a container is unfolded at first
     """
@@ -229,7 +229,7 @@ def beginning(text: str, limit: int = MAX_LENGTH) -> str:
 
 
 def _is_value(before: str, closers: list[str]) -> bool:
-    """A string is a value, and not a key, after a colon, in a list, and alone."""
+    """Return whether a string is a value, not a key: after a colon, in a list, or alone."""
     return before == ":" or not closers or closers[-1] == "]"
 
 

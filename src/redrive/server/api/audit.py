@@ -73,8 +73,8 @@ async def list_(
 ) -> Response:
     """List audit entries, newest first.
 
-    With `subject`, list only the actions on that subject. Without `since`, the list goes back as far as one
-    request may look.
+    With `subject`, list only the actions on that subject. Without `since`, the list covers the longest time
+    span that one request may read.
     """
     first, last = _span(visit, since, until)
     found = await visit.failures.audit.list(

@@ -94,7 +94,7 @@ class RunMark(ResponseBody):
 
 
 class Cancelled(ResponseBody):
-    """`requested`: a worker is executing the run and has been told to stop."""
+    """`requested`: a worker is executing the run and has been asked to stop."""
 
     id: str
     outcome: Cancellation
@@ -146,7 +146,7 @@ async def events(runs: CallersRuns, run_id: Id) -> Response:
 
 @routes.post("/{id}/cancel", OPERATE, responses={200: {"model": Cancelled}, 202: {"model": Cancelled}})
 async def cancel(runs: CallersRuns, run_id: Id, body: Reasoned | None = None) -> Response:
-    """Cancel a run. 202: a worker is executing it and has been told to stop."""
+    """Cancel a run. 202: a worker is executing it and has been asked to stop."""
     outcome = await runs.cancel(run_id, reason=reason_of(body))
     if outcome is Cancellation.ENDED:
         detail = f"the run {run_id} has already finished"
