@@ -1,8 +1,8 @@
 """Resources: the OpenAPI schema and the JSON of a model class, both derived from its declaration.
 
 Fields, types and meanings are those of the class, which may be a NamedTuple, a dataclass or a Struct.
-Instants become RFC 3339, nested classes become objects. A resource lists only what differs, so a field that is
-added to the class is in the API without a change here.
+Instants become RFC 3339, nested classes become objects. A resource lists only what differs, so a field that
+is added to the class is in the API without a change here.
 """
 
 from __future__ import annotations
