@@ -93,7 +93,7 @@ def list_keys(client: Client, output: str | None) -> None:
     default="1h",
     show_default=True,
     metavar="DURATION",
-    help="Keep the old key valid for this long; 0 revokes it at once.",
+    help="Keep the old key valid for this long; 0 revokes it immediately.",
 )
 @click.option("--expires", type=LIFETIME, metavar="DURATION", help="Expire the new key after this long.")
 @dry_run_option

@@ -39,7 +39,7 @@ def judge_leases(expired: Sequence[Expired]) -> Finding:
         f"{count(number, 'step')} leased to {workers}; the oldest lease expired "
         f"{age(expired[0].oldest_seconds)} ago, and no worker has taken it over",
         "The workers that hold these leases were killed or are frozen, and no other worker has continued.",
-        "Start a worker. It takes the steps over at once.",
+        "Start a worker. It takes the steps over immediately.",
         WORK,
     )
 

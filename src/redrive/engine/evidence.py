@@ -111,7 +111,7 @@ def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) 
     try:
         if not _is_single(error):
             return _chain(error, summary, redactor)
-        # Redacted separately: the same traceback occurs again and again, with different messages.
+        # Redacted separately: the same traceback occurs many times, with different messages.
         printed = clean(summary.printed, MAX_STACK_LENGTH - MAX_EXCEPTION_LENGTH, redactor)
         return printed + clean(_exception_lines(error), MAX_STACK_LENGTH - len(printed), redactor)
     except BaseException:  # noqa: BLE001 — exceptions are user code
@@ -119,7 +119,7 @@ def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) 
 
 
 def _chain(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:
-    """Print the error with its causes, in parts: most of them occur again and again, as in `_stack`."""
+    """Print the error with its causes, in parts, most of which occur many times, as in `_stack`."""
     links = _links(error)
     if not links:
         return clean(_full_traceback(error), MAX_STACK_LENGTH, redactor)

@@ -107,7 +107,7 @@ async def history_of(
 
 
 async def _consistent_records(run: Run, store: Store) -> _Records:
-    """Read the records until the run does not change meanwhile.
+    """Read the records, again if the run changed in the meantime.
 
     A worker may write steps and attempts during the read. Each of these writes also changes the run.
     """

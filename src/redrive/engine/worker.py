@@ -99,7 +99,7 @@ class Worker:
             await self._background
 
     def stop(self) -> None:
-        """Claim nothing more and finish work in flight. On a second call, release it at once."""
+        """Claim nothing more and finish work in flight. On a second call, release it immediately."""
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()

@@ -48,7 +48,7 @@ async def verify(
     clock: Clock = SYSTEM_CLOCK,
     on_check: OnCheck | None = None,
 ) -> Verdict:
-    """Check every promise in an application's database. Only reads; workers may run meanwhile.
+    """Check every promise in an application's database. Only reads; workers may keep running.
 
     witness    what callers and receivers outside have seen
     settled    all work must have finished; otherwise nothing may be overdue by more than `leeway`
