@@ -76,7 +76,7 @@ class BreakerPolicy:
 class Ramp:
     """Releases held work in growing steps; all at once, it would overload the dependency again.
 
-    `first` items start immediately; every `every` seconds, `factor` times as many as in the step before follow.
+    `first` items start immediately; then, every `every` seconds, `factor` times as many as before.
     """
 
     first: int = 10

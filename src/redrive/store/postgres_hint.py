@@ -39,7 +39,7 @@ def channel_of(schema: str) -> str:
 
 
 class Announcer:
-    """Sends notifications in the background: the first immediately, later ones together after QUIET seconds."""
+    """Sends notifications in the background: the first immediately, later ones after QUIET seconds."""
 
     def __init__(self, send: Callable[[list[str]], Awaitable[object]], clock: Clock) -> None:
         self._send = send

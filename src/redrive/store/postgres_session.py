@@ -114,7 +114,7 @@ class PostgresSession:
 
 
 class _Transaction(OpenTransaction):
-    """Sends statements one at a time, in call order, and prepares the values of the next one in the meantime."""
+    """Sends statements one at a time, in call order; prepares the values of the next one while it waits."""
 
     def __init__(self, session: PostgresSession, connection: Any) -> None:
         self._session = session

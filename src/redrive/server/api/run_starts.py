@@ -44,7 +44,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
 
 
 class Options(RequestBody):
-    """`work` is the name of a task or a workflow. It starts immediately, after `delay_seconds`, or at `at`."""
+    """`work` names a task or a workflow. It starts immediately, after `delay_seconds`, or at `at`."""
 
     work: Name
     priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
