@@ -330,7 +330,7 @@ class TestPolicies:
         assert (item.error_category, item.retry_policy) == (category.lower(), policy)
         assert (item.next_retry_at is None) is (policy == "never")
 
-    async def test_an_error_nobody_knows_is_left_to_a_person(self, small: DeadLetterQueue) -> None:
+    async def test_an_unknown_error_is_left_to_a_person(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", 1, error="it broke")
         assert (item.error_category, item.retry_policy, item.next_retry_at) == ("permanent", "never", None)
 
@@ -410,7 +410,7 @@ class TestPolicies:
                     letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
                     assert letter.template == said
 
-    async def test_a_custom_policy_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
+    async def test_a_custom_policy_that_no_one_knows_is_refused(self, tmp_path: Path) -> None:
         """M1: it would never be redriven."""
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, policies={"night": lambda n: 5.0}) as dlq:
@@ -424,7 +424,7 @@ class TestPolicies:
                 await dlq.enqueue("a", 1, error="x", policy="custom:night")
             ).retry_policy == "custom:night"
 
-    async def test_what_must_not_happen_twice_is_not_redriven(self, mailer: Mailer, tmp_path: Path) -> None:
+    async def test_unsafe_work_is_not_redriven(self, mailer: Mailer, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, mailer.resend, log=False, effect="unsafe") as dlq:
             item = await dlq.enqueue("a", 1, error=raised(TimeoutError()), policy="immediate")
@@ -586,7 +586,7 @@ class TestExecuting:
         with pytest.raises(TransitionError, match=r"^the task 'a' can't be archived: a retry is in progress"):
             await small.archive("a")
 
-    async def test_waiting_for_an_outcome_has_an_end_and_the_retry_goes_on(self, tmp_path: Path) -> None:
+    async def test_waiting_for_an_outcome_has_an_end_and_the_retry_continues(self, tmp_path: Path) -> None:
         """M6: a function that takes long, or a breaker that is open, does not keep the caller for ever."""
         let_go, done = asyncio.Event(), asyncio.Event()
 
@@ -732,7 +732,7 @@ class TestCapturing:
         assert item.task_id.startswith("charge:")
         assert (item.total_attempts, item.retry_policy) == (2, "linear")
 
-    async def test_an_id_of_ones_own(self, small: DeadLetterQueue) -> None:
+    async def test_a_custom_id(self, small: DeadLetterQueue) -> None:
         @small.capture(lambda order: f"order-{order}", quiet=True)
         async def charge(order: int) -> int:
             raise TimeoutError
@@ -912,7 +912,7 @@ class TestChecks:
         by_default = parts_of(DeadLetterQueue(url, log=False).app).processor().options
         assert (by_default.archive_seconds, by_default.thresholds) == (7 * 86_400.0, Thresholds())
 
-    async def test_an_alert_by_a_threshold_of_ones_own(self, mailer: Mailer) -> None:
+    async def test_an_alert_by_a_custom_threshold(self, mailer: Mailer) -> None:
         """M10."""
         told: list[Event] = []
         thresholds = Thresholds(exhausted=0)
@@ -1010,7 +1010,7 @@ class TestTenantsAndSecrets:
             await second.enqueue("c", 2, error="x")
             assert ((await found(first, "b:c")).task, (await found(second, "c")).task) == (1, 2)
 
-    async def test_what_is_encrypted_is_nowhere_in_the_file(self, tmp_path: Path, mailer: Mailer) -> None:
+    async def test_encrypted_values_are_nowhere_in_the_file(self, tmp_path: Path, mailer: Mailer) -> None:
         """M11, I9."""
         file, canary = tmp_path / "x.db", "canary-5dd1f1"
         settings = Settings(encryption_keys=(new_encryption_key(),))

@@ -133,7 +133,7 @@ async def test_several_results_can_be_waited_for_at_once() -> None:
         assert await asyncio.gather(*[run.result() for run in runs]) == list(range(5))
 
 
-async def test_waiting_for_what_nobody_will_ever_execute_says_so() -> None:
+async def test_waiting_for_what_no_one_will_ever_execute_says_so() -> None:
     app = new_app()
 
     @app.task
@@ -293,7 +293,7 @@ async def test_each_block_starts_empty() -> None:
             assert state.state == "OPEN"
 
 
-async def test_the_application_goes_on_with_its_own_database_afterwards() -> None:
+async def test_the_application_continues_with_its_own_database_afterwards() -> None:
     app = new_app()
 
     @app.task

@@ -90,7 +90,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_an_application_of_ones_own(tmp_path: Path) -> None:
+def test_a_custom_application(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_program.py").write_text(TESTS)

@@ -79,7 +79,7 @@ EVERYTHING_ONLY = (
     "tests/docs/test_comparison.py::*mypy*",
     "tests/docs/test_comparison.py::*types*",
     # Hostile suites and generated requests; make test asks every route in the name of one organization.
-    "tests/server/test_matrix.py::test_every_route_for_everybody*-acme?",
+    "tests/server/test_matrix.py::test_every_route_for_everyone*-acme?",
     "tests/server/test_schemathesis.py*",
     "tests/server/test_hostile_network.py*",
     "tests/server/test_hostile_browser.py*",
@@ -104,7 +104,7 @@ ALSO_IN_TEST = (
     "tests/browser/test_journeys.py::test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix",
     "tests/browser/test_journeys.py::test_what_was_closed_is_undone_by_one_key?e-*",
     "tests/browser/test_journeys.py::test_what_is_selected_is_what_is_done_and_the_number_is_told",
-    "tests/browser/test_journeys.py::test_who_may_only_look_*?viewer?",
+    "tests/browser/test_journeys.py::test_a_viewer_sees_no_controls_*?viewer?",
     "tests/browser/test_journeys.py::test_the_banner_of_a_breaker_appears_and_goes",
     "tests/browser/test_journeys.py::test_news_arrives_without_moving_a_row",
     "tests/browser/test_journeys.py::test_a_deep_link_leads_through_signing_in",

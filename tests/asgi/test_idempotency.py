@@ -185,7 +185,7 @@ async def test_other_methods_and_requests_without_a_key_are_passed_on(world: Wor
 # Whose key it is
 
 
-async def test_nobody_is_given_the_answer_of_somebody_else_i8(world: World) -> None:
+async def test_an_answer_is_not_returned_to_another_caller_i8(world: World) -> None:
     shop = Shop(whole(200, b"for ana"), whole(200, b"for bob"))
     async with world.client(shop) as client:
         assert (await order(client, headers={"x-user": "ana"})).content == b"for ana"
@@ -194,7 +194,7 @@ async def test_nobody_is_given_the_answer_of_somebody_else_i8(world: World) -> N
         assert (await order(client, headers={"x-user": "ana"})).content == b"for ana"
 
 
-async def test_nobody_is_given_the_answer_of_another_organization_i8(world: World) -> None:
+async def test_an_answer_is_not_returned_to_another_organization_i8(world: World) -> None:
     shop = Shop(whole(200, b"for acme"), whole(200, b"for other"))
 
     def scope_of(http: Http) -> Scope:
@@ -205,7 +205,7 @@ async def test_nobody_is_given_the_answer_of_another_organization_i8(world: Worl
         assert (await order(client, headers={"x-org": "other"})).content == b"for other"
 
 
-async def test_a_request_that_is_nobody_s_is_passed_on(world: World) -> None:
+async def test_a_request_that_is_no_one_s_is_passed_on(world: World) -> None:
     shop = Shop()
     async with world.client(shop, required=True) as client:
         for _ in range(2):
@@ -548,7 +548,7 @@ async def test_websockets_and_lifespans_are_passed_on() -> None:
 # Lost keys
 
 
-async def test_whoever_lost_the_key_sends_no_answer_of_its_own_i4(world: World) -> None:
+async def test_a_caller_that_lost_the_key_sends_no_answer_i4(world: World) -> None:
     shop, other = Shop(whole(201, b"mine")), Shop(whole(201, b"theirs"))
     shop.go_on.clear()
     async with world.client(shop) as first, world.client(other) as second:
@@ -564,7 +564,7 @@ async def test_whoever_lost_the_key_sends_no_answer_of_its_own_i4(world: World) 
         assert (await order(first)).content == b"theirs"
 
 
-async def test_whoever_cannot_renew_is_stopped_and_its_client_told_to_come_again(world: World) -> None:
+async def test_a_holder_that_cannot_renew_is_stopped_and_its_client_asked_to_repeat(world: World) -> None:
     shop = Shop()
     shop.go_on.clear()
     async with world.client(shop, lease_seconds=1.0) as client:

@@ -38,7 +38,7 @@ async def test_a_failure_is_resolved_by_one_key_and_that_is_undone_by_one(
     await expect(rows).to_have_count(2)
 
 
-async def test_a_key_does_nothing_to_a_row_that_nobody_is_at(shop: Site, visit: Browsing) -> None:
+async def test_a_key_does_nothing_to_a_row_that_no_one_is_at(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     page = await visit.open("admin", DLQ)
     await expect(page.locator(".row-acts button")).to_have_count(4)
@@ -115,7 +115,7 @@ async def test_a_group_is_resolved_with_its_letters_and_that_is_undone(shop: Sit
     await expect(page.locator(".answers")).to_contain_text("until 8 occurrences, 3 so far")
 
 
-async def test_the_list_is_for_everybody_on_every_screen(open_page: OpenPage) -> None:
+async def test_the_list_is_for_everyone_on_every_screen(open_page: OpenPage) -> None:
     for theme, width in (("light", 1440), ("dark", 390)):
         for path in (DLQ, f"{DLQ}?view=flat", f"{DLQ}?q=is:any"):
             page = await open_page("owner", path, theme=theme, width=width)

@@ -163,7 +163,7 @@ async def _number(site: Site, query: str, number: int) -> bool:
 
 
 @pytest.mark.parametrize("role", ["viewer", "staff"])
-async def test_who_may_only_look_sees_no_control_and_is_refused_all_the_same(
+async def test_a_viewer_sees_no_controls_and_is_rejected_by_the_api(
     shop: Site, visit: Browsing, role: str
 ) -> None:
     """W12."""
@@ -336,7 +336,7 @@ async def test_two_people_at_once_are_told_of_each_other(shop: Site, visit: Brow
     assert await letter_state(shop, letter) == "OPEN"
 
 
-async def test_a_view_is_saved_under_a_name_for_everybody(shop: Site, visit: Browsing) -> None:
+async def test_a_view_is_saved_under_a_name_for_everyone(shop: Site, visit: Browsing) -> None:
     page = await visit.open("staff", f"{DLQ}?q=is:any+workflow:checkout")
     await page.get_by_text("Views").first.click()
     await page.get_by_label("Save current view as").fill("Checkout")

@@ -66,7 +66,7 @@ async def test_secrets_are_shown_here_and_now_only(shop: Site, visit: Browsing) 
     assert [each["detail"]["reason"] for each in entries] == ["to compare"]
 
 
-async def test_what_somebody_else_does_is_seen_without_moving(shop: Site, visit: Browsing) -> None:
+async def test_what_someone_else_does_is_seen_without_moving(shop: Site, visit: Browsing) -> None:
     letter, page = await opened(shop, visit)
     await page.wait_for_selector("html[data-live=true]")
     await page.evaluate("document.querySelector('#attempts').dataset.kept = 'yes'")
@@ -90,7 +90,7 @@ async def test_its_attempts_fit_into_their_card(scene: Site, tour: Browsing) -> 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1440])
-async def test_it_can_be_read_by_everybody(shop: Site, visit: Browsing, theme: Theme, width: int) -> None:
+async def test_it_can_be_read_by_everyone(shop: Site, visit: Browsing, theme: Theme, width: int) -> None:
     for role in ("viewer", "admin"):
         _, page = await opened(shop, visit, role, theme=theme, width=width)
         assert await axe(page) == []

@@ -201,7 +201,7 @@ class TestOpening:
             _failing(play, guard, ConnectionError())
         assert play(Script("called"), guard) == "called"
 
-    def test_it_is_told_apart_from_a_failure(self, clock: VirtualClock, play: Play) -> None:
+    def test_it_is_distinguished_from_a_failure(self, clock: VirtualClock, play: Play) -> None:
         where = shop(clock)
         break_it(where, clock)
         events: list[CallEvent] = []
@@ -470,7 +470,7 @@ class TestConcurrency:
         assert snapshot.calls == self.THREADS * 200
         assert snapshot.failures == self.THREADS * 50
 
-    def test_nobody_is_let_through_once_it_is_open(self, clock: VirtualClock) -> None:
+    def test_no_call_passes_an_open_breaker(self, clock: VirtualClock) -> None:
         """Whoever asks after the opening is refused, in every thread."""
         where = shop(clock, BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=1000.0))
         opened = threading.Event()

@@ -147,7 +147,7 @@ class TestCancel:
         assert watched.events == []
         assert not hasattr(caught.value, "__notes__")
 
-    async def test_a_task_that_goes_on_can_uncancel(self) -> None:
+    async def test_a_task_that_continues_can_uncancel(self) -> None:
         watched = Watched()
 
         async def shielded() -> int:
@@ -176,7 +176,7 @@ class TestCancel:
             await task
         assert task.cancelling() == 2
 
-    async def test_shielded_the_call_goes_on(self) -> None:
+    async def test_shielded_the_call_continues(self) -> None:
         release = asyncio.Event()
 
         async def work(attempt: Attempt) -> str:

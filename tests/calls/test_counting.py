@@ -182,7 +182,7 @@ class TestWaits:
         play(script, Guard("work", clock=clock, random=lambda: 1.0))
         assert script.times == [0.0, 3.25, 5.75]
 
-    def test_nobody_is_inside_an_attempt_while_waiting(self) -> None:
+    def test_no_attempt_is_current_while_waiting(self) -> None:
         inside: list[object] = []
 
         class Watching(VirtualClock):

@@ -254,7 +254,7 @@ class TestNested:
         Guard("outer", timeout=5.0, backoff=Backoff(Immediate()), clock=clock).call(work)
         assert left == [5.0, 5.0, 5.0]
 
-    def test_the_inner_final_error_is_judged_anew_outside(self, clock: VirtualClock) -> None:
+    def test_the_inner_final_error_is_judged_again_outside(self, clock: VirtualClock) -> None:
         """Inner attempts times outer attempts: each layer counts its own."""
         script = failing(clock, 0.0)
         inner = Guard("inner", max_attempts=2, clock=clock)

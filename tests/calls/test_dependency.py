@@ -53,7 +53,7 @@ class TestName:
         assert shop.snapshot().calls == 0
         assert early.call(Script("called")) == "called"
 
-    def test_configured_while_a_call_is_under_way(self) -> None:
+    def test_configured_while_a_call_is_in_progress(self) -> None:
         early = guard("shop")
 
         def work(attempt: object) -> str:
@@ -91,7 +91,7 @@ class TestName:
         with pytest.raises(BreakerOpenError):
             guard("shop").call(Script("never"))
 
-    def test_one_that_is_made_by_hand_is_nobody_elses(self) -> None:
+    def test_one_that_is_made_by_hand_is_no_one_elses(self) -> None:
         own = Dependency("shop", breaker=TOUCHY)
         fail(Guard("work", max_attempts=1, dependency=own))
         assert own.snapshot().state is BreakerState.OPEN

@@ -110,7 +110,7 @@ class TestEvents:
         play(Script(RetryableError(), "done"), Guard("work", backoff=AT_ONCE, hooks=hooks))
         assert heard == [("first", 1), ("second", 1), ("first", 2), ("second", 2)]
 
-    def test_hooks_hear_when_nobody_logs(
+    def test_hooks_hear_when_no_one_logs(
         self, play: Play, events: list[CallEvent], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(logging.getLogger("redrive.calls"), "disabled", True)

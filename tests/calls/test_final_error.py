@@ -307,7 +307,7 @@ class TestNothingIsHeld:
                 assert self.alive(references) == 1
             assert self.alive(references) == 0
 
-    async def test_in_a_task_of_its_own(self) -> None:
+    async def test_in_a_separate_task(self) -> None:
         """The task holds its error; the error must not hold the task."""
         references, work = self.watched(fails=3)
 

@@ -157,7 +157,7 @@ class TestRetryAfter:
         server.script(*[answer(429, {"Retry-After": past})] * 5)
         assert connect().request("GET", "/") == {}
 
-    def test_longer_than_anybody_waits(self, connect: Connect, server: MisbehavingServer) -> None:
+    def test_longer_than_any_caller_waits(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(answer(429, {"Retry-After": "90"}))
         with pytest.raises(DeferredError) as caught:
             connect().request("POST", "/charges", json={})

@@ -49,7 +49,7 @@ class TestHint:
         assert play(script, Guard("work", backoff=backoff, clock=clock)) == "done"
         assert clock.waits == [9.0, 9.0, 9.0, 1.0, 2.0]
 
-    def test_numbers_of_attempts_go_on(self, clock: VirtualClock, play: Play) -> None:
+    def test_numbers_of_attempts_continue(self, clock: VirtualClock, play: Play) -> None:
         script = Script(*limited(1.0, 1.0), "done")
         play(script, Guard("work", clock=clock))
         assert [attempt.number for attempt in script.attempts] == [1, 2, 3]

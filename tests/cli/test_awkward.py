@@ -140,7 +140,7 @@ def test_only_our_own_colours_reach_a_terminal(
     assert escape_controls("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
 
 
-def test_nobody_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_no_one_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     """What is told beside the work does not stop it: without a reader on stderr it is done all the same."""
     letter = shop.dead_letter(1)
     executed(tmp_path, f"dlq replay {letter} --yes --no-wait 2>&1 >/dev/null | true")

@@ -185,7 +185,7 @@ class TestTerminal:
         assert "server_port              9\r\n" in ended.shown
         assert "\x1b[2m" in ended.shown
 
-    def test_without_colour_where_nobody_wants_it(
+    def test_without_colour_where_no_one_wants_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
@@ -195,7 +195,7 @@ class TestTerminal:
 
 
 class TestProgram:
-    def test_as_a_program_of_its_own(self) -> None:
+    def test_as_a_separate_program(self) -> None:
         command = [sys.executable, "-m", "redrive.cli", "config", "--set", "zzz=7"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (ended.returncode, ended.stdout) == (2, "")

@@ -90,7 +90,7 @@ def test_a_suggestion(redrive: Command) -> None:
     assert "did you mean 'production'?" in redrive("context", "use", "prodcution").err
 
 
-def test_a_file_that_somebody_has_written_wrongly(redrive: Command, tmp_path: Path) -> None:
+def test_a_file_that_someone_has_written_wrongly(redrive: Command, tmp_path: Path) -> None:
     file = tmp_path / "config" / "redrive" / "contexts.toml"
     file.parent.mkdir(parents=True)
     file.write_text('[contexts.one]\nsever = "x"\n')

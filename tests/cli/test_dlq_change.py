@@ -111,9 +111,7 @@ def test_what_is_meant_must_be_clear(redrive: Command, shop: Shop, arguments: li
     assert states(redrive) == ["OPEN"]
 
 
-def test_somebody_is_asked_with_the_number_and_the_place(
-    redrive: Command, shop: Shop, tmp_path: Path
-) -> None:
+def test_someone_is_asked_with_the_number_and_the_place(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     for number in range(3):
         shop.dead_letter(number)
     query = ["dlq", "resolve", "--query", "is:open"]

@@ -98,7 +98,7 @@ def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
         ["--payload", "broken.json", "--reason", "x"],
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_begun(
+def test_what_is_wrong_is_told_and_nothing_started(
     redrive: Command, shop: Shop, tmp_path: Path, wrong: list[str]
 ) -> None:
     letter = shop.dead_letter(7)
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_and_nothing_begun(
     assert json.loads(redrive("dlq", "view", letter, "-o", "json").out)["history"]["replays"] == []
 
 
-def test_begun_without_waiting(redrive: Command, shop: Shop) -> None:
+def test_started_without_waiting(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     begun = redrive("dlq", "replay", letter, "--yes", "--no-wait", "-o", "json")
     assert (begun.code, json.loads(begun.out)["state"]) == (0, "RUNNING")
@@ -123,7 +123,7 @@ def test_waiting_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("gone", ["never was", "has stopped", "serves another"])
-def test_whoever_waits_is_told_that_nobody_works(
+def test_a_waiting_command_reports_a_missing_worker(
     redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     """Also if a worker of this queue was heard a moment ago, and has stopped."""

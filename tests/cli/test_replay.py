@@ -195,7 +195,7 @@ class Hesitation(str):
         return "y"
 
 
-def test_what_changes_while_somebody_is_asked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_what_changes_while_someone_is_asked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     first, second, third = [shop.dead_letter(number) for number in range(3)]
     operation = planned(redrive, first, second, third)
     resolve(first)
@@ -226,7 +226,7 @@ def test_a_number_is_checked_where_nothing_has_changed(redrive: Command, shop: S
     assert redrive(*drifting, "1").code == 0
 
 
-def test_who_has_steered_it_and_why(anywhere: Command, shop: Shop) -> None:
+def test_the_report_says_who_controlled_it_and_why(anywhere: Command, shop: Shop) -> None:
     shop.dead_letter()
     operation = planned(anywhere)
     anywhere("replay", "start", operation["id"], "-y")

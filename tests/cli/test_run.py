@@ -145,7 +145,7 @@ def test_watching_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
     assert "is still in progress" in watched.err
 
 
-def test_whoever_waits_is_told_that_nobody_works(
+def test_a_waiting_command_reports_a_missing_worker(
     redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redrive.cli.progress.MISSING_WORKER_SECONDS", 0.0)

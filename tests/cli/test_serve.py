@@ -143,7 +143,7 @@ class TestSettings:
         assert (settings.server_port, settings.server_streams) == (9, 8)
         assert settings.origins()["server_streams"] == "REDRIVE_SERVER_STREAMS"
 
-    def test_those_that_an_application_needs_at_its_birth_come_too_late(self, shop: Path) -> None:
+    def test_settings_that_an_application_needs_when_created_come_too_late(self, shop: Path) -> None:
         shop.write_text("raise SystemExit('imported')")
         with pytest.raises(RedriveError, match=r"has no effect: shop_of_test:app.*REDRIVE_SCHEMA"):
             application("shop_of_test:app", given(schema="jobs"), LATE)
@@ -158,7 +158,7 @@ class TestSettings:
         )
         assert capsys.readouterr().err == ""
 
-    def test_an_application_with_settings_of_its_own_is_told(
+    def test_an_application_with_its_own_settings_gets_a_notice(
         self, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "a.toml").write_text("worker_threads = 7\n")
@@ -197,7 +197,7 @@ class TestSettings:
 
 class TestServing:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_until_it_is_told_to_stop(self, shop: Path, tmp_path: Path, number: int) -> None:
+    def test_until_it_is_asked_to_stop(self, shop: Path, tmp_path: Path, number: int) -> None:
         command = [sys.executable, "-m", "redrive.cli", "serve", "shop_of_test:app", "--port", "0"]
         with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None

@@ -23,7 +23,7 @@ def squeezed(text: str) -> str:
     return re.sub(r"(?<=\S) +", " ", text)
 
 
-def test_what_needs_somebody(anywhere: Command, shop: Shop) -> None:
+def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
     for number in range(3):
         shop.dead_letter(number)
     shop.dead_letter(9, card="slow")
@@ -67,7 +67,7 @@ def test_for_programs(anywhere: Command, shop: Shop) -> None:
     assert (row["needs_you"], row["came"], row["workers"]) == ("1", "1", "0")
 
 
-def test_a_replay_under_way_and_a_worker(redrive: Command, shop: Shop) -> None:
+def test_a_replay_in_progress_and_a_worker(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     operation = json.loads(redrive("replay", "plan", "--query", "is:open", "-o", "json").out)["id"]
     redrive("replay", "start", operation, "--yes")

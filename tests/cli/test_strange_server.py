@@ -88,7 +88,7 @@ def test_one_that_says_nothing(
     assert redrive("key", "list").code == Exit.TIMED_OUT
 
 
-def test_the_same_page_for_ever(redrive: Command, strange: Strange) -> None:
+def test_the_same_page_forever(redrive: Command, strange: Strange) -> None:
     strange.says(200, {"items": [], "next_cursor": "again"})
     ended = redrive("key", "list", "-o", "ndjson")
     assert (ended.code, "the same page twice" in ended.err, len(strange.heard)) == (1, True, 2)

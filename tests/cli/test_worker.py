@@ -53,7 +53,7 @@ def done(directory: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def test_it_works_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_it_works_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     shop(tmp_path)
     subprocess.run([sys.executable, "shop_of_test.py"], cwd=tmp_path, check=True)
     process = worker(tmp_path, "--queue", "mail", "--concurrency", "3")
@@ -65,7 +65,7 @@ def test_it_works_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert "Traceback" not in told
 
 
-def test_it_starts_anew_when_the_code_changes(tmp_path: Path) -> None:
+def test_it_starts_again_when_the_code_changes(tmp_path: Path) -> None:
     shop(tmp_path)
     process = worker(tmp_path, "--reload")
     assert process.stderr is not None

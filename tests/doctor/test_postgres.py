@@ -110,7 +110,7 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
     assert "pg_read_all_stats" in found.advice
 
 
-async def test_rows_that_nobody_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     schema = parts_of(postgres_app).settings.schema
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.organizations SET (autovacuum_enabled = false)")
@@ -127,7 +127,7 @@ async def test_rows_that_nobody_cleans_up(postgres_app: Redrive, live_postgres: 
     assert found.command == f"psql -c 'VACUUM (ANALYZE) {schema}.organizations'"
 
 
-async def test_a_slot_that_nobody_uses(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_a_slot_that_no_one_uses(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     name = f"slot_{uuid.uuid4().hex}"
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute("SELECT pg_create_physical_replication_slot(%s)", [name])

@@ -766,7 +766,7 @@ async def test_a_run_with_an_unreadable_input_becomes_a_dead_letter(change: str)
 
 
 @pytest.mark.parametrize("body", ["not json", "", "[]", "null", '{"state":"SIDEWAYS"}'])
-async def test_a_breaker_that_cannot_be_read_starts_anew(body: str) -> None:
+async def test_a_breaker_that_cannot_be_read_starts_again(body: str) -> None:
     app = new_app()
 
     @app.task(breaker="bank")

@@ -116,7 +116,7 @@ async def test_errors_that_say_nothing_against_the_dependency_do_not_open_it(err
         await check_ended(app, 12)
 
 
-async def test_held_work_waits_uncharged_and_visible_while_other_work_goes_on() -> None:
+async def test_held_work_waits_uncharged_and_visible_while_other_work_continues() -> None:
     bank = new_bank()
 
     @bank.app.task
@@ -197,7 +197,7 @@ async def test_what_was_held_comes_back_in_growing_steps() -> None:
     assert sorted(per_second) == [30, 31, 32, 33]
 
 
-async def test_a_probe_of_ones_own_decides() -> None:
+async def test_a_probe_function_decides() -> None:
     asked: list[float] = []
     healthy = False
 

@@ -126,7 +126,7 @@ async def test_a_failure_after_the_request_is_not_retried() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"queue": "other"}, {"concurrency": 1}], ids=["in place", "queue", "limit"]
 )
-async def test_no_further_step_is_begun_after_the_request(options: dict[str, Any]) -> None:
+async def test_no_further_step_is_started_after_the_request(options: dict[str, Any]) -> None:
     app = new_app()
     calls: list[str] = []
 

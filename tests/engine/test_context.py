@@ -85,7 +85,9 @@ async def test_what_was_not_given_has_a_sensible_value() -> None:
         assert await run.result() == ["default", [], {}, None, run.id]
 
 
-async def test_the_idempotency_key_is_the_same_on_every_attempt_and_another_for_every_step_and_run() -> None:
+async def test_the_idempotency_key_is_the_same_on_every_attempt_and_different_for_every_step_and_run() -> (
+    None
+):
     app = new_app()
     keys: list[tuple[str, int, str]] = []
 

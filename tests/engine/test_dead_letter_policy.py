@@ -91,7 +91,7 @@ async def test_what_was_refused_enters_when_there_is_room_again() -> None:
         await check_sound(app)
 
 
-async def test_each_org_has_room_of_its_own() -> None:
+async def test_each_org_has_its_own_maximum() -> None:
     app = app_with(dlq_max_size=100)
     async with bench(app):
         for _ in range(100):
@@ -159,7 +159,7 @@ async def test_what_has_not_failed_does_not_enter() -> None:
             await app.failures().add(run.id)
 
 
-async def test_dead_letters_of_runs_are_redriven_only_when_somebody_asks_for_it() -> None:
+async def test_dead_letters_of_runs_are_redriven_only_when_someone_asks_for_it() -> None:
     """The budget of a task is a promise; a second mechanism underneath would break it (W4)."""
     app = app_with()
     async with bench(app) as test:
@@ -247,7 +247,7 @@ async def test_the_figures_of_a_lifetime_follow_m7() -> None:
         }
 
 
-async def test_a_run_that_is_retried_without_a_letter_has_no_place_of_its_own_m6() -> None:
+async def test_a_run_that_is_retried_without_a_letter_takes_no_place_m6() -> None:
     app = app_with(dlq_max_size=100)
     async with bench(app):
         runs = [await failed(app, "network") for _ in range(101)]

@@ -73,7 +73,7 @@ async def test_everything_comes_back_as_it_was_given(keys: tuple[str, ...], payl
             assert all(Encryption(keys).is_sealed(text) for text in texts)
 
 
-async def test_a_task_that_is_claimed_anew_for_its_second_step_reads_the_results_of_the_first() -> None:
+async def test_a_task_that_is_claimed_again_for_its_second_step_reads_the_results_of_the_first() -> None:
     app = app_with(KEY)
 
     @app.task
@@ -172,7 +172,7 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
         assert letter.error_type.endswith("SealedError")
 
 
-async def test_a_process_of_its_own_is_given_what_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_separate_process_receives_readable_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or it would import pytest
     encryption = Encryption([KEY])

@@ -45,7 +45,7 @@ async def test_a_new_run_is_stored_as_it_was_said() -> None:
     assert (row.attempt, row.failures, row.submitted_at, row.started_at) == (0, 0, EPOCH, None)
 
 
-async def test_the_same_key_is_the_same_run_for_ever_and_per_org() -> None:
+async def test_the_same_key_is_the_same_run_forever_and_per_org() -> None:
     app = new_app()
     calls: list[str] = []
 

@@ -299,7 +299,7 @@ class Choosy:
         self.heard.append(told)
 
 
-async def test_events_that_nobody_wants_are_not_made() -> None:
+async def test_events_without_a_listener_are_not_created() -> None:
     app = new_app()
     choosy = Choosy(event.RunFinished)
     app.listen(choosy)

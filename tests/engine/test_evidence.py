@@ -159,7 +159,7 @@ def charge_in(file: str, name: object) -> BaseException:
     raise AssertionError
 
 
-def test_equal_code_in_two_modules_is_told_apart() -> None:
+def test_equal_code_in_two_modules_is_distinguished() -> None:
     paypal, stripe = (made_of(charge_in(f"{name}.py", name)) for name in ("paypal", "stripe"))
     assert (paypal.where, stripe.where) == ("paypal.py:2 in charge", "stripe.py:2 in charge")
     assert paypal.fingerprint.value != stripe.fingerprint.value
@@ -167,7 +167,7 @@ def test_equal_code_in_two_modules_is_told_apart() -> None:
     assert "paypal.py" not in stripe.stack
 
 
-def test_equal_code_in_one_file_is_told_apart_by_its_module() -> None:
+def test_equal_code_in_one_file_is_distinguished_by_its_module() -> None:
     paypal, stripe = (made_of(charge_in("charges.py", name)) for name in ("paypal", "stripe"))
     assert paypal.stack == stripe.stack
     assert paypal.fingerprint.value != stripe.fingerprint.value
@@ -196,7 +196,7 @@ def recursion_that_ends_with(error: BaseException, number: int = 9) -> BaseExcep
     raise AssertionError
 
 
-def test_a_runaway_recursion_is_told_apart_from_another_error_on_the_same_way() -> None:
+def test_a_runaway_recursion_is_distinguished_from_another_error_on_the_same_way() -> None:
     other = recursion_that_ends_with(ValueError("x"))
     recursion = recursion_that_ends_with(RecursionError("x"))
     for error in (other, recursion):

@@ -183,7 +183,7 @@ async def test_a_replay_from_an_earlier_step_moves_nothing_that_was_before_it() 
     ][1::2]
 
 
-async def test_a_run_that_goes_on_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_continues_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that is told is of one moment: no end without the step before it, no step after the end."""
     app = new_app()
 

@@ -67,7 +67,7 @@ async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> N
         assert run.id == claim.id
 
 
-async def test_it_says_which_leases_somebody_else_has() -> None:
+async def test_it_reports_leases_that_another_holder_has() -> None:
     app = new_app()
 
     @app.task
@@ -91,7 +91,7 @@ async def test_it_says_which_leases_somebody_else_has() -> None:
         assert len(lost) == 1
 
 
-async def test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before() -> None:
+async def test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires() -> None:
     app = new_app()
 
     @app.task
@@ -197,7 +197,7 @@ async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
     assert [each.requeued for each in heard.of(WorkerStopped)] == [0]
 
 
-async def test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter() -> None:
+async def test_a_step_that_keeps_killing_workers_becomes_a_dead_letter() -> None:
     """Twice among others, then three times alone (RELIABILITY); an innocent neighbour is not taken along."""
     app = new_app()
     calls: list[tuple[str, int]] = []
@@ -276,7 +276,7 @@ async def test_the_time_that_a_lonely_step_takes_does_not_pass_by_itself() -> No
     assert moments == [0.0] * 6
 
 
-async def test_what_escapes_the_executor_is_not_leased_for_ever(tmp_path: Path) -> None:
+async def test_what_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -> None:
     """A row that no code of ours can judge: its lease is not renewed any more, and other work goes on."""
     app = app_at(tmp_path / "work.db")
 

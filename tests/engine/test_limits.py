@@ -49,7 +49,7 @@ class Meter:
         self.inside[name] -= 1
 
 
-async def test_a_task_is_executed_so_many_times_at_once_and_no_more() -> None:
+async def test_a_task_executes_no_more_often_at_once_than_its_limit() -> None:
     app, meter = new_app(), Meter()
     heard = Ear(app)
 
@@ -69,7 +69,7 @@ async def test_a_task_is_executed_so_many_times_at_once_and_no_more() -> None:
     assert sum(each.runs for each in heard.of(HeldReleased)) == len(heard.of(StepHeld))
 
 
-async def test_each_key_has_a_limit_of_its_own() -> None:
+async def test_each_key_has_its_own_limit() -> None:
     app, meter = new_app(), Meter()
 
     @app.task(concurrency=2, concurrency_key=lambda payload: payload["user"])
@@ -256,7 +256,7 @@ async def test_a_limit_that_was_lowered_holds_at_once() -> None:
 # The gate and a database that fails
 
 
-async def test_a_lost_answer_at_the_gate_takes_no_slot_for_ever() -> None:
+async def test_a_lost_answer_at_the_gate_takes_no_slot_forever() -> None:
     app = new_app()
 
     @app.task(concurrency=1)
@@ -320,7 +320,7 @@ async def test_a_lease_that_is_lost_before_the_gate_leaves_nothing_behind() -> N
         await check_ended(app, 1)
 
 
-async def test_a_full_limit_with_a_lost_slot_is_not_full_for_ever() -> None:
+async def test_a_full_limit_with_a_lost_slot_is_not_full_forever() -> None:
     """A worker died with its slot; whoever judges the lost attempt frees it."""
     app = new_app()
 
@@ -357,7 +357,7 @@ async def test_no_payload_can_end_the_worker_by_its_key(tmp_path: Path) -> None:
         assert await run.result(3) == 1
 
 
-async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_it_for_ever() -> None:
+async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_it_forever() -> None:
     app, begun, leave = new_app(), asyncio.Event(), asyncio.Event()
 
     @app.task(concurrency=1)

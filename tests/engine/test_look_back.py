@@ -56,7 +56,7 @@ def test_look_backs_may_have_a_distance_however_quick_they_are() -> None:
     assert look_back.floor() == FROM_THE_BEGINNING
 
 
-def test_who_has_not_reached_a_floor_begins_at_the_beginning() -> None:
+def test_without_a_floor_a_poll_starts_at_the_beginning() -> None:
     clock = HandClock()
     look_back = LookBack(clock, min_interval=0.25)
     look(look_back, clock, 0.001, FROM_THE_BEGINNING)

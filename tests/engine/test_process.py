@@ -292,7 +292,7 @@ async def test_a_second_cancellation_ends_it_at_once(tmp_path: Path) -> None:
     assert not is_alive(pid)
 
 
-async def test_a_cancellation_before_it_has_begun_ends_it() -> None:
+async def test_a_cancellation_before_it_has_started_ends_it() -> None:
     others = set(active_children())
     running = asyncio.create_task(executed(tasks.double, 1))
     await asyncio.sleep(0.01)

@@ -112,7 +112,7 @@ async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bo
     assert dead.id in {each.run_id for each in heard.of(RunFinished)}
 
 
-async def test_the_database_may_be_away_for_long() -> None:
+async def test_a_long_outage_of_the_database_is_survived() -> None:
     app = new_app()
     calls = story(app)
     async with seamed(app, watch=True) as (test, seam):
@@ -210,7 +210,7 @@ async def test_a_result_whose_lease_is_lost_is_dropped_though_others_of_the_batc
     assert len(heard.of(RunFinished)) == 6
 
 
-async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
+async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
     """The own attempt, and the judgement of it as lost: only one of them has the lease."""
     app = new_app()
 
@@ -254,7 +254,7 @@ async def test_two_records_of_one_run_in_one_batch_are_told_apart() -> None:
         assert (await run.view()).place == "waiting"
 
 
-async def test_two_completions_of_one_run_in_one_batch_are_told_apart() -> None:
+async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> None:
     """A worker has lost a lease, has claimed the run again and finishes both attempts."""
     app = new_app()
     ear = Ear(app)
@@ -276,7 +276,7 @@ async def test_two_completions_of_one_run_in_one_batch_are_told_apart() -> None:
     assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
 
 
-async def test_two_advances_of_one_run_in_one_batch_are_told_apart() -> None:
+async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
     """The same for a step that goes on: only the attempt that has the lease does."""
     app = new_app()
     ear = Ear(app)
@@ -414,7 +414,7 @@ async def test_starting_survives_a_short_outage_and_stores_nothing_twice(stateme
     assert {each.doing for each in heard.of(StoreFailed)} == {"enqueue"}
 
 
-async def test_starting_does_not_wait_for_ever_for_a_database_that_is_away() -> None:
+async def test_starting_does_not_wait_forever_for_a_database_that_is_away() -> None:
     app = new_app()
 
     @app.task

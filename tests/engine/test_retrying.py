@@ -136,7 +136,7 @@ async def test_a_hint_is_waited_for_exactly_and_costs_nothing() -> None:
     assert letter.reason == "attempts_spent"
 
 
-async def test_rate_limits_have_a_limit_of_their_own() -> None:
+async def test_rate_limits_have_a_separate_limit() -> None:
     limited = replace(SECOND, max_rate_limit_waits=3)
     run, moments, letter = await outcome([RateLimitedError(retry_after=5.0)] * 9, limited)
     assert gaps(moments) == [5.0, 5.0, 5.0]
@@ -162,7 +162,7 @@ async def test_no_hint_however_odd_strands_the_work(hint: Any) -> None:
     assert 0.5 <= moments[1] - moments[0] <= 86_400.0
 
 
-async def test_each_category_can_have_a_backoff_of_its_own() -> None:
+async def test_each_category_can_have_its_own_backoff() -> None:
     policy = replace(
         SECOND, max_attempts=5, backoff_by_category={Category.TIMEOUT: Backoff(Exponential(100.0))}
     )
@@ -225,7 +225,7 @@ async def test_unsafe_work_that_cannot_have_been_executed_is_repeated(error: Exc
     assert run.state == "SUCCESS"
 
 
-async def test_unsafe_work_behind_an_open_breaker_of_its_own_is_repeated() -> None:
+async def test_unsafe_work_that_its_own_open_breaker_blocked_is_repeated() -> None:
     error = BreakerOpenError("bank", "open", retry_after=20.0)
     run, moments, _ = await outcome([error] * 3, SECOND, effect="unsafe")
     assert gaps(moments) == [20.0, 20.0, 20.0]
@@ -303,7 +303,7 @@ async def test_the_task_says_how_it_ends_and_a_dead_letter_is_written_in_each_ca
     assert run.due_at is None
 
 
-async def test_whoever_waits_is_told_how_it_ended() -> None:
+async def test_waiting_callers_learn_the_outcome() -> None:
     app = new_app()
 
     @app.task(max_attempts=1)
@@ -316,7 +316,7 @@ async def test_whoever_waits_is_told_how_it_ended() -> None:
         assert caught.value.state == "DLQ_PENDING"
 
 
-async def test_a_dead_letter_tells_the_whole_story() -> None:
+async def test_a_dead_letter_contains_the_whole_story() -> None:
     app = new_app()
 
     @app.task(retry=SECOND)
@@ -367,7 +367,7 @@ async def test_success_after_retries_is_told_with_the_failures() -> None:
     assert [each.explanation.failures for each in heard.of(RetryScheduled)] == [1, 2]
 
 
-async def test_waiting_retries_do_not_hold_new_work_up_nor_are_they_overtaken_for_ever() -> None:
+async def test_waiting_retries_do_not_hold_new_work_up_nor_are_they_overtaken_forever() -> None:
     """D6, D9: by submission time, so the old run's retry comes before the new work of its moment."""
     app = new_app()
     order: list[str] = []

@@ -114,7 +114,7 @@ async def test_a_list_shows_the_newest_first_without_payloads(world: World) -> N
     assert "book" not in shown(page), "a payload is in the list"
 
 
-async def test_a_list_goes_on_and_is_counted(world: World) -> None:
+async def test_a_list_continues_and_is_counted(world: World) -> None:
     ids = [await world.started() for _ in range(5)]
     book = await world.book()
 

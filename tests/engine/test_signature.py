@@ -383,7 +383,7 @@ SIGNATURES = [
 
 
 @given(JSON, st.sampled_from(SIGNATURES))
-def test_what_is_checked_can_be_called_and_nothing_else(payload: JsonValue, signature: Signature) -> None:
+def test_only_checked_commands_can_be_called(payload: JsonValue, signature: Signature) -> None:
     try:
         signature.check(payload)
     except PayloadError:

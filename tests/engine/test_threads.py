@@ -23,7 +23,7 @@ TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.02)))
 PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("PLACE", default="nowhere")
 
 
-async def test_a_sync_task_beyond_its_time_is_abandoned_and_retried_and_the_worker_goes_on(
+async def test_a_sync_task_beyond_its_time_is_abandoned_and_retried_and_the_worker_continues(
     tmp_path: Path,
 ) -> None:
     app = app_at(tmp_path / "work.db")
@@ -98,7 +98,7 @@ async def test_an_async_task_beyond_its_time_is_stopped(tmp_path: Path) -> None:
     assert first.category == "timeout"
 
 
-async def test_sync_tasks_run_beside_each_other_and_off_the_loop(tmp_path: Path) -> None:
+async def test_sync_tasks_run_next_to_each_other_and_off_the_loop(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     together = threading.Barrier(8, timeout=8)
     threads: set[int] = set()

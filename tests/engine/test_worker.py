@@ -110,7 +110,7 @@ async def is_held(app: Redrive) -> bool:
     return bool(held)
 
 
-async def test_unsafe_work_that_was_never_begun_is_given_back(tmp_path: Path) -> None:
+async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) -> None:
     """It waits for a thread when the worker has to stop: nothing can have happened."""
     app = app_at(tmp_path / "work.db")
     begun: list[int] = []
@@ -252,7 +252,7 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
 
 
 @pytest.mark.parametrize("after_outage", [False, True])
-async def test_leases_that_expired_in_an_outage_speak_against_nobody(after_outage: bool) -> None:
+async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outage: bool) -> None:
     app = new_app()
 
     @app.task
@@ -314,7 +314,7 @@ async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
 
 
 @pytest.mark.parametrize(("alone", "expected"), [(0, (1, 0, 0)), (1, (0, 0, 1)), (2, (0, 1, 1))])
-async def test_only_a_death_while_it_was_executed_alone_is_a_lonely_one(
+async def test_only_a_crash_during_isolated_execution_counts_as_isolated(
     alone: int, expected: tuple[int, int, int]
 ) -> None:
     """A suspect that was still waiting for its neighbours to end cannot have killed its worker."""

@@ -64,7 +64,7 @@ async def test_each_step_is_given_what_the_one_before_has_given() -> None:
     ]
 
 
-async def test_steps_go_on_under_one_lease_where_nobody_has_to_be_asked() -> None:
+async def test_steps_continue_under_one_lease_where_no_one_has_to_be_asked() -> None:
     app = new_app()
     fences: list[int] = []
 
@@ -114,7 +114,7 @@ def works_and_contexts() -> list[Work | Context]:
     [{"breaker": "bank"}, {"concurrency": 1}, {"queue": "other"}],
     ids=["breaker", "limit", "another queue"],
 )
-async def test_a_step_that_has_to_ask_somebody_is_claimed_anew(options: dict[str, Any]) -> None:
+async def test_a_step_that_has_to_ask_someone_is_claimed_again(options: dict[str, Any]) -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -431,7 +431,7 @@ async def test_a_worker_can_be_limited_to_named_work(tmp_path: Path) -> None:
         assert (await other.view()).place == "ready"
 
 
-async def test_a_held_middle_step_goes_on_when_its_breaker_closes() -> None:
+async def test_a_held_middle_step_continues_when_its_breaker_closes() -> None:
     app = new_app()
     app.breaker("bank", BreakerPolicy(cool_down=30.0, successes_to_close=1))
 

@@ -229,7 +229,7 @@ async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
         assert [each.letter_id for each in refused.items] == [replaying, closed, cancelled]
 
 
-async def test_what_a_replay_that_is_under_way_will_reach_is_refused_in_the_plan() -> None:
+async def test_what_a_replay_that_is_in_progress_will_reach_is_refused_in_the_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -385,7 +385,7 @@ async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
         await sound(mill.app)
 
 
-async def test_nothing_but_the_canary_is_begun_before_all_of_it_has_ended() -> None:
+async def test_only_the_canary_starts_before_it_has_finished() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 30)
@@ -451,7 +451,7 @@ async def test_other_failures_than_before_are_judged_by_their_rate_alone() -> No
         assert (await failures.plans.view(plan.operation_id)).state == "DONE"
 
 
-async def test_an_open_breaker_stops_it_before_anything_is_begun() -> None:
+async def test_an_open_breaker_stops_it_before_anything_is_started() -> None:
     mill = Mill(breaker="bank")
     mill.app.breaker("bank", BreakerPolicy())
     async with bench(mill.app) as test:
@@ -481,7 +481,7 @@ async def test_a_breaker_that_its_items_do_not_depend_on_does_not_stop_it() -> N
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 3}
 
 
-async def test_items_are_begun_at_the_rate_that_was_asked_for() -> None:
+async def test_items_are_started_at_the_rate_that_was_asked_for() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 22)
@@ -668,7 +668,7 @@ async def test_a_number_that_is_none(expect: Any) -> None:
             await failures.plans.start(plan.operation_id, expect=expect)
 
 
-async def test_what_changes_while_the_operation_runs_is_left_out_with_a_note() -> None:
+async def test_items_that_change_while_the_operation_runs_are_left_out_with_a_note() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 12)
@@ -713,7 +713,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
 # Steering
 
 
-async def test_a_paused_operation_begins_nothing_and_a_resumed_one_goes_on() -> None:
+async def test_a_paused_operation_starts_nothing_and_a_resumed_one_continues() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 20)
@@ -733,7 +733,7 @@ async def test_a_paused_operation_begins_nothing_and_a_resumed_one_goes_on() -> 
         ]
 
 
-async def test_cancelling_finishes_what_is_under_way_and_begins_nothing_more() -> None:
+async def test_cancelling_finishes_what_is_in_progress_and_starts_nothing_more() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 20)
@@ -796,7 +796,7 @@ async def test_one_that_was_stopped_in_its_ramp_begins_with_a_canary_again_too()
         ("CANCELLED", set()),
     ],
 )
-async def test_what_makes_no_sense_in_a_state_is_refused(state: str, allowed: set[str]) -> None:
+async def test_changes_that_a_state_does_not_allow_are_refused(state: str, allowed: set[str]) -> None:
     """I10."""
     mill = Mill()
     async with bench(mill.app) as test:
@@ -904,7 +904,7 @@ async def test_a_driver_that_dies_in_the_middle_has_done_all_of_it_or_nothing(
         await sound(mill.app)
 
 
-async def test_a_new_process_goes_on_where_the_old_one_was() -> None:
+async def test_a_new_process_continues_where_the_old_one_was() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 30)

@@ -150,7 +150,7 @@ async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
     assert (entry.subjects, entry.sequence) == (("mine",), 1)
 
 
-async def test_a_listener_goes_on_where_it_was(world: World) -> None:
+async def test_a_listener_continues_where_it_was(world: World) -> None:
     """Last-Event-ID: everything after it, once, in order."""
     await world.enter(5)
 
@@ -163,7 +163,7 @@ async def test_a_listener_goes_on_where_it_was(world: World) -> None:
     assert {each.kind for each in before + after} == {ChangeKind.ENTRY}
 
 
-async def test_who_comes_now_is_told_what_happens_from_now_on(world: World) -> None:
+async def test_a_new_listener_receives_only_new_changes(world: World) -> None:
     await world.enter(5)
 
     async with world.listening() as stream:
@@ -174,7 +174,7 @@ async def test_who_comes_now_is_told_what_happens_from_now_on(world: World) -> N
 
 
 @pytest.mark.parametrize("after", [0, 10**12])
-async def test_who_has_missed_too_much_begins_anew(world: World, after: int) -> None:
+async def test_a_listener_that_missed_too_much_starts_again(world: World, after: int) -> None:
     await world.enter(FAR_BEHIND + 1)
 
     async with world.listening(after=after) as stream:
@@ -264,7 +264,7 @@ async def test_an_outage_of_the_database_is_survived(world: World) -> None:
     assert [change.sequence for change in others] == [1, 2]
 
 
-async def test_who_comes_during_an_outage_is_told_so(world: World) -> None:
+async def test_callers_during_an_outage_get_an_error(world: World) -> None:
     world.line.cut = True
 
     with pytest.raises(StoreError):
@@ -273,7 +273,7 @@ async def test_who_comes_during_an_outage_is_told_so(world: World) -> None:
     assert parts_of(world.app).changes.watched == frozenset()
 
 
-async def test_one_poller_serves_all_and_only_while_somebody_listens(world: World) -> None:
+async def test_one_poller_serves_all_and_only_while_someone_listens(world: World) -> None:
     async with world.listening() as first, world.listening() as second:
         await world.enter()
         before = world.line.asked.count("after")

@@ -229,7 +229,7 @@ class Scramble:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_however_they_meet_every_begun_replay_is_executed_once_and_one_letter_is_live(
+async def test_however_they_meet_every_started_replay_is_executed_once_and_one_letter_is_live(
     site: Site, seed: int
 ) -> None:
     """I3, I7, I10, I14: two programs, two people, workers, processors, operations."""
@@ -439,7 +439,7 @@ async def test_a_letter_without_redrives_left_from_the_beginning_is_never_redriv
         await sound(app)
 
 
-async def test_what_is_unsafe_and_may_have_been_executed_is_never_redriven_by_itself_m12() -> None:
+async def test_unsafe_work_that_may_have_been_executed_is_never_redriven_automatically_m12() -> None:
     app = new_app()
     executed: list[int] = []
 
@@ -710,7 +710,7 @@ async def outcome(
 
 
 @pytest.mark.parametrize(("wrong", "stops"), [(1, False), (2, False), (3, True)])
-async def test_a_canary_is_judged_whole_and_nothing_else_is_begun_before(wrong: int, stops: bool) -> None:
+async def test_a_canary_is_judged_whole_and_nothing_else_is_started_before(wrong: int, stops: bool) -> None:
     ended, items, plant = await outcome(40, other=wrong, canary=10, failure_rate=0.2, same_failures=None)
     if stops:
         assert (ended, items["PLANNED"], sum(plant.executed.values())) == ("STOPPED", 30, 10)
@@ -875,7 +875,7 @@ async def test_what_was_done_and_undone_is_drift_too_or_runs_as_planned(site: Si
     await sound(app)
 
 
-async def test_a_paused_operation_survives_everybody_and_goes_on_when_it_is_resumed(site: Site) -> None:
+async def test_a_paused_operation_survives_everyone_and_continues_when_it_is_resumed(site: Site) -> None:
     app = site.app()
     members = await failed(app, "plain", list(range(6)))
     failures = app.failures(by="ana")

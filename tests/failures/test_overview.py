@@ -133,7 +133,7 @@ async def test_work_that_a_breaker_holds_heals_itself(world: Redrive, database: 
     assert (heals.held, heals.total) == (Count(3, False), Count(3, False))
 
 
-async def test_letters_that_will_be_redriven_need_nobody(world: Redrive, database: Database) -> None:
+async def test_letters_that_will_be_redriven_need_no_one(world: Redrive, database: Database) -> None:
     await world.open()
     await put(database, [letter(), letter(next_redrive_at=9e9), letter(state="EXHAUSTED")])
 
@@ -142,7 +142,7 @@ async def test_letters_that_will_be_redriven_need_nobody(world: Redrive, databas
     assert (heals.scheduled, heals.total) == (1, Count(1, False))
 
 
-async def test_parts_begin_with_the_clock_and_the_last_is_under_way() -> None:
+async def test_parts_begin_with_the_clock_and_the_last_is_in_progress() -> None:
     app = new_world()
     async with bench(app) as test:
         test.clock.advance(3600.0 - EPOCH % 3600.0 + 120.0)  # two minutes after a full hour

@@ -106,7 +106,7 @@ class TestPolicies:
             assert [event.state for event in ear.of(ReplayEnded)] == ["SUCCEEDED"]
             assert (await audited(app, "replay.requested"))[0][:3] == ("default", "redrive", letter.id)
 
-    async def test_what_has_used_up_its_redrives_is_exhausted(self) -> None:
+    async def test_a_letter_that_has_used_up_its_redrives_is_exhausted(self) -> None:
         """M3: exhaustion is recorded, and not redriven any more."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate", max_redrives=2)
@@ -228,7 +228,7 @@ class TestBreakers:
 
 
 class TestGuards:
-    async def test_what_is_replayed_by_somebody_is_left_alone(self) -> None:
+    async def test_what_is_replayed_by_someone_is_left_alone(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -238,7 +238,7 @@ class TestGuards:
             assert [(await each.run_once()).redriven for each in (first, second)] == [1, 0]
 
     @pytest.mark.parametrize("change", ["state = 'CANCELLED'", "state = 'SUCCESS'", "place = 'ready'"])
-    async def test_a_run_that_cannot_be_replayed_stops_nobody_else(
+    async def test_a_run_that_cannot_be_replayed_stops_no_one_else(
         self, change: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("redrive.failures.redrive_processor.MAX_DUE_BATCH", 1)
@@ -250,7 +250,7 @@ class TestGuards:
             await sql(app, f"UPDATE runs SET {change} WHERE input = '1'")
             assert (await processor_of(app).run_once()).redriven == 1
 
-    async def test_a_letter_that_somebody_has_closed_in_between(self) -> None:
+    async def test_a_letter_that_someone_has_closed_in_between(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with seamed(app) as (test, seam):
@@ -316,7 +316,7 @@ class TestArchive:
             assert (org, actor, subject) == ("default", "redrive", letter.id)
             assert "7 days" in detail
 
-    async def test_never_when_nobody_wants_it(self) -> None:
+    async def test_never_when_no_listener_wants_it(self) -> None:
         async with self.exhausted(archive_seconds=None) as (app, test, processor):
             await test.advance(365 * DAY)
             assert (await processor.run_once()).archived == 0

@@ -73,7 +73,7 @@ async def letter_of(run: RunHandle[Any]) -> DeadLetter:
     return letter
 
 
-async def test_a_run_goes_on_from_the_failed_step_to_its_end() -> None:
+async def test_a_run_continues_from_the_failed_step_to_its_end() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
@@ -133,7 +133,7 @@ async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence()
         await sound(shop.app)
 
 
-async def test_a_replay_has_a_budget_of_its_own_and_an_override_for_this_once() -> None:
+async def test_a_replay_has_its_own_budget_and_policy_override() -> None:
     app = new_app()
     attempts: list[int] = []
 
@@ -159,7 +159,7 @@ async def test_a_replay_has_a_budget_of_its_own_and_an_override_for_this_once() 
         await sound(app)
 
 
-async def test_going_back_executes_earlier_steps_anew_and_keeps_that_they_had_succeeded() -> None:
+async def test_going_back_executes_earlier_steps_again_and_keeps_that_they_had_succeeded() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("ship")
@@ -341,7 +341,7 @@ async def test_the_history_tells_of_the_replay() -> None:
         assert [(each.step, each.detail) for each in told] == [("charge", why)]
 
 
-async def test_a_replay_that_the_database_does_not_take_at_once_is_begun_once() -> None:
+async def test_a_replay_that_the_database_does_not_take_at_once_is_started_once() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
@@ -387,7 +387,7 @@ async def test_a_run_whose_letter_was_closed_is_retried_all_the_same() -> None:
         await sound(shop.app)
 
 
-async def test_a_partial_run_goes_on_behind_the_step_that_was_replayed() -> None:
+async def test_a_partial_run_continues_behind_the_step_that_was_replayed() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")

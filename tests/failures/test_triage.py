@@ -248,7 +248,7 @@ async def test_a_letter_whose_step_has_failed_again_since_is_not_reopened_w8(wor
 # By query
 
 
-async def test_those_that_fulfil_a_query_are_closed(world: World) -> None:
+async def test_letters_that_match_a_query_are_closed(world: World) -> None:
     ids = await world.fail(4)
     await world.ana.ignore(ids[0])
 
@@ -259,7 +259,7 @@ async def test_those_that_fulfil_a_query_are_closed(world: World) -> None:
     assert (action, subjects, detail["query"]) == ("dead_letter.resolved", ids[1:], "is:open declined")
 
 
-async def test_whoever_closes_by_a_query_is_told_which_they_were(world: World) -> None:
+async def test_closing_by_a_query_returns_the_ids(world: World) -> None:
     """So that just these can be reopened."""
     ids = await world.fail(3)
     await world.ana.archive(ids[2])
@@ -475,7 +475,7 @@ async def test_a_letter_waits_for_another_m12(world: World) -> None:
     assert await world.audited() == [("ana", "dead_letter.linked", [b], {"depends_on": a})]
 
 
-async def test_nothing_waits_for_itself_over_others_m12(world: World) -> None:
+async def test_dependencies_have_no_cycles_m12(world: World) -> None:
     [a, b, c] = await world.fail(3)
     await world.ana.link(b, a)
     await world.ana.link(c, b)

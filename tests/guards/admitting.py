@@ -21,10 +21,10 @@ SERVE = "tests/server/test_serve.py::"
 SESSION = "tests/server/test_session_api.py::"
 
 OF_OUR_PAGES = f"{ACCESS_CONTROL}test_a_change_needs_the_token_and_the_origin_of_our_own_pages"
-FOREIGN_PAGE = f"{BROWSER}test_nobody_is_signed_in_by_a_page_of_somebody_else"
+FOREIGN_PAGE = f"{BROWSER}test_a_page_of_another_site_signs_no_one_in"
 STRANGE_HOSTS = f"{BROWSER}test_a_host_that_readers_disagree_about_is_refused"
-UNCLEAR = f"{FORWARD}test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in"
-LIES = f"{OIDC}test_a_token_that_does_not_hold_signs_nobody_in"
+UNCLEAR = f"{FORWARD}test_an_ambiguous_proxy_header_signs_no_one_in"
+LIES = f"{OIDC}test_an_invalid_token_signs_no_one_in"
 
 _ACCESS_CONTROL = "redrive.server.access_control:"
 _CONNECTION = "redrive.server.connection:PatientProtocol."
@@ -62,31 +62,31 @@ def _limits() -> Iterator[Guard]:
             "admit",
             'self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)',
             "one key sends an unlimited number of requests",
-            "test_a_key_may_ask_so_much_and_after_a_while_again",
+            "test_the_rate_of_a_key_is_limited",
         ),
         "organization": (
             "admit",
             'self._take(f"org:{principal.org}", settings.server_org_rate)',
             "one organization locks out the others by using many keys",
-            "test_many_keys_of_an_organization_share_what_it_has",
+            "test_the_keys_of_an_organization_share_its_rate",
         ),
         "stranger": (
             "admit_stranger",
             'self._take(f"stranger:{address}", STRANGER_RATE, STRANGER_BURST)',
             "a client without a credential sends an unlimited number of requests",
-            "test_strangers_are_counted_by_where_they_come_from",
+            "test_requests_without_credentials_are_counted_by_address",
         ),
         "address": (
             "admit_stranger",
             'self._take(f"sign-in:{address}", SIGN_IN_RATE, SIGN_IN_BURST)',
             "one address tries passwords for many users",
-            "test_tries_to_sign_in_are_few",
+            "test_attempts_to_sign_in_are_limited",
         ),
         "name": (
             "admit_name",
             'self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)',
             "many addresses try passwords for one user",
-            "test_a_name_is_tried_a_few_times_from_wherever",
+            "test_attempts_to_sign_in_are_limited_per_name",
         ),
     }
     for name, (method, fragment, prevents, test) in taken.items():
@@ -97,13 +97,13 @@ def _limits() -> Iterator[Guard]:
             "authenticated callers",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit(principal)",
-            f"{ACCESS_CONTROL}test_whoever_asks_too_much_is_told_to_wait_and_others_are_not",
+            f"{ACCESS_CONTROL}test_only_callers_over_the_rate_limit_have_to_wait",
         ),
         "who is nobody": (
             "callers without a credential",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit_stranger(request, heavy=False)",
-            f"{LIMITS}test_whoever_is_nobody_is_counted_too",
+            f"{LIMITS}test_requests_without_credentials_are_limited_too",
         ),
         "who signs in": (
             "sign-in attempts under one name",
@@ -115,7 +115,7 @@ def _limits() -> Iterator[Guard]:
             "password changes",
             "redrive.server.api.session:change_password",
             "site.limits.admit_name(visit.principal.name)",
-            f"{LIMITS}test_a_stolen_session_cannot_try_passwords_without_end",
+            f"{LIMITS}test_a_stolen_session_cannot_guess_passwords_without_limit",
         ),
     }
     for name, (requests, place, fragment, test) in asked.items():
@@ -135,7 +135,7 @@ def _limits() -> Iterator[Guard]:
                 "if False:",
             ),
         ),
-        (f"{LIMITS}test_only_so_many_are_remembered",),
+        (f"{LIMITS}test_the_number_of_remembered_names_is_limited",),
     )
 
 
@@ -150,7 +150,7 @@ def _cookies() -> Iterator[Guard]:
             f"cookie.{name}",
             prevents,
             (Code("redrive.server.authenticator:Authenticator.set_session", fragment, replacement),),
-            (f"{BROWSER}test_under_https_the_cookie_cannot_be_planted_by_a_neighbour",),
+            (f"{BROWSER}test_under_https_another_host_cannot_plant_the_cookie",),
         )
     yield Guard(
         "cookie.__Host-",
@@ -162,12 +162,12 @@ def _cookies() -> Iterator[Guard]:
                 "COOKIE",
             ),
         ),
-        (f"{BROWSER}test_under_https_the_cookie_cannot_be_planted_by_a_neighbour",),
+        (f"{BROWSER}test_under_https_another_host_cannot_plant_the_cookie",),
     )
 
 
 def _connections() -> Iterator[Guard]:
-    silent = f"{CONNECTION}test_who_does_not_say_what_they_want_is_cut_off"
+    silent = f"{CONNECTION}test_a_client_that_sends_no_request_is_cut_off"
     too_long = f"{CONNECTION}test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one"
     yield Guard(
         "head.time",
@@ -179,7 +179,7 @@ def _connections() -> Iterator[Guard]:
         "head.in time",
         "the server cuts off a slow body as if the client had sent nothing",
         (Code(f"{_CONNECTION}_head_is_there", "self._head_deadline.cancel()", "pass"),),
-        (f"{CONNECTION}test_who_has_said_it_in_time_may_take_time_for_the_rest",),
+        (f"{CONNECTION}test_a_client_that_sent_its_head_in_time_may_take_longer_for_the_body",),
     )
     yield Guard(
         "head.bytes",
@@ -197,7 +197,7 @@ def _connections() -> Iterator[Guard]:
         "head.before the body",
         "the server accepts a header after the body, which no proxy has checked",
         (Code(f"{_CONNECTION}on_header", "if not self._head_is_whole:", "if True:"),),
-        (f"{CONNECTION}test_what_follows_the_body_is_no_header",),
+        (f"{CONNECTION}test_trailers_after_the_body_are_not_headers",),
     )
     yield Guard(
         "reading.time",
@@ -209,14 +209,14 @@ def _connections() -> Iterator[Guard]:
                 "call_later(3600.0 + READING_SECONDS",
             ),
         ),
-        (f"{CONNECTION}test_who_does_not_read_the_answer_is_cut_off",),
+        (f"{CONNECTION}test_a_client_that_does_not_read_the_answer_is_cut_off",),
     )
 
 
 def _authenticator() -> Iterator[Guard]:
     place = "redrive.server.authenticator:Authenticator."
     taken_away = _both(
-        "tests/server/test_directory_api.py::test_a_right_that_is_taken_away_is_gone_with_the_next_request"
+        "tests/server/test_directory_api.py::test_a_revoked_right_is_gone_with_the_next_request"
     )
     yield Guard(
         "authenticator forgets",
@@ -234,31 +234,31 @@ def _authenticator() -> Iterator[Guard]:
         "authenticator is told of a sign-in",
         "the old session can be used after a new sign-in has replaced it",
         (Code("redrive.server.api.session:session_response", "site.authenticator.forget()", "pass"),),
-        _both(f"{BROWSER}test_signing_in_again_ends_the_session_before_at_once"),
+        _both(f"{BROWSER}test_signing_in_again_ends_the_previous_session_immediately"),
     )
     yield Guard(
         "authenticator forgets what it looks up",
         "a key revoked during its lookup is cached as valid",
         (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
-        (f"{AUTHENTICATOR}test_what_is_revoked_while_he_looks_is_not_remembered",),
+        (f"{AUTHENTICATOR}test_a_key_revoked_during_its_lookup_is_not_cached",),
     )
     yield Guard(
         "authenticator trusts for a moment",
         "a credential revoked by another process stays valid forever",
         (Code(f"{place}_remembered", "and now < known.until", ""),),
-        (f"{AUTHENTICATOR}test_what_another_process_has_revoked_is_refused_after_a_moment",),
+        (f"{AUTHENTICATOR}test_a_credential_revoked_by_another_process_is_rejected_after_a_moment",),
     )
     yield Guard(
         "authenticator tells keys from cookies",
         "a key in a cookie passes without a CSRF token",
         (Code(f"{place}_remembered", 'f"{kind}:{text}"', "text"),),
-        (f"{AUTHENTICATOR}test_a_key_is_no_cookie_and_a_cookie_no_key",),
+        (f"{AUTHENTICATOR}test_a_key_is_not_a_cookie_and_a_cookie_is_not_a_key",),
     )
     yield Guard(
         "authenticator remembers so many",
         "cached callers fill the memory",
         (Code(f"{place}_remember", "if len(self._known) > MAX_REMEMBERED:", "if False:"),),
-        (f"{AUTHENTICATOR}test_he_remembers_so_many_and_no_more",),
+        (f"{AUTHENTICATOR}test_the_cache_of_the_authenticator_is_limited",),
     )
     yield Guard(
         "forwarded user",
@@ -280,7 +280,7 @@ def _proxies() -> Iterator[Guard]:
         "proxy.trusted",
         "any client signs in as any user by sending the proxy's header",
         (Code(f"{place}user_of", "or not self._trusts(peer)", ""),),
-        (f"{FORWARD}test_from_anybody_else_the_header_is_nothing[127.0.0.1]",),
+        (f"{FORWARD}test_from_other_clients_the_header_is_ignored[127.0.0.1]",),
     )
     yield Guard(
         "proxy.one name",
@@ -298,19 +298,19 @@ def _proxies() -> Iterator[Guard]:
         "proxy.client",
         "the limits count a client under addresses that it makes up",
         (Code(f"{place}client_of", "hop is None or not self._trusts(client)", "hop is None"),),
-        (f"{FORWARD}test_nobody_is_counted_as_another_by_writing_a_header",),
+        (f"{FORWARD}test_a_forged_header_does_not_change_the_counted_address",),
     )
     yield Guard(
         "vouched name",
         "a name that only looks like a member's name signs in as that member",
         (Code("redrive.identity.sign_in:vouched_name", 'text != normalize("NFKC", text)', "False"),),
-        (f"{FORWARD}test_who_is_no_member_is_not_made_one",),
+        (f"{FORWARD}test_signing_in_does_not_make_a_member",),
     )
 
 
 def _streams() -> Iterator[Guard]:
     limits, events = "redrive.server.limits:StreamLimits._check", "redrive.server.api.events:"
-    limited = (f"{EVENTS}test_streams_are_limited_for_each_and_for_all",)
+    limited = (f"{EVENTS}test_streams_are_limited_per_caller_and_in_total",)
     yield Guard(
         "stream.of one",
         "one client uses up all streams",
@@ -345,13 +345,13 @@ def _streams() -> Iterator[Guard]:
                 "if visitor is None:\n        return True\n    if visitor",
             ),
         ),
-        _both(f"{EVENTS}test_a_revoked_key_hears_nothing_more"),
+        _both(f"{EVENTS}test_a_revoked_key_receives_no_more_events"),
     )
     yield Guard(
         "stream.organization",
         "a session that has switched to another organization still receives this one's events",
         (Code(f"{events}EventStream._may_read", "visitor.principal.org != self._principal.org", "False"),),
-        _both(f"{EVENTS}test_a_session_that_goes_elsewhere_hears_nothing_more_of_here"),
+        _both(f"{EVENTS}test_a_session_that_switches_organization_receives_no_more_events_of_the_old_one"),
     )
     yield Guard(
         "stream.permission",
@@ -369,7 +369,7 @@ def _streams() -> Iterator[Guard]:
         "stream.patience",
         "a client that does not read keeps its stream forever",
         (Code(f"{events}_send_in_time", "asyncio.timeout(write_timeout)", "asyncio.timeout(None)"),),
-        (f"{EVENTS}test_a_client_that_does_not_read_is_left",),
+        (f"{EVENTS}test_a_client_that_does_not_read_is_disconnected",),
     )
 
 
@@ -436,7 +436,7 @@ def _openid() -> Iterator[Guard]:
                 "",
             ),
         ),
-        (f"{OIDC}test_nobody_finishes_a_sign_in_of_another_browser",),
+        (f"{OIDC}test_a_sign_in_is_finished_only_by_the_browser_that_started_it",),
     )
     yield Guard(
         "openid.sender",
@@ -460,7 +460,7 @@ def _openid() -> Iterator[Guard]:
         "openid.userinfo",
         "the server accepts userinfo about another user",
         (Code(f"{provider}_profile", 'if profile.get("sub") != claims["sub"]:', "if False:"),),
-        (f"{OIDC}test_userinfo_about_somebody_else_is_not_believed",),
+        (f"{OIDC}test_userinfo_about_another_person_is_rejected",),
     )
     yield Guard(
         "openid.small key",
@@ -472,7 +472,7 @@ def _openid() -> Iterator[Guard]:
         "openid.size",
         "a provider's response fills the memory of the server",
         (Code(f"{connection}_LimitedStream.__aiter__", "if size > MAX_ANSWER_BYTES:", "if False:"),),
-        (f"{OIDC}test_an_answer_may_be_long_but_not_without_end",),
+        (f"{OIDC}test_the_size_of_an_answer_is_limited",),
     )
     yield Guard(
         "openid.time",
@@ -484,7 +484,7 @@ def _openid() -> Iterator[Guard]:
                 "asyncio.timeout(None)",
             ),
         ),
-        (f"{OIDC}test_a_provider_that_answers_drop_by_drop_holds_nobody_up",),
+        (f"{OIDC}test_a_provider_that_answers_byte_by_byte_blocks_no_one",),
     )
     yield Guard(
         "openid.redirects",
@@ -496,7 +496,7 @@ def _openid() -> Iterator[Guard]:
                 "follow_redirects=True",
             ),
         ),
-        (f"{OIDC}test_an_answer_of_no_use_is_a_problem_and_not_a_fault[elsewhere-/keys]",),
+        (f"{OIDC}test_an_unusable_answer_is_a_problem_not_a_fault[elsewhere-/keys]",),
     )
     yield Guard(
         "openid.addresses",
@@ -538,7 +538,9 @@ GUARDS = (
                 "False",
             ),
         ),
-        _both("tests/server/test_shared_api.py::test_what_all_share_is_changed_from_home_by_those_who_may"),
+        _both(
+            "tests/server/test_shared_api.py::test_shared_state_is_changed_only_from_home_with_the_permission"
+        ),
     ),
     Guard(
         "rule.everywhere",
@@ -669,7 +671,7 @@ GUARDS = (
         "body.whole",
         "the server cuts off an event stream as if its request body were missing",
         (Code("redrive.server.limits:BodyLimits._bounded", "if whole:", "if False:"),),
-        (f"{INTAKE}test_who_has_said_everything_may_wait_for_as_long_as_they_like",),
+        (f"{INTAKE}test_a_client_that_has_sent_its_request_may_wait",),
     ),
     *_connections(),
     *_limits(),
@@ -688,13 +690,13 @@ GUARDS = (
                 'KeyScope(visit.org, "")',
             ),
         ),
-        _both(f"{ANSWERING}test_the_answer_is_given_again_to_the_same_key_only"),
+        _both(f"{ANSWERING}test_a_stored_answer_is_returned_only_to_the_same_key"),
     ),
     Guard(
         "kept answer.secret",
         "the server stores the secret of a new key",
         (Code(f"{_ACCESS_CONTROL}AccessControl._application", "or not self._rule.repeatable", ""),),
-        _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_kept"),
+        _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_stored"),
     ),
     Guard(
         "open address",
@@ -706,19 +708,19 @@ GUARDS = (
                 "if False:",
             ),
         ),
-        (f"{SERVE}test_nobody_else_may_before_somebody_can_sign_in",),
+        (f"{SERVE}test_the_server_stays_on_loopback_until_a_credential_exists",),
     ),
     Guard(
         "open address.revoked",
         "a revoked key counts as a usable credential",
         (Sql("api_keys.any_credential", r"revoked_at IS NULL"),),
-        (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
+        (f"{SERVE}test_an_invalid_credential_identifies_no_caller",),
     ),
     Guard(
         "open address.disabled",
         "a disabled member counts as a usable credential",
         (Sql("api_keys.any_credential", r"disabled_at IS NULL"),),
-        (f"{SERVE}test_a_credential_that_does_not_hold_is_nobodys",),
+        (f"{SERVE}test_an_invalid_credential_identifies_no_caller",),
     ),
     Guard(
         "the server raises the wall",
@@ -730,6 +732,6 @@ GUARDS = (
                 "self._is_walled = False",
             ),
         ),
-        _both(f"{ANSWERING}test_requests_work_behind_the_second_wall"),
+        _both(f"{ANSWERING}test_requests_work_with_row_level_security"),
     ),
 )

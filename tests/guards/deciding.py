@@ -48,7 +48,7 @@ GUARDS = (
                 "False",
             ),
         ),
-        (f"{RETRY}TestDecide::test_rate_limit_waits_have_a_limit_of_their_own",),
+        (f"{RETRY}TestDecide::test_rate_limit_waits_have_a_separate_limit",),
     ),
     Guard(
         "hold budget",
@@ -86,7 +86,7 @@ GUARDS = (
         ),
         (
             "tests/engine/test_context.py::"
-            "test_the_idempotency_key_is_the_same_on_every_attempt_and_another_for_every_step_and_run",
+            "test_the_idempotency_key_is_the_same_on_every_attempt_and_different_for_every_step_and_run",
         ),
     ),
     Guard(
@@ -99,7 +99,7 @@ GUARDS = (
                 "if True:",
             ),
         ),
-        (f"{BREAKERS}test_held_work_waits_uncharged_and_visible_while_other_work_goes_on",),
+        (f"{BREAKERS}test_held_work_waits_uncharged_and_visible_while_other_work_continues",),
     ),
     Guard(
         "probe slots",
@@ -129,14 +129,14 @@ GUARDS = (
         ),
         (
             "tests/journeys/test_gateway.py::"
-            "test_what_a_limit_holds_back_does_not_keep_the_probe_slots_of_a_breaker",
+            "test_work_held_by_a_limit_does_not_keep_the_probe_slots_of_a_breaker",
         ),
     ),
     Guard(
         "full limit",
         "more runs execute at once than a limit allows",
         (Code("redrive.engine.gate:_split", "free[name] <= 0", "False"),),
-        (f"{LIMITS}test_a_task_is_executed_so_many_times_at_once_and_no_more",),
+        (f"{LIMITS}test_a_task_executes_no_more_often_at_once_than_its_limit",),
     ),
     Guard(
         "slots counted once",
@@ -154,7 +154,7 @@ GUARDS = (
         "suspects alone",
         "a step that crashes its workers takes unrelated runs down with it again and again",
         (Code("redrive.engine.failure_handler:_with_loss", "losses >= MAX_LOSSES", "False"),),
-        (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
+        (f"{KEEPER}test_a_step_that_keeps_killing_workers_becomes_a_dead_letter",),
     ),
     Guard(
         "crashes alone",
@@ -166,7 +166,7 @@ GUARDS = (
                 "False",
             ),
         ),
-        (f"{KEEPER}test_a_step_whose_workers_die_again_and_again_ends_as_a_dead_letter",),
+        (f"{KEEPER}test_a_step_that_keeps_killing_workers_becomes_a_dead_letter",),
     ),
     Guard(
         "alone means alone",
@@ -178,13 +178,13 @@ GUARDS = (
                 "claim.isolation",
             ),
         ),
-        (f"{WORKER}test_only_a_death_while_it_was_executed_alone_is_a_lonely_one",),
+        (f"{WORKER}test_only_a_crash_during_isolated_execution_counts_as_isolated",),
     ),
     Guard(
         "suspects wait for others",
         "a suspect run executes at the same time as other runs",
         (Code("redrive.engine.claimer:Claimer._has_others", "len(self._in_flight) > len(works)", "False"),),
-        (f"{WORKERS}test_a_suspect_is_not_begun_beside_others",),
+        (f"{WORKERS}test_an_isolated_run_does_not_start_next_to_other_work",),
     ),
     Guard(
         "outages blame nobody",
@@ -196,7 +196,7 @@ GUARDS = (
                 "after_outage=False and silent >",
             ),
         ),
-        (f"{WORKERS}test_leases_that_expired_while_nobody_looked_speak_against_nobody",),
+        (f"{WORKERS}test_leases_that_expired_during_an_outage_are_blamed_on_no_run",),
     ),
     Guard(
         "drain.loop",
@@ -220,7 +220,7 @@ GUARDS = (
                 "if False:\n            return",
             ),
         ),
-        (f"{WORKERS}test_a_worker_that_is_told_to_stop_claims_no_suspect",),
+        (f"{WORKERS}test_a_stopping_worker_claims_no_isolated_run",),
     ),
     Guard(
         "drain.queues",
@@ -232,7 +232,7 @@ GUARDS = (
                 "if False:\n            break",
             ),
         ),
-        (f"{WORKERS}test_a_worker_that_is_told_to_stop_asks_no_further_queue",),
+        (f"{WORKERS}test_a_stopping_worker_queries_no_further_queue",),
     ),
     Guard(
         "drain.in place",
@@ -244,7 +244,7 @@ GUARDS = (
                 "",
             ),
         ),
-        (f"{WORKERS}test_a_worker_that_is_told_to_stop_begins_no_further_step",),
+        (f"{WORKERS}test_a_stopping_worker_starts_no_further_step",),
     ),
     Guard(
         "drain.give back",
@@ -256,7 +256,7 @@ GUARDS = (
                 "for work in []:\n        self._executor",
             ),
         ),
-        (f"{WORKERS}test_what_does_not_listen_is_given_back_by_a_worker_that_stops",),
+        (f"{WORKERS}test_a_stopping_worker_gives_back_work_that_ignores_the_request",),
     ),
     Guard(
         "cancelled before the gate",
@@ -382,7 +382,7 @@ GUARDS = (
         "dead letter.redacted",
         "the payload of a dead letter exposes secrets",
         (Code("redrive.engine.dead_letter_policy:snapshot", "redactor.value(value)", "value"),),
-        (f"{RETRYING}test_a_dead_letter_tells_the_whole_story",),
+        (f"{RETRYING}test_a_dead_letter_contains_the_whole_story",),
     ),
     Guard(
         "progress.redacted",

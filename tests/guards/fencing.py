@@ -87,7 +87,7 @@ LOCK = r"FOR UPDATE(?: OF run| OF lease)? SKIP LOCKED"
 def _locks() -> Iterator[Guard]:
     """Only on PostgreSQL: SQLite has one writer at a time."""
     for name, (statement, what) in TAKING.items():
-        tests = (f"{FENCES}test_what_somebody_else_is_changing_is_left_alone[{name}]",)
+        tests = (f"{FENCES}test_rows_locked_by_another_transaction_are_left_alone[{name}]",)
         yield Guard(f"{name}.lock", what, (Sql(statement, LOCK, "", POSTGRES),), tests)
         yield Guard(
             f"{name}.skip locked",
@@ -112,13 +112,13 @@ def _locks() -> Iterator[Guard]:
         "occupied.lock",
         "another worker takes over a lease before its slots are recorded",
         (Sql("records.occupied", "FOR UPDATE OF lease", "", POSTGRES),),
-        (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[occupied]",),
+        (f"{LOCKS}test_locked_rows_stay_locked_until_the_transaction_ends[occupied]",),
     )
     yield Guard(
         "failed.lock",
         "a run is replayed or removed while its dead letter is being written",
         (Sql("leases.failed", "FOR UPDATE OF run", "", POSTGRES),),
-        (f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends[failed]",),
+        (f"{LOCKS}test_locked_rows_stay_locked_until_the_transaction_ends[failed]",),
     )
 
 
@@ -147,7 +147,7 @@ def _claims() -> Iterator[Guard]:
             ("begun once", "a retry overwrites the start time of the run", BEGAN, r"\1"),
         ):
             if (name, part) != ("claim_alone", "without"):  # claim_alone has no such condition
-                tests = _both(f"{CLAIMS}test_a_claim_takes_what_it_may", f"{name}-{part}")
+                tests = _both(f"{CLAIMS}test_a_claim_takes_only_eligible_runs", f"{name}-{part}")
                 patches = (Sql(f"leases.{name}", pattern, replacement),)
                 yield Guard(f"{name}.{part}", what, patches, tests)
 
@@ -185,7 +185,7 @@ GUARDS = (
             f"kept.{part}",
             f"a worker assumes that it still holds {what}",
             (Sql("leases.kept", pattern),),
-            _both(f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),
+            _both(f"{WRITES}test_an_expired_lease_is_not_kept_p7"),
         )
         for part, what, pattern in (
             ("id", "the leases of all runs claimed together with one that it holds", ID),
@@ -203,7 +203,7 @@ GUARDS = (
         "kept.place and expiry",
         "a worker assumes that it still holds the lease of a finished run",
         (Sql("leases.kept", rf"{PLACE} AND run\.{EXPIRY.replace('<', '>=')}", sides=SQLITE),),
-        (_on("sqlite", f"{WRITES}test_a_lease_that_is_over_is_not_kept_p7"),),
+        (_on("sqlite", f"{WRITES}test_an_expired_lease_is_not_kept_p7"),),
     ),
     Guard(
         "reclaim.expiry",
@@ -259,14 +259,14 @@ GUARDS = (
         "claim_alone.place",
         "a worker claims a waiting or held run as a suspect",
         (Sql("leases.claim_alone", "place = 'alone'"),),
-        _both(f"{CLAIMS}test_only_suspects_are_claimed_alone"),
+        _both(f"{CLAIMS}test_only_runs_that_need_isolation_are_claimed_alone"),
     ),
     *(
         Guard(
             f"{name}.suspects",
             "a suspect run executes at the same time as other runs",
             (Sql(statement, "CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END", "'ready'"),),
-            _both(f"{CLAIMS}test_a_suspect_waits_to_be_alone", name),
+            _both(f"{CLAIMS}test_an_isolated_run_waits_until_it_is_alone", name),
         )
         for name, statement in (("promote", "leases.promote"), ("release", "limits.release"))
     ),
@@ -286,7 +286,7 @@ GUARDS = (
         "advance.in place",
         "the next step starts under the current lease although it must be handed over",
         (Sql("records.advance", r"(?:batch\.in_place|\?\d+) = 1(?= AND)"),),
-        _both(f"{WRITES}test_a_step_that_is_not_to_go_on_in_place_is_handed_over"),
+        _both(f"{WRITES}test_a_step_that_cannot_continue_in_place_is_handed_over"),
     ),
     Guard(
         "advance.epoch rises",
@@ -298,7 +298,7 @@ GUARDS = (
         "advance_step.epoch rises",
         "the record of one step counts for the next step under the same lease",
         (Sql("records.advance_step", r"epoch = (run|lease)\.epoch \+ 1", r"epoch = \1.epoch"),),
-        _both(f"{RECORDS}test_a_step_that_finishes_in_place_is_stored_and_the_next_one_begins"),
+        _both(f"{RECORDS}test_a_step_that_finishes_in_place_is_stored_and_the_next_one_starts"),
     ),
     Guard(
         "promote.due",
@@ -309,14 +309,14 @@ GUARDS = (
                 r"due_at <= (?:\?1|date_part\('epoch', now\(\)\))",
             ),
         ),
-        (f"{LEASES}test_only_what_is_due_is_promoted",),
+        (f"{LEASES}test_only_due_runs_are_promoted",),
     ),
     *(
         Guard(
             f"failed.{part}",
             f"{what} is processed as a failed run",
             (Sql("leases.failed", pattern),),
-            _both(f"{FAILED_RUNS}test_nothing_but_a_failed_run_of_the_org_is_taken_up_i8_i10", part),
+            _both(f"{FAILED_RUNS}test_only_a_failed_run_of_the_org_is_taken_up_i8_i10", part),
         )
         for part, what, pattern in (
             ("id", "another run", ID),
@@ -364,13 +364,13 @@ GUARDS = (
         "clear_runs.place",
         "clearing a queue removes a run in progress",
         (Sql("external_failures.clear_runs", "place = 'ended'", sides=SQLITE),),
-        (_on("sqlite", f"{FAILED_RUNS}test_what_is_being_replayed_is_not_cleared_i1"),),
+        (_on("sqlite", f"{FAILED_RUNS}test_a_letter_that_is_being_replayed_is_not_cleared_i1"),),
     ),
     Guard(
         "clear_runs.inputs",
         "clearing a queue removes the inputs of all other runs",
         (Sql("external_failures.clear_runs", r"id IN \(SELECT id FROM gone\)", sides=POSTGRES),),
-        (_on("postgres", f"{FAILED_RUNS}test_clearing_a_queue_leaves_other_runs_as_they_are"),),
+        (_on("postgres", f"{FAILED_RUNS}test_clearing_a_queue_does_not_change_other_runs"),),
     ),
     Guard(
         "unknown claim",
@@ -391,13 +391,13 @@ GUARDS = (
         "unknown record.token",
         "the worker tries to write a record again although it was fenced off",
         (Code("redrive.store.records:_fate", "token != change.token", "False"),),
-        (f"{RECORDS}test_after_an_unknown_commit_written_open_and_lost_are_told_apart",),
+        (f"{RECORDS}test_after_an_unknown_commit_written_open_and_lost_are_distinguished",),
     ),
     Guard(
         "unknown record.epoch",
         "the worker tries to write the record of an earlier step again",
         (Code("redrive.store.records:_fate", "if epoch == change.epoch:", "if True:"),),
-        (f"{RECORDS}test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next",),
+        (f"{RECORDS}test_a_finished_step_is_not_open_under_the_lease_of_the_next_one",),
     ),
     Guard(
         "unknown record.in place",
@@ -416,16 +416,16 @@ GUARDS = (
             ),
         ),
         (
-            f"{RECORDER}test_two_records_of_one_run_in_one_batch_are_told_apart",
-            f"{RECORDER}test_two_completions_of_one_run_in_one_batch_are_told_apart",
-            f"{RECORDER}test_two_advances_of_one_run_in_one_batch_are_told_apart",
+            f"{RECORDER}test_two_records_of_one_run_in_one_batch_are_distinguished",
+            f"{RECORDER}test_two_completions_of_one_run_in_one_batch_are_distinguished",
+            f"{RECORDER}test_two_advances_of_one_run_in_one_batch_are_distinguished",
         ),
     ),
     Guard(
         "only the winner writes beside",
         "a fenced-off record still writes its attempts and dead letters, and frees its slots",
         (Code("redrive.store.records:Records.record_within", "if record.change.id in won", ""),),
-        _both(f"{WRITES}test_nothing_is_written_beside_a_record_that_was_fenced_off_i4"),
+        _both(f"{WRITES}test_nothing_is_written_with_a_fenced_off_record_i4"),
     ),
     Guard(
         "only the winner finishes a step",
@@ -467,7 +467,7 @@ GUARDS = (
                 "return False and",
             ),
         ),
-        (f"{KEEPER}test_while_the_database_is_away_a_lease_is_given_up_when_it_is_over_and_not_before",),
+        (f"{KEEPER}test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires",),
     ),
     Guard(
         "keeper.not renewed",
@@ -479,7 +479,7 @@ GUARDS = (
                 "[]",
             ),
         ),
-        (f"{KEEPER}test_it_says_which_leases_somebody_else_has",),
+        (f"{KEEPER}test_it_reports_leases_that_another_holder_has",),
     ),
     Guard(
         "keeper.interrupts",
@@ -491,19 +491,19 @@ GUARDS = (
                 "for run_id, token in []:",
             ),
         ),
-        (f"{FENCES}test_a_handler_whose_lease_somebody_else_has_is_stopped",),
+        (f"{FENCES}test_a_handler_is_stopped_when_another_worker_has_its_lease",),
     ),
     Guard(
         "no step under an expired lease",
         "a worker starts a step that another worker may have started",
         (Code("redrive.engine.executor:Executor._run", "self.in_flight.has_expired(work)", "False"),),
-        (f"{RECORDER}test_the_database_may_be_away_for_long",),
+        (f"{RECORDER}test_a_long_outage_of_the_database_is_survived",),
     ),
     Guard(
         "boarding interrupts",
         "one worker runs two attempts of the same step at once",
         (Code("redrive.engine.in_flight:InFlight.add", "before is not None and", "False and"),),
-        (f"{FENCES}test_who_takes_over_from_himself_stops_the_first_attempt",),
+        (f"{FENCES}test_a_worker_that_takes_over_its_own_run_stops_the_first_attempt",),
     ),
     Guard(
         "executor.abandon",

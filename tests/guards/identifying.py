@@ -46,7 +46,7 @@ def _each(test: str, name: str) -> tuple[str, str]:
 
 def _held_keys() -> Iterator[Guard]:
     """A caller that has lost an idempotency key changes nothing."""
-    lost = f"{STORED_KEYS}test_whoever_has_lost_a_key_changes_nothing_i4"
+    lost = f"{STORED_KEYS}test_a_caller_that_has_lost_a_key_changes_nothing_i4"
     for word, does in (
         ("renew", "renews another caller's lease"),
         ("complete", "overwrites another caller's response with its own"),
@@ -62,9 +62,9 @@ def _held_keys() -> Iterator[Guard]:
             f"{word}_if_held.status",
             f"a stored response {does}",
             (Sql(f"idempotency.{word}_if_held", PROCESSING),),
-            _both(f"{STORED_KEYS}test_what_has_ended_is_neither_released_nor_renewed"),
+            _both(f"{STORED_KEYS}test_a_finished_request_is_neither_released_nor_renewed"),
         )
-    own = f"{STORED_KEYS}test_another_org_user_or_domain_has_keys_of_its_own_i8"
+    own = f"{STORED_KEYS}test_another_org_user_or_domain_has_its_own_keys_i8"
     for field in ("domain", "user_id", "key"):
         yield Guard(
             f"idempotency.{field}",
@@ -94,19 +94,19 @@ def _acquired_keys() -> Iterator[Guard]:
             rf"{row}status = 'processing'(?= AND {row}request_hash)",
             ALWAYS,
             "a completed request is executed again",
-            "test_a_completed_key_is_not_free_though_its_lease_has_ended",
+            "test_a_completed_key_stays_taken_after_its_lease_has_ended",
         ),
         "expiry": (
             rf"{row}expires_at <= {CLOCK}",
             ALWAYS,
             "a stored response is dropped before it expires",
-            "test_a_completed_key_is_not_free_though_its_lease_has_ended",
+            "test_a_completed_key_stays_taken_after_its_lease_has_ended",
         ),
         "held": (
             held,
             ALWAYS,
             "an expiring key is taken from the caller that is executing under it",
-            "test_expiry_takes_no_key_from_somebody_who_holds_it",
+            "test_expiry_does_not_take_a_key_from_its_holder",
         ),
         "own": (
             rf"{row}token = excluded\.token",
@@ -129,7 +129,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "idempotency.remove_expired", rf"NOT \(status = 'processing' AND lease_expires_at > {CLOCK}\)"
             ),
         ),
-        _both(f"{STORED_KEYS}test_expiry_takes_no_key_from_somebody_who_holds_it"),
+        _both(f"{STORED_KEYS}test_expiry_does_not_take_a_key_from_its_holder"),
     )
     yield Guard(
         "remove_expired.expiry",
@@ -137,7 +137,7 @@ def _kept_keys() -> Iterator[Guard]:
         (Sql("idempotency.remove_expired", rf"expires_at <= {CLOCK}"),),
         _both(f"{STORED_KEYS}test_sweeping_removes_a_few_of_the_oldest_expired_keys"),
     )
-    anew = f"{STORED_KEYS}test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else"
+    anew = f"{STORED_KEYS}test_re_encryption_replaces_only_the_value_that_was_read"
     yield Guard(
         "rewrite.token",
         "re-encryption with a new key brings back the response of an earlier request",
@@ -172,7 +172,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "if not await self._services.finish(self._services.persist(action)) and False:",
             ),
         ),
-        _both(f"{IDEMPOTENCY}test_the_end_of_somebody_who_lost_the_key_does_not_count_i4"),
+        _both(f"{IDEMPOTENCY}test_the_completion_of_a_lost_key_does_not_count_i4"),
     )
     yield Guard(
         "keys.not renewed",
@@ -184,7 +184,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        _both(f"{IDEMPOTENCY}test_whoever_cannot_renew_is_stopped"),
+        _both(f"{IDEMPOTENCY}test_a_holder_that_cannot_renew_is_stopped"),
     )
     yield Guard(
         "keys.over",
@@ -196,7 +196,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        (f"{IDEMPOTENCY}test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up",),
+        (f"{IDEMPOTENCY}test_a_holder_without_the_database_for_a_whole_lease_gives_the_key_up",),
     )
     for name, secrets, place, fragment, plain, test in (
         (
@@ -205,7 +205,7 @@ def _kept_keys() -> Iterator[Guard]:
             "redrive.idempotency.hold:Hold.complete",
             "self._services.encryption.encrypt(text)",
             "text",
-            f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
+            f"{IDEMPOTENCY}test_stored_values_are_encrypted_if_there_is_a_key_m11_i9",
         ),
         (
             "kept failure",
@@ -213,7 +213,7 @@ def _kept_keys() -> Iterator[Guard]:
             "redrive.idempotency.hold:Hold.fail",
             "self._services.encryption.encrypt(encode(failure))",
             "encode(failure)",
-            f"{IDEMPOTENCY}test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9",
+            f"{IDEMPOTENCY}test_stored_values_are_encrypted_if_there_is_a_key_m11_i9",
         ),
         (
             "what a sign-in brings back",
@@ -221,7 +221,7 @@ def _kept_keys() -> Iterator[Guard]:
             "redrive.identity.one_time:OneTimeSecrets.put",
             "self._encryption.encrypt(encode(body))",
             "encode(body)",
-            f"{SESSIONS}test_what_is_put_is_sealed_where_there_is_a_key_i9",
+            f"{SESSIONS}test_login_state_is_encrypted_if_there_is_a_key_i9",
         ),
     ):
         yield Guard(
@@ -288,7 +288,7 @@ def _owners() -> Iterator[Guard]:
         "two owners remove each other at the same time, and both are gone",
         (Sql("organizations.lock", r"FOR UPDATE", "", ("postgres",)),),
         tuple(
-            f"{MEMBERS}test_two_owners_who_take_each_others_rights_leave_one[postgres-{loss}]"
+            f"{MEMBERS}test_two_owners_who_remove_each_other_leave_one[postgres-{loss}]"
             for loss in ("remove", "demote", "deactivate", "disable")
         ),
     )
@@ -296,7 +296,7 @@ def _owners() -> Iterator[Guard]:
         "member.lock",
         "a member is disabled at the moment they become the only owner",
         (Sql("users.lock", r"FOR UPDATE", "", ("postgres",)),),
-        (f"{MEMBERS}test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled",),
+        (f"{MEMBERS}test_a_user_does_not_become_the_only_owner_while_being_disabled",),
     )
     yield Guard(
         "member.version",
@@ -313,19 +313,19 @@ def _owners() -> Iterator[Guard]:
 
 
 def _grants() -> Iterator[Guard]:
-    more = _both(f"{KEYS}test_a_key_gives_nobody_more_than_it_has_itself")
+    more = _both(f"{KEYS}test_a_key_grants_no_more_rights_than_it_has")
     place = "redrive.policy.access:Principal.may_grant"
     yield Guard(
         "grant.role",
         "a caller grants a role above their own",
         (Code(place, "role.rank <= self.role.rank and", ""),),
-        (f"{ACCESS}test_nobody_gives_a_role_above_their_own",),
+        (f"{ACCESS}test_a_caller_grants_no_role_above_their_own",),
     )
     yield Guard(
         "grant.permissions",
         "a caller grants a permission that their own scopes exclude",
         (Code(place, "and permitted(role, scopes) <= self.permissions", ""),),
-        (f"{ACCESS}test_nobody_gives_what_their_own_scopes_leave_out", *more),
+        (f"{ACCESS}test_a_caller_grants_nothing_outside_their_scopes", *more),
     )
     yield Guard(
         "grant.member",
@@ -345,7 +345,7 @@ def _grants() -> Iterator[Guard]:
         (Code(f"{_LOOKUP}require", "require_permission(self._principal, Permission.MANAGE)", "pass"),),
         _both(f"{MEMBERS}test_only_owners_manage_members_and_accounts_w12"),
     )
-    only = _both(f"{KEYS}test_only_owners_have_anything_to_do_with_keys_w12")
+    only = _both(f"{KEYS}test_only_owners_manage_keys_w12")
     yield Guard(
         "manage.key",
         "callers with read-only access create keys",
@@ -388,7 +388,7 @@ def _grants() -> Iterator[Guard]:
         ),
         more,
     )
-    everybody = _both(f"{MEMBERS}test_everybody_else_knows_their_own_organization_alone_w13")
+    everybody = _both(f"{MEMBERS}test_members_elsewhere_see_only_their_own_organization_w13")
     yield Guard(
         "organizations.view",
         "an organization views another organization by name",
@@ -426,17 +426,15 @@ def _accounts() -> Iterator[Guard]:
                 "if False:",
             ),
         ),
-        _both(f"{MEMBERS}test_nobody_becomes_somebody_of_another_organization_through_a_link"),
+        _both(f"{MEMBERS}test_a_link_gives_no_access_to_another_organization"),
     )
     yield Guard(
         "account.drawn in",
         "an account whose password another organization knows becomes a member",
         (Code(f"{_MEMBERS}_account", "if not self.principal.everywhere:", "if False:"),),
-        _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_drawn_in"),
+        _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_added"),
     )
-    adopted = _both(
-        f"{MEMBERS}test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_the_other"
-    )
+    adopted = _both(f"{MEMBERS}test_an_account_adopted_by_the_home_organization_keeps_no_old_secret")
     for name, patch, prevents in (
         ("password", Sql("users.adopt", "password = NULL", "password = password"), "a password"),
         (
@@ -513,13 +511,13 @@ def _accounts() -> Iterator[Guard]:
         "account.operator",
         "a user whom another system names `operator` owns the installation",
         (Code("redrive.identity.sign_in:_is_vouchable", "user.created_by != SELF", "True"),),
-        _both(f"{SESSIONS}test_nobody_is_vouched_for_as_the_operator"),
+        _both(f"{SESSIONS}test_no_provider_or_proxy_can_name_the_operator"),
     )
     yield Guard(
         "account.one identity",
         "a second identity is linked to an account that already has one",
         (Sql("users.identify", r"issuer IS NULL"),),
-        _both(f"{SESSIONS}test_a_provider_cannot_put_somebody_else_into_the_place_of_a_user"),
+        _both(f"{SESSIONS}test_a_provider_cannot_replace_a_user_with_another_person"),
     )
 
 
@@ -531,7 +529,7 @@ def _api_keys() -> Iterator[Guard]:
             "key.revoked_at is not None or",
             "",
             "a revoked key is valid",
-            _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
+            _both(f"{KEYS}test_revoking_a_key_is_immediate_and_permanent"),
         ),
         (
             "expired",
@@ -545,7 +543,7 @@ def _api_keys() -> Iterator[Guard]:
             "if is_secret_of(given, known.hash):",
             "if True:",
             "the id of a key is enough to sign in",
-            _both(f"{KEYS}test_what_is_not_the_key_is_nobody"),
+            _both(f"{KEYS}test_another_text_than_the_key_identifies_no_caller"),
         ),
         (
             "grace",
@@ -566,7 +564,7 @@ def _api_keys() -> Iterator[Guard]:
         "key.rotated when revoked",
         "a revoked key can be rotated into a valid one",
         (Code(f"{_KEYS}_reject_ended", "if key.revoked_at is not None:", "if False:"),),
-        _both(f"{KEYS}test_a_revoked_key_is_over_at_once_and_for_ever"),
+        _both(f"{KEYS}test_revoking_a_key_is_immediate_and_permanent"),
     )
     yield Guard(
         "key.one of a name",
@@ -579,7 +577,7 @@ def _api_keys() -> Iterator[Guard]:
                 "",
             ),
         ),
-        _both(f"{IDENTITY}test_two_live_keys_of_one_name_cannot_be"),
+        _both(f"{IDENTITY}test_two_active_keys_cannot_have_the_same_name"),
     )
 
 
@@ -588,7 +586,7 @@ def _one_time() -> Iterator[Guard]:
         "one time.once",
         "one link can be used twice",
         (Sql("one_time.take", r"DELETE FROM (\S+) (WHERE .*)\nRETURNING (.*)", r"SELECT \3 FROM \1 \2"),),
-        _each(f"{IDENTITY}test_of_many_who_take_a_token_one_gets_it", "20"),
+        _each(f"{IDENTITY}test_a_token_is_taken_by_one_of_many_callers", "20"),
     )
     other = _both(f"{IDENTITY}test_expired_tokens_and_tokens_of_another_kind_are_not_taken")
     yield Guard(
@@ -606,8 +604,8 @@ def _one_time() -> Iterator[Guard]:
 
 
 def _sessions() -> Iterator[Guard]:
-    ends = f"{SESSIONS}test_a_session_ends_in_the_end_and_when_nobody_uses_it"
-    taken = _both(f"{SESSIONS}test_rights_that_are_taken_away_are_gone_with_the_next_request_w12")
+    ends = f"{SESSIONS}test_a_session_ends_after_its_lifetime_and_when_idle"
+    taken = _both(f"{SESSIONS}test_revoked_rights_are_gone_with_the_next_request_w12")
     disabled = _both(f"{MEMBERS}test_a_disabled_user_is_signed_out_and_cannot_sign_in_until_enabled")
     yield Guard(
         "session.absolute",
@@ -673,7 +671,7 @@ def _sessions() -> Iterator[Guard]:
         "sign-in.password",
         "any password opens a session",
         (Code(f"{_SIGN_IN}by_password", "or not is_correct", ""),),
-        _both(f"{SESSIONS}test_whoever_cannot_sign_in_is_told_nothing"),
+        _both(f"{SESSIONS}test_a_caller_who_cannot_sign_in_learns_nothing"),
     )
     yield Guard(
         "sign-in.membership",
@@ -693,7 +691,7 @@ def _sessions() -> Iterator[Guard]:
         (Sql("memberships.roles", r"org = [?$]\d+(?= AND active = 1\),\n)"),),
         _both(f"{SESSIONS}test_a_user_enters_the_organizations_that_they_are_a_member_of_w13"),
     )
-    own = _both(f"{SESSIONS}test_a_user_sees_and_ends_their_own_sessions_alone")
+    own = _both(f"{SESSIONS}test_users_see_and_end_only_their_own_sessions")
     yield Guard(
         "session.end_one",
         "a user ends another user's session",
@@ -747,7 +745,7 @@ def _sessions() -> Iterator[Guard]:
                 "stored is not None and self._argon().verify(stored, text)",
             ),
         ),
-        ("tests/identity/test_passwords.py::test_who_does_not_exist_costs_as_much_as_who_does",),
+        ("tests/identity/test_passwords.py::test_an_unknown_name_takes_as_long_as_a_known_one",),
     )
     yield Guard(
         "password.flood",
@@ -769,7 +767,7 @@ def _versions() -> Iterator[Guard]:
             ),
         ),
         _both(
-            "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+            "tests/server/test_dead_letters_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
         ),
     )
     yield Guard(
@@ -783,7 +781,7 @@ def _versions() -> Iterator[Guard]:
             ),
         ),
         _both(
-            "tests/server/test_groups_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+            "tests/server/test_groups_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
         ),
     )
     yield Guard(
@@ -791,14 +789,14 @@ def _versions() -> Iterator[Guard]:
         "a weak ETag matches",
         (Code("redrive.server.api.request:versions", "if not weak", ""),),
         _both(
-            "tests/server/test_dead_letters_api.py::test_what_was_read_is_changed_only_as_long_as_nobody_else_has"
+            "tests/server/test_dead_letters_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
         ),
     )
 
 
 def _lists() -> Iterator[Guard]:
     """Run lists are queries built at run time: one guard for each branch."""
-    same = _both(f"{LISTING}test_two_orgs_that_do_the_same_see_their_own_alone_w13")
+    same = _both(f"{LISTING}test_two_orgs_with_the_same_work_see_only_their_own_w13")
     for branch, what in (
         ("_over", "finished runs"),
         ("_idle", "waiting runs"),
@@ -841,7 +839,7 @@ def _wall() -> Iterator[Guard]:
             f"wall.{table}",
             f"an org other than the home org changes {table}",
             (_open_policy(table),),
-            (f"{WALL}test_what_is_shared_is_changed_by_the_home_org_alone[{table}]",),
+            (f"{WALL}test_only_the_home_org_changes_shared_state[{table}]",),
         )
     yield Guard(
         "wall.org of a connection",
@@ -853,7 +851,7 @@ def _wall() -> Iterator[Guard]:
                 "if connection.tenant_settings is None:",
             ),
         ),
-        (f"{TENANT}test_orgs_that_take_turns_never_see_another_ones_row_i8",),
+        (f"{TENANT}test_orgs_on_one_connection_never_see_rows_of_each_other_i8",),
     )
     yield Guard(
         "wall.until it is confirmed",
@@ -865,7 +863,7 @@ def _wall() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        (f"{TENANT}test_cancelled_anywhere_the_next_one_sees_its_own_rows",),
+        (f"{TENANT}test_after_a_cancellation_the_next_request_sees_its_own_rows",),
     )
     yield Guard(
         "wall.role",
@@ -877,19 +875,19 @@ def _wall() -> Iterator[Guard]:
                 "if False:",
             ),
         ),
-        (f"{TENANT}test_without_the_role_nothing_is_done",),
+        (f"{TENANT}test_without_the_role_no_request_is_served",),
     )
     yield Guard(
         "wall.holes",
         "Redrive accepts a table whose row-level security is switched off",
         (Code("redrive.store.row_level_security:_require_no_hole", "if holes:", "if False:"),),
-        (f"{WALL}test_a_hole_is_noticed",),
+        (f"{WALL}test_a_table_without_row_level_security_is_rejected",),
     )
     yield Guard(
         "wall.bound role",
         "Redrive accepts a role that bypasses the policies",
         (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
-        (f"{WALL}test_a_hole_is_noticed",),
+        (f"{WALL}test_a_table_without_row_level_security_is_rejected",),
     )
     yield Guard(
         "wall.sole organization",
@@ -932,8 +930,8 @@ def _wall() -> Iterator[Guard]:
 
 def _policy_test(table: str) -> str:
     if table in OF_RUNS or table == "run_inputs":
-        return f"{RUN_WALL}test_each_table_of_runs_keeps_orgs_apart_i8[{table}]"
-    return f"{WALL}test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8"
+        return f"{RUN_WALL}test_each_table_of_runs_isolates_orgs_i8[{table}]"
+    return f"{WALL}test_each_policy_alone_isolates_orgs_i8"
 
 
 def _open_policy(table: str) -> Schema:

@@ -12,11 +12,11 @@ from tests.guards.patch import ALWAYS, Schema, Side, Sql
 
 MOVES = "tests/guards/test_moves.py::"
 RECORDED = f"{MOVES}test_a_record_leaves_the_marks_of_its_lease_i4"
-MOVED_ON = f"{MOVES}test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4"
+MOVED_ON = f"{MOVES}test_later_moves_of_a_run_keep_the_marks_of_its_lease_i4"
 CANCELLED = f"{MOVES}test_a_record_does_not_undo_the_request_to_cancel"
-ONE_TABLE = f"{MOVES}test_the_work_of_a_run_lies_in_one_table"
-NEVER_COUNTED = f"{MOVES}test_what_was_never_counted_of_a_run_that_has_ended_is_0"
-TAKEN_UP = f"{MOVES}test_what_was_never_counted_of_a_failed_run_is_0_for_who_takes_it_up"
+ONE_TABLE = f"{MOVES}test_the_work_of_a_run_is_in_one_table"
+NEVER_COUNTED = f"{MOVES}test_counters_of_a_finished_run_that_were_never_set_are_0"
+TAKEN_UP = f"{MOVES}test_counters_of_a_failed_run_that_were_never_set_are_read_as_0"
 POSTGRES: tuple[Side, ...] = ("postgres",)
 
 NO_TOKEN, NO_EPOCH = "CAST(-1 AS bigint) AS token", "0 AS epoch"

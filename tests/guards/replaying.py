@@ -6,11 +6,11 @@ from tests.guards.guard import Guard
 from tests.guards.patch import Code, Schema, Side, Sql
 
 REPLAYS = "tests/guards/test_replays.py::"
-NOT_BEGUN = f"{REPLAYS}test_what_is_not_as_it_was_seen_is_not_begun_i7_i10"
+NOT_BEGUN = f"{REPLAYS}test_an_item_that_differs_from_the_plan_does_not_start_i7_i10"
 NOT_RESUMED = f"{REPLAYS}test_only_a_failed_run_without_a_live_letter_is_resumed"
-IN_BETWEEN = f"{REPLAYS}test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_it_i1"
-NOT_DUE = f"{REPLAYS}test_what_is_not_due_is_neither_found_nor_taken_m3"
-AFTER_ANOTHER = f"{REPLAYS}test_what_waits_for_another_letter_is_neither_found_nor_taken_m12"
+IN_BETWEEN = f"{REPLAYS}test_closing_a_letter_while_its_replay_starts_undoes_the_replay_i1"
+NOT_DUE = f"{REPLAYS}test_letters_that_are_not_due_are_neither_found_nor_taken_m3"
+AFTER_ANOTHER = f"{REPLAYS}test_letters_that_wait_for_another_are_neither_found_nor_taken_m12"
 RECORDS = "tests/store/test_records.py::"
 LETTERS = "tests/store/test_dead_letters.py::"
 BURIALS = "tests/store/test_burials.py::"
@@ -25,8 +25,8 @@ QUEUE = "tests/test_dead_letter_queue.py::"
 LIMIT = "tests/policy/test_automatic_redrive.py::"
 MOVES = "tests/guards/test_moves.py::"
 LOCKS = "tests/guards/test_locks.py::"
-LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
-PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
+LOCKED = f"{LOCKS}test_locked_rows_stay_locked_until_the_transaction_ends"
+PASSED_OVER = f"{LOCKS}test_locked_rows_are_skipped"
 SQLITE: tuple[Side, ...] = ("sqlite",)
 """On PostgreSQL each place is a table, so a statement cannot reach a run in another place."""
 POSTGRES: tuple[Side, ...] = ("postgres",)
@@ -106,14 +106,14 @@ BEGINNING = (
         "resume.run",
         "a retry restarts other runs than its own",
         (Sql("replays.resume", r"run\.id = (?:batch\.run_id|[?$]\d+)"),),
-        _both(f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are", "resume"),
+        _both(f"{MOVES}test_a_change_of_one_run_does_not_change_others", "resume"),
     ),
     *(
         Guard(
             f"{name}.replays",
             "a run that was never replayed cannot be replayed",
             (Sql(f"replays.{name}", r"COALESCE\(run\.replays, 0\)", "run.replays", POSTGRES),),
-            (f"{MOVES}test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4[postgres-{name}]",),
+            (f"{MOVES}test_later_moves_of_a_run_keep_the_marks_of_its_lease_i4[postgres-{name}]",),
         )
         for name in ("restart", "resume")
     ),
@@ -189,8 +189,8 @@ BEGINNING = (
             ),
         ),
         (
-            f"{REPLAYS}test_what_came_of_a_replay_is_rolled_back_with_its_record_w2[postgres-SUCCEEDED]",
-            f"{REPLAYS}test_what_came_of_a_replay_is_rolled_back_with_its_record_w2[sqlite-SUCCEEDED]",
+            f"{REPLAYS}test_the_outcome_of_a_replay_is_rolled_back_with_its_record_w2[postgres-SUCCEEDED]",
+            f"{REPLAYS}test_the_outcome_of_a_replay_is_rolled_back_with_its_record_w2[sqlite-SUCCEEDED]",
         ),
     ),
 )
@@ -199,7 +199,7 @@ OF_OPERATIONS = (
         "pick.state",
         "an item of a bulk replay starts twice",
         (Sql("replays.pick", r"state = 'PLANNED'"),),
-        _both(f"{REPLAYS}test_an_item_is_begun_once"),
+        _both(f"{REPLAYS}test_an_item_starts_once"),
     ),
     Guard(
         "pick.lock",
@@ -211,13 +211,13 @@ OF_OPERATIONS = (
         "pick.dependency",
         "an item starts before the item that it depends on",
         (Sql("replays.pick", FREE),),
-        _both(f"{OPERATIONS}test_what_depends_on_another_dead_letter_is_not_begun_before_that_is_resolved"),
+        _both(f"{OPERATIONS}test_an_item_does_not_start_before_the_dead_letter_it_depends_on_is_resolved"),
     ),
     Guard(
         "lock_running.lock",
         "two drivers overwrite each other's counts of started items",
         (Sql("bulk_replays.lock_running", LOCK, "", ("postgres",)),),
-        (f"{OPERATIONS}test_an_operation_that_somebody_has_locked_is_passed_over",),
+        (f"{OPERATIONS}test_a_locked_operation_is_skipped",),
     ),
     Guard(
         "lock_running.state",
@@ -229,7 +229,7 @@ OF_OPERATIONS = (
         "bulk_replays.lock",
         "when two users control a bulk replay, the second does not see the first one's change",
         (Sql("bulk_replays.lock", LOCK, "", ("postgres",)),),
-        (f"{REPLAYS}test_whoever_steers_an_operation_sees_what_the_other_has_just_done",),
+        (f"{REPLAYS}test_concurrent_changes_of_an_operation_see_each_other",),
     ),
     Guard(
         "bulk_replays.states",
@@ -241,7 +241,7 @@ OF_OPERATIONS = (
                 "if False:",
             ),
         ),
-        (f"{BULK}test_what_makes_no_sense_in_a_state_is_refused",),
+        (f"{BULK}test_changes_that_a_state_does_not_allow_are_refused",),
     ),
     Guard(
         "drift at the start",
@@ -273,7 +273,8 @@ OF_OPERATIONS = (
             f"a dead letter {what} since planning counts as unchanged",
             (Sql(f"bulk_replays.{name}", pattern, NEVER),),
             _both(
-                f"{OPERATIONS}test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why", situation
+                f"{OPERATIONS}test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reason",
+                situation,
             ),
         )
         for name in ("obstacles", "next_obstacles")
@@ -293,7 +294,7 @@ OF_OPERATIONS = (
                 "changed = []",
             ),
         ),
-        (f"{BULK}test_what_changes_while_the_operation_runs_is_left_out_with_a_note",),
+        (f"{BULK}test_items_that_change_while_the_operation_runs_are_left_out_with_a_note",),
     ),
     Guard(
         "decided under the lock",
@@ -305,7 +306,7 @@ OF_OPERATIONS = (
                 "move = ItemRelease(500, moment.now)",
             ),
         ),
-        (f"{BULK}test_nothing_but_the_canary_is_begun_before_all_of_it_has_ended",),
+        (f"{BULK}test_only_the_canary_starts_before_it_has_finished",),
     ),
 )
 OF_REDRIVES = (
@@ -346,7 +347,7 @@ OF_REDRIVES = (
         "lock_due.lock",
         "redrive processors wait for each other",
         (Sql("automatic_redrive.lock_due", LOCK, "", POSTGRES),),
-        (f"{REPLAYS}test_what_one_processor_has_taken_another_passes_over",),
+        (f"{REPLAYS}test_a_processor_skips_letters_taken_by_another_one",),
     ),
     Guard(
         "lock_due.run",
@@ -413,7 +414,7 @@ OF_REDRIVES = (
         (Code("redrive.policy.automatic_redrive:_counted", "redrives >= most or", "False or"),),
         (
             f"{LIMIT}TestLimit::test_used_up_is_exhausted",
-            f"{PROCESSOR}TestPolicies::test_what_has_used_up_its_redrives_is_exhausted",
+            f"{PROCESSOR}TestPolicies::test_a_letter_that_has_used_up_its_redrives_is_exhausted",
         ),
     ),
     Guard(
@@ -427,8 +428,8 @@ OF_REDRIVES = (
             ),
         ),
         (
-            f"{LIMIT}TestEffect::test_what_may_have_happened_and_must_not_happen_twice_is_never_redriven",
-            f"{QUEUE}TestPolicies::test_what_must_not_happen_twice_is_not_redriven",
+            f"{LIMIT}TestEffect::test_unsafe_work_that_may_have_been_executed_is_never_redriven",
+            f"{QUEUE}TestPolicies::test_unsafe_work_is_not_redriven",
         ),
     ),
     Guard(
@@ -441,7 +442,7 @@ OF_REDRIVES = (
                 "pass",
             ),
         ),
-        (f"{BURIALS}test_two_at_once_do_not_both_take_the_last_place_m6[postgres]",),
+        (f"{BURIALS}test_two_concurrent_callers_do_not_both_take_the_last_place_m6[postgres]",),
     ),
     Guard(
         "max_size.lock of a queue",
@@ -453,7 +454,7 @@ OF_REDRIVES = (
                 "(lambda *_: None)(",
             ),
         ),
-        (f"{REPLAYS}test_two_that_report_at_once_do_not_both_take_the_last_place_m6",),
+        (f"{REPLAYS}test_two_concurrent_reports_do_not_both_take_the_last_place_m6",),
     ),
     Guard(
         "max_size",
@@ -463,7 +464,7 @@ OF_REDRIVES = (
                 "redrive.store.dead_letter_writer:DeadLetterWriter.refused", "if number > room:", "if False:"
             ),
         ),
-        _both(f"{BURIALS}test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6"),
+        _both(f"{BURIALS}test_dead_letters_beyond_the_limit_of_an_org_are_refused_and_counted_m6"),
     ),
 )
 OF_LETTERS = (
@@ -474,14 +475,14 @@ OF_LETTERS = (
         tuple(
             test
             for state in ("REPLAYING", "RESOLVED")
-            for test in _both(f"{LETTERS}test_only_what_nobody_works_on_is_closed", state)
+            for test in _both(f"{LETTERS}test_only_letters_that_are_not_replaying_are_closed", state)
         ),
     ),
     Guard(
         "reopen.state",
         "a dead letter is reopened while it is being replayed",
         (Sql("dead_letters.reopen", r"(?:letter\.)?state IN \('RESOLVED', 'IGNORED', 'ARCHIVED'\)"),),
-        _both(f"{LETTERS}test_only_what_is_closed_is_reopened", "REPLAYING"),
+        _both(f"{LETTERS}test_only_closed_letters_are_reopened", "REPLAYING"),
     ),
     Guard(
         "reopen.standing",
@@ -499,7 +500,7 @@ OF_LETTERS = (
         "dead_letters.lock",
         "when two users tag a dead letter, the second overwrites the first one's tags",
         (Sql("dead_letters.lock", LOCK, "", ("postgres",)),),
-        (f"{REPLAYS}test_whoever_works_on_a_letter_sees_what_the_other_has_just_done",),
+        (f"{REPLAYS}test_concurrent_changes_of_a_letter_see_each_other",),
     ),
     Guard(
         "links make no circle",
@@ -511,7 +512,7 @@ OF_LETTERS = (
                 "if False:",
             ),
         ),
-        (f"{TRIAGE}test_nothing_waits_for_itself_over_others_m12",),
+        (f"{TRIAGE}test_dependencies_have_no_cycles_m12",),
     ),
     Guard(
         "shown is affected",
@@ -547,7 +548,7 @@ OF_LETTERS = (
                 '"(org = :org OR 1 = 1)", *first',
             ),
         ),
-        (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
+        (f"{FILTER}test_data_of_another_org_does_not_exist_w13",),
     ),
     Guard(
         "looked up.org",
@@ -557,7 +558,7 @@ OF_LETTERS = (
                 "redrive.store.dead_letter_filter:_looked_up", 'f"{org} = :org"', 'f"({org} = :org OR 1 = 1)"'
             ),
         ),
-        (f"{FILTER}test_what_belongs_to_another_org_is_not_there_w13",),
+        (f"{FILTER}test_data_of_another_org_does_not_exist_w13",),
     ),
     Guard(
         "counts.inserted",
@@ -593,7 +594,7 @@ OF_LETTERS = (
                 "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_deleted()",
             ),
         ),
-        _both(f"{BURIALS}test_counters_follow_whatever_changes_a_letter_i16"),
+        _both(f"{BURIALS}test_counters_follow_every_change_of_a_letter_i16"),
     ),
 )
 OF_THE_AUDIT = (

@@ -6,12 +6,12 @@ from tests.guards.guard import Guard
 from tests.guards.patch import Code, Sql
 
 PAYLOADS = "tests/store/test_payloads.py::"
-CANARY = f"{PAYLOADS}test_a_canary_is_nowhere_on_disk_when_there_is_a_key"
+CANARY = f"{PAYLOADS}test_with_a_key_no_canary_reaches_the_disk"
 ON_DISK = (f"{CANARY}[sqlite]", f"{CANARY}[postgres]")
-ROTATION = "tests/guards/test_sealing.py::test_rotation_keeps_what_somebody_has_replaced_meanwhile"
+ROTATION = "tests/guards/test_sealing.py::test_rotation_keeps_values_replaced_in_the_meantime"
 AS_READ = r"run\.{column} = (?:changed\.{column}\b|\?\d+)(?! AND)"
 IN_A_FILE = (
-    "tests/test_dead_letter_queue.py::TestTenantsAndSecrets::test_what_is_encrypted_is_nowhere_in_the_file"
+    "tests/test_dead_letter_queue.py::TestTenantsAndSecrets::test_encrypted_values_are_nowhere_in_the_file"
 )
 
 _POINTS = {

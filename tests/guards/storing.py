@@ -20,16 +20,16 @@ HOLDS = "tests/store/test_limits.py::"
 BAD_INPUT = "tests/engine/test_bad_input.py::"
 MOVES = "tests/guards/test_moves.py::"
 LOCKS = "tests/guards/test_locks.py::"
-LOCKED = f"{LOCKS}test_what_is_locked_stays_so_until_the_transaction_ends"
-PASSED_OVER = f"{LOCKS}test_what_somebody_has_locked_is_passed_over"
-OTHERS = f"{MOVES}test_what_is_done_to_one_run_leaves_others_as_they_are"
+LOCKED = f"{LOCKS}test_locked_rows_stay_locked_until_the_transaction_ends"
+PASSED_OVER = f"{LOCKS}test_locked_rows_are_skipped"
+OTHERS = f"{MOVES}test_a_change_of_one_run_does_not_change_others"
 SQLITE_ONLY: tuple[Side, ...] = ("sqlite",)
 """On PostgreSQL each place is a table, so a statement cannot reach a run in another place."""
 POSTGRES_ONLY: tuple[Side, ...] = ("postgres",)
 
 ORG = r"(?<!\w)org = [?$]\d+"
-FOREIGN_RUN = f"{RUNS}test_a_foreign_run_is_not_there_i8"
-PARTS_OF_A_RUN = f"{ORGS}test_nothing_of_a_foreign_run_is_told_i8"
+FOREIGN_RUN = f"{RUNS}test_a_run_of_another_org_does_not_exist_i8"
+PARTS_OF_A_RUN = f"{ORGS}test_nothing_about_a_run_of_another_org_is_revealed_i8"
 FILTERED = {
     "get": ("a run", f"{FOREIGN_RUN}[{{}}-get]"),
     "outcome": ("the result of a run", f"{FOREIGN_RUN}[{{}}-outcome]"),
@@ -63,7 +63,7 @@ GUARDS = (
         "cancel_idle.org",
         "an org cancels another org's waiting run",
         (Sql("runs.cancel_idle", ORG, sides=SQLITE_ONLY),),
-        (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8[sqlite-0.0]",),
+        (f"{ORGS}test_a_waiting_run_of_another_org_is_not_cancelled_i8[sqlite-0.0]",),
     ),
     Guard(
         "cancel_idle.id",
@@ -86,7 +86,7 @@ GUARDS = (
                         POSTGRES_ONLY,
                     ),
                 ),
-                (f"{ORGS}test_a_foreign_run_that_waits_is_not_cancelled_i8[postgres-{delay}]",),
+                (f"{ORGS}test_a_waiting_run_of_another_org_is_not_cancelled_i8[postgres-{delay}]",),
             ),
             Guard(
                 f"cancel_idle.id, {table}",
@@ -113,13 +113,13 @@ GUARDS = (
         "cancel_leased.place",
         "a request to cancel is recorded on a finished run",
         (Sql("runs.cancel_leased", "place = 'leased'", sides=SQLITE_ONLY),),
-        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
+        (f"{RUNS}test_a_finished_run_does_not_change[sqlite]",),
     ),
     Guard(
         "cancel_leased.first",
         "a second request to cancel overwrites the time of the first",
         (Sql("runs.cancel_leased", rf"COALESCE\(cancel_requested_at, {NOW}\)", r"\1"),),
-        _both(f"{MOVES}test_who_cancels_again_does_not_change_when_it_was_asked_for"),
+        _both(f"{MOVES}test_a_second_cancellation_keeps_the_time_of_the_first"),
     ),
     *(
         Guard(
@@ -140,7 +140,7 @@ GUARDS = (
         "known.org",
         "the idempotency keys of two orgs collide",
         (Sql("runs.known", ORG),),
-        (f"{RUNS}test_orgs_have_keys_of_their_own_i8",),
+        (f"{RUNS}test_orgs_have_their_own_keys_i8",),
     ),
     Guard(
         "enqueue.unique key",
@@ -168,7 +168,7 @@ GUARDS = (
         "a repeated start of a delayed run executes it again after it has finished",
         (Sql("runs.enqueue_mixed", "JOIN given", "LEFT JOIN given", POSTGRES_ONLY),),
         tuple(
-            f"{MOVES}test_what_has_ended_is_not_started_again_i1[postgres-0.01-{by}]" for by in ("id", "key")
+            f"{MOVES}test_a_finished_run_is_not_started_again_i1[postgres-0.01-{by}]" for by in ("id", "key")
         ),
     ),
     *(
@@ -176,7 +176,7 @@ GUARDS = (
             f"enqueue_mixed.into {table}",
             "a new run is in two tables and is executed twice",
             (Sql("runs.enqueue_mixed", rf"(?<=FROM due WHERE )due_at {sign} {NOW}", ALWAYS, POSTGRES_ONLY),),
-            (f"{MOVES}test_a_new_run_lies_in_one_table[{caught}]",),
+            (f"{MOVES}test_a_new_run_is_in_one_table[{caught}]",),
         )
         for table, sign, caught in (("ready", "<=", "idle"), ("idle", ">", "ready"))
     ),
@@ -281,7 +281,7 @@ GUARDS = (
         "advance.cancel",
         "a cancelled run starts another step",
         (Sql("records.advance", NOT_CANCELLED),),
-        (f"{RECORDS}test_cancelled_meanwhile_it_does_not_go_on_in_place",),
+        (f"{RECORDS}test_a_run_cancelled_meanwhile_does_not_continue_in_place",),
     ),
     Guard(
         "advance_step.cancel",
@@ -293,19 +293,19 @@ GUARDS = (
         "reschedule.cancel",
         "a cancelled run waits for its retry before it ends",
         (Sql("records.reschedule", NOT_CANCELLED),),
-        (f"{RECORDS}test_cancelled_meanwhile_it_is_ready_at_once",),
+        (f"{RECORDS}test_a_run_cancelled_meanwhile_is_ready_immediately",),
     ),
     Guard(
         "park.cancel",
         "a cancelled run waits for a breaker before it ends",
         (Sql("records.park", NOT_CANCELLED),),
-        (f"{RECORDS}test_cancelled_meanwhile_it_is_not_held",),
+        (f"{RECORDS}test_a_run_cancelled_meanwhile_is_not_held",),
     ),
     Guard(
         "cancel_idle.place",
         "a cancellation overwrites a finished run or a run in progress",
         (Sql("runs.cancel_idle", r"\(place IN [^)]*\)\)", sides=SQLITE_ONLY),),
-        (f"{RUNS}test_a_run_that_has_ended_stays_as_it_is[sqlite]",),
+        (f"{RUNS}test_a_finished_run_does_not_change[sqlite]",),
     ),
     Guard(
         "retention.live",
@@ -347,7 +347,7 @@ GUARDS = (
         "expired.age",
         "retention removes a run that has just ended",
         (Sql("runs.expired", r"ended_at < (?:\?1|date_part\('epoch', now\(\)\)) - [?$]\d+"),),
-        _both(f"{MOVES}test_what_has_just_ended_is_kept"),
+        _both(f"{MOVES}test_a_run_that_has_just_ended_is_kept"),
     ),
     Guard(
         "delete_run.id",
@@ -377,13 +377,13 @@ GUARDS = (
         "limits.lock",
         "two workers take the last slot",
         (Sql("limits.lock_limit", LOCK, "", ("postgres",)),),
-        (f"{HOLDS}test_concurrent_takers_never_take_more_than_there_is[postgres]",),
+        (f"{HOLDS}test_concurrent_callers_never_take_more_tokens_than_exist[postgres]",),
     ),
     Guard(
         "limits.in use",
         "a counter in use is deleted",
         (Sql("limits.forget_limits", "in_use = 0"),),
-        (f"{HOLDS}test_counters_that_nobody_uses_are_forgotten",),
+        (f"{HOLDS}test_unused_counters_are_removed",),
     ),
     Guard(
         "breakers.lock",
@@ -395,7 +395,7 @@ GUARDS = (
         "release.holder",
         "a breaker or limit releases a run that another one holds",
         (Sql("limits.release", r"held_by = [?$]\d+"),),
-        (f"{HOLDS}test_only_what_this_holder_holds_is_released",),
+        (f"{HOLDS}test_only_keys_of_this_holder_are_released",),
     ),
     Guard(
         "migration.lock",
@@ -467,7 +467,7 @@ GUARDS = (
         "immediate transactions",
         "a transaction that has read cannot write because another transaction wrote first",
         (Code("redrive.store.sqlite_session:SqliteSession._begin", "BEGIN IMMEDIATE", "BEGIN"),),
-        ("tests/guards/test_fences.py::test_who_has_begun_to_read_may_write",),
+        ("tests/guards/test_fences.py::test_a_transaction_that_has_read_may_write",),
     ),
     Guard(
         "failed commit",
@@ -479,7 +479,7 @@ GUARDS = (
                 'if not await self._call(connection.execute, "COMMIT"):',
             ),
         ),
-        (f"{POSTGRES}test_a_failure_that_the_body_ignores_is_no_success",),
+        (f"{POSTGRES}test_a_failure_that_the_body_ignores_is_not_a_success",),
     ),
     Guard(
         "rolled back or thrown away",
@@ -503,7 +503,7 @@ GUARDS = (
                 "if False:",
             ),
         ),
-        (f"{FOREIGN}test_asyncpg_outside_of_a_transaction",),
+        (f"{FOREIGN}test_asyncpg_outside_a_transaction",),
     ),
     Guard(
         "foreign completion",
@@ -515,7 +515,7 @@ GUARDS = (
                 "if False:",
             ),
         ),
-        ("tests/guards/test_transactions.py::test_who_has_lost_the_lease_is_told_to_roll_back",),
+        ("tests/guards/test_transactions.py::test_a_task_that_has_lost_its_lease_is_asked_to_roll_back",),
     ),
     Guard(
         "foreign completion.committed",

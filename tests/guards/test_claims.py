@@ -88,7 +88,7 @@ RULES: dict[str, Callable[[Store, str], Awaitable[bool]]] = {
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["claim", "claim_alone"])
-async def test_a_claim_takes_what_it_may(store: Store, kind: str, rule: str) -> None:
+async def test_a_claim_takes_only_eligible_runs(store: Store, kind: str, rule: str) -> None:
     if (kind, rule) == ("claim_alone", "without"):
         pytest.skip("a worker that has room for one suspect has it for every workflow")
     await waiting_for(store, kind)
@@ -96,7 +96,7 @@ async def test_a_claim_takes_what_it_may(store: Store, kind: str, rule: str) -> 
     assert await RULES[rule](store, kind)
 
 
-async def test_only_suspects_are_claimed_alone(store: Store) -> None:
+async def test_only_runs_that_need_isolation_are_claimed_alone(store: Store) -> None:
     await enqueued(store, 3)
     waiting, held, ready = await store.leases.claim("default", 3, holder())
     changes = (rescheduled(waiting), parked(held), rescheduled(ready, place="ready"))
@@ -106,7 +106,7 @@ async def test_only_suspects_are_claimed_alone(store: Store) -> None:
 
 
 @pytest.mark.parametrize("way", ["promote", "release"])
-async def test_a_suspect_waits_to_be_alone(store: Store, database: Database, way: str) -> None:
+async def test_an_isolated_run_waits_until_it_is_alone(store: Store, database: Database, way: str) -> None:
     claim = await claimed(store)
     await store.records.record([Record(rescheduled(claim, place="alone", isolation=1))])
     [claim] = await store.leases.claim_alone("default", holder())

@@ -68,7 +68,7 @@ NOT_FAILED: dict[str, Callable[[Store], Awaitable[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("part", NOT_FAILED)
-async def test_nothing_but_a_failed_run_of_the_org_is_taken_up_i8_i10(store: Store, part: str) -> None:
+async def test_only_a_failed_run_of_the_org_is_taken_up_i8_i10(store: Store, part: str) -> None:
     run_id, org = await NOT_FAILED[part](store)
 
     async with store.database.transaction() as session:
@@ -135,7 +135,7 @@ async def clear(database: Database) -> int:
         return await ExternalFailures(session, Limits(session)).clear(session, ORG, QUEUE, 100)
 
 
-async def test_what_is_being_replayed_is_not_cleared_i1(store: Store, database: Database) -> None:
+async def test_a_letter_that_is_being_replayed_is_not_cleared_i1(store: Store, database: Database) -> None:
     await buried(database, "first")
     await replayed(store)
 
@@ -144,7 +144,7 @@ async def test_what_is_being_replayed_is_not_cleared_i1(store: Store, database: 
     assert len(await store.runs.all()) == 1
 
 
-async def test_clearing_a_queue_leaves_other_runs_as_they_are(store: Store, database: Database) -> None:
+async def test_clearing_a_queue_does_not_change_other_runs(store: Store, database: Database) -> None:
     await buried(database, "first")
     await enqueued(store)
     [other] = await store.leases.claim("default", 1, holder())

@@ -143,7 +143,7 @@ async def test_a_write_counts_under_its_own_lease(store: Store, write: str) -> N
     assert await WRITES[write](store, await claimed(store))
 
 
-async def test_a_step_that_is_not_to_go_on_in_place_is_handed_over(store: Store, database: Database) -> None:
+async def test_a_step_that_cannot_continue_in_place_is_handed_over(store: Store, database: Database) -> None:
     claim = await claimed(store)
 
     assert places(await store.records.record([Record(advanced(claim))])) == {claim.id: "ready"}
@@ -165,7 +165,7 @@ async def test_a_renewal_prolongs_the_lease_of_its_run_only_p7(store: Store, dat
     assert await column(database, other.id, "leased_until") == before
 
 
-async def test_a_lease_that_is_over_is_not_kept_p7(store: Store, database: Database) -> None:
+async def test_an_expired_lease_is_not_kept_p7(store: Store, database: Database) -> None:
     """Leases that a renewal skipped are checked separately."""
     await enqueued(store, 4)
     kept, other, taken, done = await store.leases.claim("default", 4, holder())
@@ -187,9 +187,7 @@ async def test_a_lease_that_is_over_is_not_kept_p7(store: Store, database: Datab
 # Writes that accompany a record
 
 
-async def test_nothing_is_written_beside_a_record_that_was_fenced_off_i4(
-    store: Store, database: Database
-) -> None:
+async def test_nothing_is_written_with_a_fenced_off_record_i4(store: Store, database: Database) -> None:
     claim = await reclaimed(store, await claimed(store, EXPIRED))
     before = await tables(database)
 

@@ -81,7 +81,7 @@ async def test_slots_and_progress_are_noted_under_the_lease_only(
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_alone_is_begun_under_the_lease_only(store: Store, lose: Lose) -> None:
+async def test_alone_is_started_under_the_lease_only(store: Store, lose: Lose) -> None:
     claim = await claimed(store)
     await lose(store, claim)
 
@@ -123,7 +123,7 @@ TAKING: dict[str, Callable[[Store], Awaitable[Sequence[object]]]] = {
 
 
 @pytest.mark.parametrize("name", TAKING)
-async def test_what_somebody_else_is_changing_is_left_alone(
+async def test_rows_locked_by_another_transaction_are_left_alone(
     postgres_database: PostgresDatabase, name: str
 ) -> None:
     """The run still looks available. The statement neither waits for the other change nor overwrites it."""
@@ -145,7 +145,7 @@ async def test_what_somebody_else_is_changing_is_left_alone(
     await other.close()
 
 
-async def test_who_has_begun_to_read_may_write(tmp_path: Path) -> None:
+async def test_a_transaction_that_has_read_may_write(tmp_path: Path) -> None:
     """SQLite rejects the write of a transaction that read before another transaction wrote."""
     database = SqliteDatabase(str(tmp_path / "redrive.db"))
     await database.migrate()
@@ -163,7 +163,7 @@ async def test_who_has_begun_to_read_may_write(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_who_takes_over_from_himself_stops_the_first_attempt() -> None:
+async def test_a_worker_that_takes_over_its_own_run_stops_the_first_attempt() -> None:
     """A worker that slept past its lease reclaims its own run: the first attempt must not continue."""
     async with in_flight(new_app()) as (test, worker, stopped):
         test.clock.advance(61)
@@ -171,7 +171,7 @@ async def test_who_takes_over_from_himself_stops_the_first_attempt() -> None:
         await asyncio.wait_for(stopped.wait(), 2)
 
 
-async def test_a_handler_whose_lease_somebody_else_has_is_stopped() -> None:
+async def test_a_handler_is_stopped_when_another_worker_has_its_lease() -> None:
     app = new_app()
     async with in_flight(app) as (test, worker, stopped):
         await sql(app, "UPDATE runs SET token = token + 1, worker = 'another'")

@@ -136,7 +136,7 @@ LOCKING: dict[str, tuple[Locking, str]] = {
 
 
 @pytest.mark.parametrize("name", LOCKING)
-async def test_what_is_locked_stays_so_until_the_transaction_ends(
+async def test_locked_rows_stay_locked_until_the_transaction_ends(
     database: PostgresDatabase, other: PostgresDatabase, name: str
 ) -> None:
     locking, table = LOCKING[name]
@@ -155,7 +155,7 @@ PASSING_OVER = ("expired", "expired_failures", "lock_due", "lock_due, the letter
 
 
 @pytest.mark.parametrize("name", PASSING_OVER)
-async def test_what_somebody_has_locked_is_passed_over(
+async def test_locked_rows_are_skipped(
     database: PostgresDatabase, other: PostgresDatabase, name: str
 ) -> None:
     locking, table = LOCKING[name]

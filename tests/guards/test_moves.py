@@ -142,7 +142,7 @@ FURTHER: dict[str, tuple[Callable[[Claim], Change], Move]] = {
 
 
 @pytest.mark.parametrize("name", FURTHER)
-async def test_whatever_moves_a_run_next_leaves_the_marks_of_its_lease_i4(
+async def test_later_moves_of_a_run_keep_the_marks_of_its_lease_i4(
     store: Store, database: Database, name: str
 ) -> None:
     """The worker may look for its record after another process moved the run and before the next claim."""
@@ -179,9 +179,7 @@ async def test_a_record_does_not_undo_the_request_to_cancel(
         assert again.cancel_requested_at == asked
 
 
-async def test_who_cancels_again_does_not_change_when_it_was_asked_for(
-    store: Store, database: Database
-) -> None:
+async def test_a_second_cancellation_keeps_the_time_of_the_first(store: Store, database: Database) -> None:
     claim = await claimed(store)
     for _ in range(2):
         assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -254,7 +252,7 @@ PATHS: dict[str, tuple[Move, Callable[[Claim], Change], Move, str]] = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-async def test_the_work_of_a_run_lies_in_one_table(postgres_database: PostgresDatabase, name: str) -> None:
+async def test_the_work_of_a_run_is_in_one_table(postgres_database: PostgresDatabase, name: str) -> None:
     store = Store(postgres_database)
     before, make, after, table = PATHS[name]
     claim = await claimed(store)
@@ -266,7 +264,7 @@ async def test_the_work_of_a_run_lies_in_one_table(postgres_database: PostgresDa
 
 
 @pytest.mark.parametrize(("delay", "table"), [(0.0, "ready"), (60.0, "idle")], ids=["ready", "idle"])
-async def test_a_new_run_lies_in_one_table(
+async def test_a_new_run_is_in_one_table(
     postgres_database: PostgresDatabase, delay: float, table: str
 ) -> None:
     store = Store(postgres_database)
@@ -302,7 +300,7 @@ async def test_a_start_that_is_repeated_does_not_start_again_i1(
 
 @pytest.mark.parametrize("by", ["id", "key"])
 @pytest.mark.parametrize("delay", [0.0, 0.01])
-async def test_what_has_ended_is_not_started_again_i1(
+async def test_a_finished_run_is_not_started_again_i1(
     store: Store, database: Database, delay: float, by: str
 ) -> None:
     key = {"idempotency_key": "key", "request_hash": "hash"} if by == "key" else {}
@@ -346,7 +344,7 @@ ONE_OF_TWO: dict[str, tuple[Callable[[Claim], Change | None], Move]] = {
 
 
 @pytest.mark.parametrize("name", ONE_OF_TWO)
-async def test_what_is_done_to_one_run_leaves_others_as_they_are(
+async def test_a_change_of_one_run_does_not_change_others(
     store: Store, database: Database, name: str
 ) -> None:
     make, act = ONE_OF_TWO[name]
@@ -362,7 +360,7 @@ async def test_what_is_done_to_one_run_leaves_others_as_they_are(
     assert await ask(database, whole, id=other.id) == before
 
 
-async def test_what_has_just_ended_is_kept(store: Store) -> None:
+async def test_a_run_that_has_just_ended_is_kept(store: Store) -> None:
     claim = await claimed(store)
     assert await store.records.record([Record(completed(claim))])
 
@@ -405,7 +403,7 @@ COUNTS = (
 
 
 @pytest.mark.parametrize("name", COUNTS)
-async def test_what_was_never_counted_of_a_run_that_has_ended_is_0(
+async def test_counters_of_a_finished_run_that_were_never_set_are_0(
     store: Store, database: Database, name: str
 ) -> None:
     claim = await claimed(store)
@@ -415,7 +413,7 @@ async def test_what_was_never_counted_of_a_run_that_has_ended_is_0(
 
 
 @pytest.mark.parametrize("name", COUNTS)
-async def test_what_was_never_counted_of_a_failed_run_is_0_for_who_takes_it_up(
+async def test_counters_of_a_failed_run_that_were_never_set_are_read_as_0(
     postgres_database: PostgresDatabase, name: str
 ) -> None:
     claim = await claimed(store := Store(postgres_database))

@@ -16,7 +16,7 @@ def store(database: Database) -> Store:
 
 
 @pytest.mark.parametrize("name", ["steps", "attempts", "events"])
-async def test_nothing_of_a_foreign_run_is_told_i8(store: Store, name: str) -> None:
+async def test_nothing_about_a_run_of_another_org_is_revealed_i8(store: Store, name: str) -> None:
     claim = await claimed(store, org="a")
     assert await store.records.record([full(stopped(claim), claim)])
     told = getattr(store.runs, name)
@@ -26,7 +26,7 @@ async def test_nothing_of_a_foreign_run_is_told_i8(store: Store, name: str) -> N
 
 
 @pytest.mark.parametrize("delay", [0.0, 60.0])
-async def test_a_foreign_run_that_waits_is_not_cancelled_i8(store: Store, delay: float) -> None:
+async def test_a_waiting_run_of_another_org_is_not_cancelled_i8(store: Store, delay: float) -> None:
     [run_id] = await enqueued(store, org="a", delay=delay)
     before = await tables(store.database)
 

@@ -90,7 +90,7 @@ SITUATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-async def test_what_is_not_as_it_was_seen_is_not_begun_i7_i10(
+async def test_an_item_that_differs_from_the_plan_does_not_start_i7_i10(
     store: Store, database: Database, situation: str
 ) -> None:
     tampering, changes = SITUATIONS[situation]
@@ -183,7 +183,7 @@ class Meddling(OpenTransaction):
             await ask(self._session, self._tampering)
 
 
-async def test_a_letter_that_is_closed_while_its_replay_is_begun_undoes_all_of_it_i1(
+async def test_closing_a_letter_while_its_replay_starts_undoes_the_replay_i1(
     store: Store, database: Database
 ) -> None:
     letters = [await put_failed(database) for _ in range(3)]
@@ -237,7 +237,7 @@ async def test_items_that_are_rolled_back_leave_no_entry_in_the_audit_w16(
 
 
 @pytest.mark.parametrize("outcome", ["SUCCEEDED", "FAILED"])
-async def test_what_came_of_a_replay_is_rolled_back_with_its_record_w2(
+async def test_the_outcome_of_a_replay_is_rolled_back_with_its_record_w2(
     store: Store, database: Database, outcome: str
 ) -> None:
     claim = await claimed(store)
@@ -272,7 +272,7 @@ async def planned(store: Store, *letters: str) -> str:
     return new.id
 
 
-async def test_an_item_is_begun_once(store: Store, database: Database) -> None:
+async def test_an_item_starts_once(store: Store, database: Database) -> None:
     operation_id = await planned(store, await put_failed(database))
     async with database.transaction() as session:
         assert len((await store.replays.begin_planned(session, operation_id, 5)).replays) == 1
@@ -284,7 +284,7 @@ async def test_an_item_is_begun_once(store: Store, database: Database) -> None:
     assert await tables(database) == before
 
 
-async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
+async def test_concurrent_changes_of_an_operation_see_each_other(
     postgres_database: PostgresDatabase,
 ) -> None:
     """Two callers start one bulk replay: the second waits for the first. SQLite has only one writer."""
@@ -306,7 +306,7 @@ async def test_whoever_steers_an_operation_sees_what_the_other_has_just_done(
     await other.close()
 
 
-async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
+async def test_concurrent_changes_of_a_letter_see_each_other(
     postgres_database: PostgresDatabase,
 ) -> None:
     """Two callers tag one dead letter: the second adds to the tags of the first."""
@@ -328,7 +328,7 @@ async def test_whoever_works_on_a_letter_sees_what_the_other_has_just_done(
     await other.close()
 
 
-async def test_two_that_report_at_once_do_not_both_take_the_last_place_m6(
+async def test_two_concurrent_reports_do_not_both_take_the_last_place_m6(
     postgres_database: PostgresDatabase,
 ) -> None:
     """The second caller waits for the first, then finds the stand-alone queue full."""
@@ -371,7 +371,7 @@ async def due_letter(database: Database, **changes: Any) -> tuple[str, Due]:
     return letter_id, Due(letter_id, ORG, await column_of(database, letter_id, "run_id"), 0)
 
 
-async def test_what_waits_for_another_letter_is_neither_found_nor_taken_m12(database: Database) -> None:
+async def test_letters_that_wait_for_another_are_neither_found_nor_taken_m12(database: Database) -> None:
     redrives = Redrives(database)
     letter_id, due = await due_letter(database)
     needed = await put_failed(database)
@@ -396,7 +396,9 @@ NOT_DUE = {
 
 
 @pytest.mark.parametrize("situation", NOT_DUE)
-async def test_what_is_not_due_is_neither_found_nor_taken_m3(database: Database, situation: str) -> None:
+async def test_letters_that_are_not_due_are_neither_found_nor_taken_m3(
+    database: Database, situation: str
+) -> None:
     redrives = Redrives(database)
     _, due = await due_letter(database)
     await ask(database, NOT_DUE[situation])
@@ -406,7 +408,7 @@ async def test_what_is_not_due_is_neither_found_nor_taken_m3(database: Database,
         assert await redrives.lock_due(session, [due]) == []
 
 
-async def test_what_one_processor_has_taken_another_passes_over(postgres_database: PostgresDatabase) -> None:
+async def test_a_processor_skips_letters_taken_by_another_one(postgres_database: PostgresDatabase) -> None:
     """Otherwise it would wait and then find nothing due: no double redrive, but no progress either."""
     first, second = Redrives(postgres_database), Redrives(other := postgres_database.another())
     _, due = await due_letter(postgres_database)

@@ -97,7 +97,7 @@ async def changes(connection: Any, text: str, *values: str) -> int:
 
 
 @pytest.mark.parametrize("table", TABLES)
-async def test_each_table_of_runs_keeps_orgs_apart_i8(
+async def test_each_table_of_runs_isolates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, table: str
 ) -> None:
     await furnish(walled, PLACES.get(table, "ready"))

@@ -50,7 +50,7 @@ PAYLOADS = {
 @pytest.mark.parametrize(
     ("place", "name"), [(place, name) for place, names in PAYLOADS.items() for name in names]
 )
-async def test_rotation_keeps_what_somebody_has_replaced_meanwhile(
+async def test_rotation_keeps_values_replaced_in_the_meantime(
     database: Database, place: str, name: str
 ) -> None:
     [run_id] = await enqueued(Store(database))

@@ -21,7 +21,7 @@ def app(live_postgres: PostgresServer, schema: str) -> Redrive:
     return Redrive(live_postgres.url, settings=Settings(schema=schema), log=False)
 
 
-async def test_who_has_lost_the_lease_is_told_to_roll_back(
+async def test_a_task_that_has_lost_its_lease_is_asked_to_roll_back(
     app: Redrive, live_postgres: PostgresServer, schema: str
 ) -> None:
     @app.task(retry=SOON)

@@ -181,7 +181,7 @@ async def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Asyn
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", TRESPASSES)
-async def test_what_belongs_to_another_org_is_not_there_w13(settled: Database, name: str) -> None:
+async def test_data_of_another_org_does_not_exist_w13(settled: Database, name: str) -> None:
     assert await reached(settled, name, STRANGER) is (name == INVERSE)
     assert await reached(settled, name, OWNER) is (name != INVERSE)
 

@@ -15,7 +15,7 @@ from redrive.parts import parts_of
 from redrive.store.leases import Holder
 
 
-async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
+async def test_a_stopping_worker_claims_no_isolated_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request to stop arrives while the worker waits for room."""
@@ -40,7 +40,7 @@ async def test_a_worker_that_is_told_to_stop_claims_no_suspect(
     assert (left.place, left.attempt) == ("alone", 0)
 
 
-async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
+async def test_a_stopping_worker_queries_no_further_queue() -> None:
     app = new_app(queues=["first", "second", "third"])
     executed: list[str] = []
 
@@ -63,7 +63,7 @@ async def test_a_worker_that_is_told_to_stop_asks_no_further_queue() -> None:
     assert len(executed) == 1
 
 
-async def test_a_worker_that_is_told_to_stop_begins_no_further_step(tmp_path: Path) -> None:
+async def test_a_stopping_worker_starts_no_further_step(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     executed: list[str] = []
 
@@ -86,7 +86,7 @@ async def test_a_worker_that_is_told_to_stop_begins_no_further_step(tmp_path: Pa
     assert (left.place, left.step_index, left.attempt) == ("ready", 1, 0)
 
 
-async def test_what_does_not_listen_is_given_back_by_a_worker_that_stops(tmp_path: Path) -> None:
+async def test_a_stopping_worker_gives_back_work_that_ignores_the_request(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
 
@@ -106,7 +106,7 @@ async def test_what_does_not_listen_is_given_back_by_a_worker_that_stops(tmp_pat
     assert (left.place, left.failures) == ("ready", 0)
 
 
-async def test_a_suspect_is_not_begun_beside_others(tmp_path: Path) -> None:
+async def test_an_isolated_run_does_not_start_next_to_other_work(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
     beside: list[bool] = []
@@ -171,7 +171,7 @@ async def test_secrets_in_progress_are_redacted_i9(tmp_path: Path) -> None:
     assert "hunter2" not in progress
 
 
-async def test_leases_that_expired_while_nobody_looked_speak_against_nobody() -> None:
+async def test_leases_that_expired_during_an_outage_are_blamed_on_no_run() -> None:
     """Longer than two thirds of a lease: no worker could renew a lease in that time."""
     app = new_app()
 

@@ -13,7 +13,7 @@ from tests.guards.patch import Sql
 
 OWNER, STRANGER = "a", "b"
 ORG = r"(?<![\w.])(?:\w+\.)?org = (?:batch\.org|[?$]\d+|ANY\(CAST\(\$\d+ AS text\[\]\)\))"
-TEST = "tests/guards/test_trespassing.py::test_what_belongs_to_another_org_is_not_there_w13"
+TEST = "tests/guards/test_trespassing.py::test_data_of_another_org_does_not_exist_w13"
 
 FINGERPRINT = "v1:" + "0" * 40
 RUN, LETTER = "0" * 31 + "1", "letter"

@@ -205,7 +205,7 @@ async def test_waiting_ends_with_the_time_given_for_it(world: World) -> None:
             await world.run(Work(), wait=0.05)
 
 
-async def test_whoever_waits_executes_it_when_the_first_one_gives_up(world: World) -> None:
+async def test_a_waiting_caller_executes_the_request_when_the_first_one_gives_up(world: World) -> None:
     work = Work(RetryableError("the bank is away"))
     work.go_on.clear()
     first = asyncio.create_task(world.run(work))
@@ -331,7 +331,7 @@ async def test_a_key_left_behind_by_a_crash_is_taken_up_by_the_same_request(worl
     assert await world.run(Work()) == {"call": 1}
 
 
-async def test_the_end_of_somebody_who_lost_the_key_does_not_count_i4(world: World) -> None:
+async def test_the_completion_of_a_lost_key_does_not_count_i4(world: World) -> None:
     work, other = Work("mine"), Work("theirs")
     work.go_on.clear()
     first = asyncio.create_task(world.run(work))
@@ -345,7 +345,7 @@ async def test_the_end_of_somebody_who_lost_the_key_does_not_count_i4(world: Wor
     assert await world.run(work) == "theirs"
 
 
-async def test_the_failure_of_somebody_who_lost_the_key_does_not_count_i4(world: World) -> None:
+async def test_the_failure_of_a_lost_key_does_not_count_i4(world: World) -> None:
     work = Work(FinalError("no"))
     work.go_on.clear()
     first = asyncio.create_task(world.run(work))
@@ -372,7 +372,7 @@ async def test_a_lease_is_renewed_while_the_function_runs(world: World) -> None:
     assert await world.run(work, lease_seconds=1.0) == "renewed"
 
 
-async def test_whoever_cannot_renew_is_stopped(world: World) -> None:
+async def test_a_holder_that_cannot_renew_is_stopped(world: World) -> None:
     work = Work()
     work.go_on.clear()
     first = asyncio.create_task(world.run(work, lease_seconds=1.0))
@@ -423,7 +423,7 @@ async def test_the_keeper_renews_what_is_a_third_of_its_time_old_by_the_clock_gi
         assert not hold.lost
 
 
-async def test_who_cannot_reach_the_database_for_a_whole_lease_gives_the_key_up() -> None:
+async def test_a_holder_without_the_database_for_a_whole_lease_gives_the_key_up() -> None:
     async with seamed(new_app()) as (test, seam):
         app = test._app
         lease_renewer = parts_of(app).held_keys.lease_renewer
@@ -475,7 +475,7 @@ async def test_a_key_that_may_have_been_taken_in_vain_is_given_back() -> None:
         assert await service.run("k", None, work.__call__) == {"call": 1}
 
 
-async def test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9(database: Database) -> None:
+async def test_stored_values_are_encrypted_if_there_is_a_key_m11_i9(database: Database) -> None:
     app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=(new_encryption_key(),)), log=False)
     rewire(app, database, SYSTEM_CLOCK, Random(7))
     world = World(app, database)
@@ -494,7 +494,7 @@ async def test_what_is_stored_is_sealed_where_there_is_a_key_m11_i9(database: Da
         await world.service.run("other", None, Work().__call__)
 
 
-async def test_what_is_stored_is_sealed_anew_with_a_new_key_m11(database: Database) -> None:
+async def test_stored_values_are_encrypted_again_with_a_new_key_m11(database: Database) -> None:
     old, new = new_encryption_key(), new_encryption_key()
 
     def world_with(*keys: str) -> World:
@@ -581,7 +581,7 @@ async def test_a_function_that_only_makes_a_coroutine_is_awaited(world: World) -
     assert await world.service.run("order-7", REQUEST, lambda: work()) == {"call": 1}
 
 
-async def test_a_thread_keeps_its_key_when_nobody_waits_for_it_any_more(world: World) -> None:
+async def test_a_thread_keeps_its_key_when_no_one_waits_for_it_any_more(world: World) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def work() -> str:

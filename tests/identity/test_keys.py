@@ -115,7 +115,7 @@ async def test_secrets_come_from_the_source_of_entropy_and_not_from_the_random_n
     assert (asked, new.text[-43:]) == ([32], "A" * 43)
 
 
-async def test_what_is_not_the_key_is_nobody(world: World) -> None:
+async def test_another_text_than_the_key_identifies_no_caller(world: World) -> None:
     new = await world.members().keys.create("ci", "ADMIN")
     other = await world.members().keys.create("other", "ADMIN")
     check = await credentials(world)
@@ -142,7 +142,7 @@ async def test_a_key_ends_when_it_expires(world: World) -> None:
     assert not await is_valid(world, new)
 
 
-async def test_a_revoked_key_is_over_at_once_and_for_ever(world: World) -> None:
+async def test_revoking_a_key_is_immediate_and_permanent(world: World) -> None:
     keys = world.members(by="ana").keys
     new = await keys.create("ci", "ADMIN")
     rotated = await keys.rotate("ci")
@@ -302,7 +302,7 @@ async def test_keys_of_other_organizations_do_not_exist_w13(world: World) -> Non
 # Rights
 
 
-async def test_only_owners_have_anything_to_do_with_keys_w12(world: World) -> None:
+async def test_only_owners_manage_keys_w12(world: World) -> None:
     for role in ("VIEWER", "STAFF", "ADMIN"):
         new = await world.members().keys.create(role, role)
         keys = world.members(by=await known(world, new.text)).keys
@@ -321,7 +321,7 @@ async def test_a_key_manages_only_when_its_scopes_say_so(world: World) -> None:
     assert (await mine.keys.create("other", "OWNER")).key.created_by == "key:whole"
 
 
-async def test_a_key_gives_nobody_more_than_it_has_itself(world: World) -> None:
+async def test_a_key_grants_no_more_rights_than_it_has(world: World) -> None:
     members = world.members()
     await world.member("boss")
     await members.keys.create("whole", "OWNER")

@@ -64,7 +64,7 @@ async def test_organizations_are_listed_in_pages(world: World) -> None:
     assert ([each.name for each in rest.organizations], rest.next_cursor) == (["default"], None)
 
 
-async def test_everybody_else_knows_their_own_organization_alone_w13(world: World) -> None:
+async def test_members_elsewhere_see_only_their_own_organization_w13(world: World) -> None:
     await world.organization("acme")
     await world.organization("beta")
     await world.member("ana", "OWNER", "acme")
@@ -74,7 +74,7 @@ async def test_everybody_else_knows_their_own_organization_alone_w13(world: Worl
     await refused(world, AccessDeniedError, mine.create("gamma"), "only owners of the organization 'default'")
 
 
-async def test_an_organization_that_nobody_made_has_no_members(world: World) -> None:
+async def test_an_organization_that_no_one_made_has_no_members(world: World) -> None:
     nowhere = world.members("nowhere")
     await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "found no organization")
     await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "found no organization")
@@ -131,7 +131,7 @@ async def test_members_are_listed_by_name_in_pages(world: World) -> None:
     assert ([each.name for each in rest.members], rest.next_cursor) == (["cleo"], None)
 
 
-async def test_nobody_is_twice_a_member(world: World) -> None:
+async def test_a_user_is_a_member_only_once(world: World) -> None:
     await world.member("ana", "VIEWER")
     members = world.members()
     await refused(world, AlreadyExistsError, members.add("ANA", "OWNER"), "change the role")
@@ -154,7 +154,7 @@ async def test_an_edit_of_an_old_version_is_refused(world: World) -> None:
     await members.remove("ana", version=newer.version)
 
 
-async def test_whoever_is_no_member_is_not_found(world: World) -> None:
+async def test_a_person_without_a_membership_is_not_found(world: World) -> None:
     members = world.members()
     accounts = members.accounts
     strangers: list[Any] = ["nobody", "0" * 32, "", "a\x00b", "\ud800", "x" * 500, None, 7]
@@ -200,7 +200,7 @@ async def test_only_owners_manage_members_and_accounts_w12(world: World) -> None
             await refused(world, AccessDeniedError, call, "may not manage")
 
 
-async def test_whoever_wants_to_leaves(world: World) -> None:
+async def test_members_can_leave(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "VIEWER")
     ana = await world.as_user("ana")
@@ -258,7 +258,7 @@ async def test_owners_who_cannot_act_can_go(world: World) -> None:
 
 
 @pytest.mark.parametrize("loss", ["remove", "demote", "deactivate", "disable"])
-async def test_two_owners_who_take_each_others_rights_leave_one(world: World, loss: str) -> None:
+async def test_two_owners_who_remove_each_other_leave_one(world: World, loss: str) -> None:
     """Whatever the order in which the two get to the database."""
     first, second = world.app, world.another()
     for number in range(4):
@@ -313,7 +313,7 @@ async def until_it_waits(world: World, task: asyncio.Task[None]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled(busy_world: World) -> None:
+async def test_a_user_does_not_become_the_only_owner_while_being_disabled(busy_world: World) -> None:
     world = busy_world
     await world.member("ana")
     await world.member("bob", "VIEWER")
@@ -339,7 +339,7 @@ async def test_nobody_becomes_the_only_owner_in_the_moment_they_are_disabled(bus
     assert await world.owners() == ["ana"]
 
 
-async def test_disabling_asks_every_organization_that_somebody_owns(world: World) -> None:
+async def test_disabling_asks_every_organization_that_someone_owns(world: World) -> None:
     await world.organization("acme")
     await world.member("boss")
     await world.member("ana", "VIEWER")
@@ -440,7 +440,7 @@ async def test_owners_hand_out_links_for_the_accounts_that_they_made(world: Worl
     assert ("ana", "member.linked") in await world.audited("acme")
 
 
-async def test_nobody_becomes_somebody_of_another_organization_through_a_link(world: World) -> None:
+async def test_a_link_gives_no_access_to_another_organization(world: World) -> None:
     """The account of the home organization is a member of acme too, whose owner wants to be him elsewhere."""
     acme = await world.organization("acme")
     await world.member("chief")
@@ -455,7 +455,7 @@ async def test_nobody_becomes_somebody_of_another_organization_through_a_link(wo
         await refused(world, AccessDeniedError, call, "does not belong to 'acme'")
 
 
-async def test_an_account_of_another_organization_cannot_be_drawn_in(world: World) -> None:
+async def test_an_account_of_another_organization_cannot_be_added(world: World) -> None:
     """Eve makes an account in the name of somebody whom beta will trust, and knows its password."""
     await world.organization("acme")
     await world.organization("beta")
@@ -467,7 +467,7 @@ async def test_an_account_of_another_organization_cannot_be_drawn_in(world: Worl
     await refused(world, AlreadyExistsError, ben.add("auditor", "OWNER"), "an owner of 'default'")
 
 
-async def test_an_account_that_the_home_organization_adopts_keeps_no_secret_of_the_other(
+async def test_an_account_adopted_by_the_home_organization_keeps_no_old_secret(
     world: World,
 ) -> None:
     await world.organization("acme")

@@ -68,12 +68,12 @@ async def test_only_the_password_itself_is_right() -> None:
         assert not await passwords.verify(damaged, PASSWORD)
 
 
-async def test_nobody_signs_in_with_the_password_of_nobody() -> None:
+async def test_the_dummy_password_signs_no_one_in() -> None:
     passwords = Passwords(QUICK)
     assert not await passwords.verify(None, "nobody has this password")
 
 
-async def test_who_does_not_exist_costs_as_much_as_who_does() -> None:
+async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
     watched = Watched()
     passwords = Passwords(watched)
     stored = await passwords.hash(PASSWORD)

@@ -80,7 +80,7 @@ WRONG = [
 ]
 
 
-async def test_whoever_cannot_sign_in_is_told_nothing(world: World) -> None:
+async def test_a_caller_who_cannot_sign_in_learns_nothing(world: World) -> None:
     await world.with_password("ana")
     await world.member("without password", "VIEWER")
     members = world.members()
@@ -94,7 +94,7 @@ async def test_whoever_cannot_sign_in_is_told_nothing(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_nobody_signs_in_to_an_organization_that_is_not_theirs_w13(world: World) -> None:
+async def test_users_sign_in_only_to_their_own_organizations_w13(world: World) -> None:
     await world.organization("acme")
     await world.with_password("ana", "OWNER", "acme")
     sessions = await world.sessions()
@@ -136,7 +136,7 @@ async def test_a_password_that_is_changed_while_it_is_checked_opens_nothing(worl
 # Using a session
 
 
-async def test_what_is_no_token_is_nobody(world: World) -> None:
+async def test_text_that_is_not_a_token_identifies_no_caller(world: World) -> None:
     await world.member("ana")
     new = await world.signed_in("ana")
     sessions = await world.sessions()
@@ -171,7 +171,7 @@ async def test_tokens_and_passwords_are_stored_nowhere_and_shown_nowhere_i9(worl
         assert not any(secret in f"{shown!r} {shown}" for secret in [*secrets, user.password])
 
 
-async def test_rights_that_are_taken_away_are_gone_with_the_next_request_w12(world: World) -> None:
+async def test_revoked_rights_are_gone_with_the_next_request_w12(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "ADMIN")
     token = (await world.signed_in("ana")).token
@@ -190,7 +190,7 @@ async def test_rights_that_are_taken_away_are_gone_with_the_next_request_w12(wor
 
 
 @pytest.mark.parametrize(("column", "seconds"), [("expires_at", 0.0), ("seen_at", -12 * 3600.0)])
-async def test_a_session_ends_in_the_end_and_when_nobody_uses_it(
+async def test_a_session_ends_after_its_lifetime_and_when_idle(
     world: World, column: str, seconds: float
 ) -> None:
     await world.member("ana")
@@ -277,7 +277,7 @@ async def test_owners_of_the_home_organization_enter_everywhere_as_owners_w12(wo
     assert (found.principal.role, found.principal.everywhere) == (Role.VIEWER, False)
 
 
-async def test_an_admin_of_the_home_organization_is_nobody_elsewhere(world: World) -> None:
+async def test_an_admin_of_the_home_organization_is_no_one_elsewhere(world: World) -> None:
     await world.organization("acme")
     await world.member("ana", "ADMIN")
     sessions = await world.sessions()
@@ -298,7 +298,7 @@ async def test_signing_out_ends_the_session(world: World) -> None:
     assert [each[1] for each in await world.audited()].count("session.ended") == 1
 
 
-async def test_a_user_sees_and_ends_their_own_sessions_alone(world: World) -> None:
+async def test_users_see_and_end_only_their_own_sessions(world: World) -> None:
     await world.member("ana")
     await world.member("bob")
     sessions = await world.sessions()
@@ -341,7 +341,7 @@ async def test_changing_a_password_needs_the_current_one_and_ends_the_other_sess
     assert ("ana", "user.password_changed") in await world.audited()
 
 
-async def test_who_has_just_come_by_a_link_sets_a_password_without_the_one_before(world: World) -> None:
+async def test_after_signing_in_by_a_link_a_password_can_be_set_without_the_old_one(world: World) -> None:
     await world.with_password("ana")
     sessions = await world.sessions()
     token = (await world.signed_in("ana")).token
@@ -434,7 +434,7 @@ async def test_an_operator_whose_rights_were_taken_gets_no_link(world: World) ->
 # Others who vouch
 
 
-async def test_a_provider_names_somebody_once_and_identifies_them_from_then_on(world: World) -> None:
+async def test_a_provider_names_someone_once_and_identifies_them_from_then_on(world: World) -> None:
     await world.member("ana@example.com", "STAFF")
     sessions = await world.sessions()
     new = made(await sessions.sign_in_identified(ANA, "Ana@example.com"))
@@ -443,7 +443,7 @@ async def test_a_provider_names_somebody_once_and_identifies_them_from_then_on(w
     assert renamed.signed_in.principal.name == "ana@example.com"
 
 
-async def test_a_provider_cannot_put_somebody_else_into_the_place_of_a_user(world: World) -> None:
+async def test_a_provider_cannot_replace_a_user_with_another_person(world: World) -> None:
     await world.member("ana@example.com", "STAFF")
     await world.member("bob@example.com", "STAFF")
     sessions = await world.sessions()
@@ -466,7 +466,7 @@ async def test_a_proxy_names_users_that_there_are(world: World) -> None:
         assert await sessions.sign_in_forwarded(name) is None
 
 
-async def test_nobody_is_vouched_for_as_the_operator(world: World) -> None:
+async def test_no_provider_or_proxy_can_name_the_operator(world: World) -> None:
     """An owner of everything that Redrive makes by itself: anybody elsewhere may bear that name (W12)."""
     sessions = await world.sessions()
     assert await sessions.embedded_link() is not None
@@ -476,7 +476,7 @@ async def test_nobody_is_vouched_for_as_the_operator(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_vouching_helps_nobody_who_is_disabled_or_no_member(world: World) -> None:
+async def test_vouching_helps_no_one_who_is_disabled_or_no_member(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "STAFF")
     members, sessions = world.members(), await world.sessions()
@@ -514,7 +514,7 @@ async def test_links_and_other_tokens_are_no_substitute_for_each_other(world: Wo
     assert await sessions.redeem(link.token) is not None
 
 
-async def test_what_is_put_is_sealed_where_there_is_a_key_i9(world: World) -> None:
+async def test_login_state_is_encrypted_if_there_is_a_key_i9(world: World) -> None:
     sessions = world.another(encryption_keys=(Fernet.generate_key().decode(),)).members().sessions
     token = await sessions.put("oidc", {"verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r"}, 600)
     assert not await world.holds("dBjftJeZ4CVP-mB92K27uhbUJU1p1r")

@@ -198,7 +198,7 @@ async def test_a_person_opens_it_until_further_notice_and_takes_that_back(world:
             assert [await each.result(PATIENCE) for each in orders] == list(range(ORDERS))
 
 
-async def test_what_a_limit_holds_back_does_not_keep_the_probe_slots_of_a_breaker(world: World) -> None:
+async def test_work_held_by_a_limit_does_not_keep_the_probe_slots_of_a_breaker(world: World) -> None:
     """The breaker lets three probes through, but the limit of the task is full."""
     app = world.app()
     policy = BreakerPolicy(probe_slots=3, probe_seconds=600.0, successes_to_close=1)

@@ -137,7 +137,7 @@ async def test_every_dead_letter_of_a_bulk_replay_is_replayed_once_although_its_
     await story.check_everything(number)
 
 
-async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_goes_on_where_it_was(
+async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_continues_where_it_was(
     world: World,
 ) -> None:
     """W9: what was under way is finished, and nothing else is begun until it is resumed."""

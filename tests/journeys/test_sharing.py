@@ -75,7 +75,7 @@ async def test_what_is_more_urgent_comes_first_and_else_what_came_first(world: W
     assert [each["number"] for each in world.journal.of("worked")] == [1, 3, 0, 4, 2]
 
 
-async def test_a_retry_is_not_overtaken_for_ever_by_new_work(world: World) -> None:
+async def test_a_retry_is_not_overtaken_forever_by_new_work(world: World) -> None:
     app = world.app(noting)
 
     @app.task(retry=quick(max_attempts=2, base=0.1))
@@ -105,7 +105,7 @@ async def test_a_worker_is_limited_to_a_workflow(world: World) -> None:
         assert await orders[4].result(PATIENCE) == "sent 400"
 
 
-async def test_each_queue_has_a_worker_of_its_own(world: World) -> None:
+async def test_each_queue_has_its_own_worker(world: World) -> None:
     app = world.app(mail_and_shop)
     shop = await world.worker(mail_and_shop, queues=["default"])
     mail = await world.worker(mail_and_shop, queues=["mail"])

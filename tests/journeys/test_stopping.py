@@ -9,7 +9,7 @@ from tests.journeys.world import PATIENCE, World, until
 NEVER_TO_BE_WAITED_FOR = 600.0
 
 
-async def test_a_worker_that_is_told_to_stop_finishes_what_it_has_begun(world: World) -> None:
+async def test_a_stopping_worker_finishes_its_work_in_progress(world: World) -> None:
     app = world.app(until_told)
     sign = world.folder / "go on"
     worker = await world.worker(until_told, concurrency=1, grace_seconds=NEVER_TO_BE_WAITED_FOR)

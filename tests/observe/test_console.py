@@ -47,7 +47,7 @@ async def test_secrets_are_not_shown() -> None:
     assert "hunter2secret" not in "".join(await lines_of(3))
 
 
-async def test_no_more_lines_than_somebody_can_read() -> None:
+async def test_no_more_lines_than_someone_can_read() -> None:
     lines = await lines_of(500, more=1)
     assert sum(line.startswith("✓ charge") for line in lines) <= MAX_COUNT + 2
     assert "(478 more before this)" in lines[-1]

@@ -318,7 +318,7 @@ class TestThrottle:
         listener(StepHeld(REF, "breaker:smtp"))
         assert suppressed(lines) == [None, 1000]
 
-    def test_the_count_starts_anew(self, listener: LogListener, lines: Lines, clock: VirtualClock) -> None:
+    def test_the_count_starts_again(self, listener: LogListener, lines: Lines, clock: VirtualClock) -> None:
         for count in (3, 1, 2):
             for _ in range(count):
                 listener(StepHeld(REF, "breaker:smtp"))
@@ -405,7 +405,7 @@ class TestThrottle:
         listener(StepHeld(REF, "limit:0"))
         assert len(lines.records) == 101
 
-    def test_a_cause_that_goes_on_is_not_forgotten_for_new_ones(
+    def test_a_cause_that_continues_is_not_forgotten_for_new_ones(
         self, listener: LogListener, lines: Lines, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(throttle, "MAX_CAUSES", 2)

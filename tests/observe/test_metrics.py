@@ -47,7 +47,7 @@ async def test_attempts_retries_moves_and_replays_are_counted_w15() -> None:
     assert found["redrive_runs_finished_total", ("SUCCESS", "charge")] == 1
 
 
-async def test_failures_are_counted_by_code_and_nobody_is_named_i9() -> None:
+async def test_failures_are_counted_by_code_and_no_one_is_named_i9() -> None:
     app, metrics = new_app(), Metrics()
     app.listen(metrics)
 

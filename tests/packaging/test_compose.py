@@ -41,7 +41,7 @@ def test_what_a_service_names_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_who_waits_for_another_waits_until_it_works(name: str) -> None:
+def test_a_caller_that_waits_for_another_waits_until_it_succeeds(name: str) -> None:
     for other, how in SERVICES[name].get("depends_on", {}).items():
         ends = SERVICES[other].get("restart") == "no"
         assert how["condition"] == ("service_completed_successfully" if ends else "service_healthy")

@@ -31,7 +31,7 @@ def test_it_is_linted(path: Path) -> None:
     assert made(HADOLINT, "--failure-threshold", "style", path) == ""
 
 
-def test_it_runs_as_nobody_in_particular() -> None:
+def test_it_runs_as_an_unprivileged_user() -> None:
     user, group = last(RUNTIME, "USER").text.split(":")
     assert int(user) > 0
     assert int(group) > 0
@@ -103,7 +103,7 @@ def inside(image: Path, tmp_path: Path) -> dict[str, str]:
     return {**of_image, **given, "HOME": str(tmp_path), "PATH": path}
 
 
-def test_it_serves_once_somebody_can_sign_in(image: Path, inside: dict[str, str]) -> None:
+def test_it_serves_once_someone_can_sign_in(image: Path, inside: dict[str, str]) -> None:
     """And is healthy, also when people find it under another name than the health check."""
     program = image / "opt" / "redrive" / "bin" / "redrive"
     refused = ended(program, *last(RUNTIME, "CMD").words, environment=inside)

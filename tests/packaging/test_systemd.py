@@ -53,7 +53,7 @@ def test_secrets_come_as_a_credential(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_what_cannot_start_is_not_tried_for_ever(path: Path) -> None:
+def test_what_cannot_start_is_not_tried_forever(path: Path) -> None:
     """As many tries as are let fit into the time that they are counted in."""
     head = dict(re.findall(r"^(StartLimit\w+)=(\d+)$", path.read_text(), re.MULTILINE))
     wait = int(unit(path)["RestartSec"][0])

@@ -108,7 +108,7 @@ def test_scopes_take_away_and_never_add() -> None:
         (Role.VIEWER, True, Role.OWNER),
     ],
 )
-def test_who_is_no_member_is_nobody_but_for_owners_of_the_home_organization_w13(
+def test_only_owners_of_the_home_organization_enter_without_a_membership_w13(
     membership: Role | None, owns_home: bool, role: Role | None
 ) -> None:
     assert role_in(membership, owns_home) is role
@@ -119,13 +119,13 @@ def test_who_is_no_member_is_nobody_but_for_owners_of_the_home_organization_w13(
 
 @loop_over("own", list(Role))
 @loop_over("given", list(Role))
-def test_nobody_gives_a_role_above_their_own(own: Role, given: Role) -> None:
+def test_a_caller_grants_no_role_above_their_own(own: Role, given: Role) -> None:
     assert principal(own).may_grant(given) == (given.rank <= own.rank)
     read = frozenset({Permission.READ})
     assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # though all of them may read
 
 
-def test_nobody_gives_what_their_own_scopes_leave_out() -> None:
+def test_a_caller_grants_nothing_outside_their_scopes() -> None:
     limited = principal(Role.OWNER, frozenset({Permission.MANAGE, Permission.READ}))
     assert limited.may_grant(Role.VIEWER, frozenset({Permission.READ}))
     assert not limited.may_grant(Role.VIEWER)  # it could plan
@@ -233,7 +233,7 @@ def test_one_way_to_write_a_name(name: str, kept: str) -> None:
         7,
     ],
 )
-def test_names_that_nobody_can_have(name: object) -> None:
+def test_reserved_and_invalid_names(name: object) -> None:
     with pytest.raises(InvalidValueError):
         user_name(name)
     assert findable_user(name) == ""

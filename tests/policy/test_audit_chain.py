@@ -146,7 +146,7 @@ def test_a_cut_end_with_a_fitting_stored_head_is_found_by_an_exported_one() -> N
     assert found([], Head("acme", 0, ""), head_of(entries)) == [("truncated", 1)]
 
 
-def test_a_chain_that_was_written_anew_is_found_by_an_exported_head() -> None:
+def test_a_chain_that_was_written_again_is_found_by_an_exported_head() -> None:
     exported = head_of(chain(7))
     forged = list(chained(Head("acme", 0, ""), [entry(number, actor="eve") for number in range(1, 11)]))
     assert found(forged, head_of(forged)) == []

@@ -58,15 +58,15 @@ class TestDelays:
     def test_never(self) -> None:
         assert delays("never", 3) == [None, None, None]
 
-    def test_a_function_of_ones_own_is_asked_with_the_redrives_so_far(self) -> None:
+    def test_a_custom_function_receives_the_redrives_so_far(self) -> None:
         functions = {"squares": lambda n: float(n * n)}
         assert delays("custom:squares", 4, functions=functions) == [0.0, 1.0, 4.0, 9.0]
 
-    def test_a_policy_of_ones_own_draws_its_jitter(self) -> None:
+    def test_a_custom_policy_draws_its_jitter(self) -> None:
         assert delays(OWN, 2, draw=0.25) == [2.5, 5.0]
         assert delays(OWN, 2, draw=1.0) == [10.0, 20.0]
 
-    def test_a_policy_of_ones_own_may_know_categories(self) -> None:
+    def test_a_custom_policy_may_know_categories(self) -> None:
         assert redriving(OWN, Category.RATE_LIMIT).delay == 0.0
         assert redriving(OWN, Category.CONFLICT) == Redriving("never", None, 0, 0, OPEN, None)
 
@@ -161,7 +161,7 @@ class TestByCategory:
 
 
 class TestEffect:
-    def test_what_may_have_happened_and_must_not_happen_twice_is_never_redriven(self) -> None:
+    def test_unsafe_work_that_may_have_been_executed_is_never_redriven(self) -> None:
         for choice in ("exponential", "by_category", "custom:own", OWN):
             found = redriving(choice, Category.TIMEOUT, effect=Effect.UNSAFE, may_have_executed=True)
             assert found == Redriving("never", None, 0, 0, OPEN, None)

@@ -122,7 +122,7 @@ class TestRecovery:
         assert isinstance(breaker.admit(30.0), Permit)
         assert breaker.snapshot(30.0).state is HALF_OPEN
 
-    def test_a_servers_word_keeps_it_open_longer_but_not_for_ever(self) -> None:
+    def test_a_servers_word_keeps_it_open_longer_but_not_forever(self) -> None:
         for hint, until in ((10.0, 30.0), (90.0, 90.0), (1e9, 3600.0)):
             breaker = Breaker()
             make_calls(breaker, "-" * 19)
@@ -141,7 +141,7 @@ class TestRecovery:
         assert breaker.snapshot(31.0).state is CLOSED
         assert breaker.snapshot(31.0).calls == 0
 
-    def test_while_probes_are_under_way_it_is_worth_asking_soon_again(self) -> None:
+    def test_while_probes_are_in_progress_it_is_worth_asking_soon_again(self) -> None:
         breaker = opened(BreakerPolicy(probe_slots=1, probe_seconds=60.0))
         permit(breaker, 30.0)
         assert breaker.admit(31.0) == Refusal(1.0, probing=True)

@@ -231,7 +231,7 @@ class TestForcedOpen:
             breaker.report(probe, OK, 101.0)
         assert breaker.state_at(101.0) is CLOSED
 
-    def test_calls_that_were_under_way_are_not_counted(self) -> None:
+    def test_calls_that_were_in_progress_are_not_counted(self) -> None:
         breaker = Breaker(POLICY)
         early = permit(breaker, 0.0)
         breaker.force(forced(OPEN, until=10.0), 0.0)
@@ -277,7 +277,7 @@ class TestForcedClosed:
         make_calls(breaker, "-", now=100.0)
         assert breaker.state_at(100.0) is OPEN
 
-    def test_a_probe_that_was_under_way_changes_nothing(self) -> None:
+    def test_a_probe_that_was_in_progress_changes_nothing(self) -> None:
         breaker = opened()
         probe = permit(breaker, 30.0)
         breaker.force(forced(CLOSED), 31.0)

@@ -140,7 +140,7 @@ def test_status_of_success_says_nothing() -> None:
         assert (failure.category, failure.http_status) == (Category.UNKNOWN, status)
 
 
-def test_rate_limit_is_a_class_of_its_own() -> None:
+def test_rate_limited_is_a_separate_class() -> None:
     """D1: only 429 is rate-limited; a 503 with a hint is a counted failure."""
     classes = {status: classify(Carrier(status_code=status)).error_class for status in range(400, 600)}
     assert [status for status, found in classes.items() if found is ErrorClass.RATE_LIMITED] == [429]
@@ -417,7 +417,7 @@ def test_hint_on_any_exception_with_that_attribute() -> None:
 
 
 @pytest.mark.parametrize("kind", [UnavailableError, BreakerOpenError])
-def test_unavailable_is_told_apart_from_a_failure(kind: type[UnavailableError]) -> None:
+def test_unavailable_is_distinguished_from_a_failure(kind: type[UnavailableError]) -> None:
     """G3: nobody was asked, so nothing can have happened there."""
     failure = classify(kind("gateway", "not asked", retry_after=9))
     assert failure.unavailable

@@ -588,7 +588,7 @@ def test_redis_watched_key_that_changed(redis_keys: redis.Redis) -> None:
     assert verdict(caught.value) == LOST_A_RACE
 
 
-def test_redis_lock_of_somebody_else(redis_keys: redis.Redis) -> None:
+def test_redis_lock_of_another_client(redis_keys: redis.Redis) -> None:
     """D1: a lock that is taken will be free; one that was lost stays lost."""
     with redis_keys.lock("lock"), pytest.raises(redis.exceptions.LockError) as taken:
         redis_keys.lock("lock", blocking_timeout=0.05).__enter__()

@@ -68,7 +68,7 @@ def test_members_that_share_their_cause_are_looked_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 425, 404])
-def test_a_refusal_beside_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
+def test_a_refusal_next_to_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
     """429 from one host, then something unknown at another: an unsafe call must not be repeated."""
     refusal = HttpStatusError("refused", status=status)
     assert not classify(refusal).may_have_executed

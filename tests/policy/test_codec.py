@@ -159,7 +159,7 @@ class TestRoundTrip:
     def test_a_tuple_is_the_one_value_that_comes_back_as_another_type(self) -> None:
         assert decode(encode({"a": (1, (2, 3)), "b": ()})) == {"a": [1, [2, 3]], "b": []}
 
-    def test_a_tuple_is_also_a_list_beside_values_that_need_escaping(self) -> None:
+    def test_a_tuple_is_also_a_list_next_to_values_that_need_escaping(self) -> None:
         assert decode(encode((1, ("\0",)))) == [1, ["\0"]]
 
     def test_text_beyond_ascii_stays_readable(self) -> None:

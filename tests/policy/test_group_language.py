@@ -65,7 +65,7 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, told: str) 
 
 
 @loop_over("key", OF_LETTERS)
-def test_a_key_of_single_letters_is_told_apart_from_an_unknown_one(key: str) -> None:
+def test_a_key_of_single_letters_is_distinguished_from_an_unknown_one(key: str) -> None:
     told = f"the key '{key}' at position 9 filters dead letters, not failure groups"
     with pytest.raises(InvalidValueError, match=told):
         parse(f"is:open {key}:1", GROUPS)
@@ -78,7 +78,7 @@ def test_a_key_of_groups_is_refused_in_a_query_for_letters_with_a_reason(key: st
         parse(f"-{key.upper()}:1")
 
 
-def test_whoever_asks_for_the_letters_of_a_group_is_told_how() -> None:
+def test_a_query_for_the_letters_of_a_group_gets_a_hint() -> None:
     for key in ("group", "fingerprint"):
         with pytest.raises(InvalidValueError, match=r"did you mean 'fp'\?"):
             parse(f"{key}:f216df98c93a")

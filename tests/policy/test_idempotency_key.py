@@ -149,7 +149,7 @@ class TestRefusals:
             (1 << 10_000_000, "bits"),
         ],
     )
-    def test_parts_that_cannot_be_told_apart_are_refused_by_name(
+    def test_parts_that_cannot_be_distinguished_are_refused_by_name(
         self, name: str, part: object, problem: str
     ) -> None:
         arguments: dict[str, Any] = dict.fromkeys(NAMES, "x") | {name: part}

@@ -135,7 +135,7 @@ class TestNotStorable:
             with pytest.raises(InvalidValueError, match=message):
                 policy_to_json(policy)
 
-    def test_so_is_a_jitter_of_ones_own(self) -> None:
+    def test_so_is_a_custom_jitter(self) -> None:
         policy = replace(STEP, backoff=Backoff(Exponential(1.0), jitter=Wobble()))
         with pytest.raises(
             InvalidValueError, match=r"the jitter Wobble\(\) cannot be stored; use one of NoJit"

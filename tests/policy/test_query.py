@@ -187,7 +187,7 @@ def test_the_canonical_text(text: str, canonical: str) -> None:
     assert str(parse(canonical)) == canonical
 
 
-def test_me_is_whoever_asks() -> None:
+def test_me_is_the_caller() -> None:
     query = parse('assignee:me,none -assignee:"me" step:x')
 
     assert query.asked_by("none").terms[0].values == ("none", Who.NOBODY)

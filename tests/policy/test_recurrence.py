@@ -53,7 +53,7 @@ def test_what_is_ignored_is_open_when_one_of_its_conditions_is_met(
 
 
 @pytest.mark.parametrize("unknown", ["", "unversioned"])
-def test_a_version_that_nobody_knows_is_not_another_one(unknown: str) -> None:
+def test_a_version_that_no_one_knows_is_not_another_one(unknown: str) -> None:
     assert reopen_after_failure(standing(ignored_version="v1"), {unknown, "v1"}, NOW) is None
 
 

@@ -106,7 +106,7 @@ def test_counts_under_a_plural_stay_and_texts_do_not() -> None:
     assert PLAIN.value({"tokens": ["hunter2"]}) == {"tokens": ["[redacted:token]"]}
 
 
-def test_a_name_beside_its_value() -> None:
+def test_a_name_next_to_its_value() -> None:
     assert PLAIN.value([{"name": "DB_PASSWORD", "value": "x"}]) == [
         {"name": "DB_PASSWORD", "value": "[redacted:password]"}
     ]

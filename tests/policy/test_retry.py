@@ -113,7 +113,7 @@ class TestDecide:
         assert (decision.delay, decision.counted) == (8, True)
         assert isinstance(decide(Tally(failures=3), rate_limited(None), STEP, now=NOW, draw=0.5), Bury)
 
-    def test_rate_limit_waits_have_a_limit_of_their_own(self) -> None:
+    def test_rate_limit_waits_have_a_separate_limit(self) -> None:
         waits = STEP.max_rate_limit_waits
         last = decide(Tally(rate_limit_waits=waits - 1), rate_limited(1.0), STEP, now=NOW, draw=0.5)
         over = decide(Tally(rate_limit_waits=waits), rate_limited(1.0), STEP, now=NOW, draw=0.5)

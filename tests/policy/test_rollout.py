@@ -58,7 +58,7 @@ def stopped(known: RolloutFigures, options: RolloutOptions = OPTIONS) -> str:
 # The canary
 
 
-def test_a_canary_is_begun_at_once_and_no_more_than_it() -> None:
+def test_a_canary_is_started_at_once_and_no_more_than_it() -> None:
     assert next_move(figures(), OPTIONS, NOW) == ItemRelease(10, NOW)
     assert next_move(figures(running=4), OPTIONS, NOW) == ItemRelease(6, NOW)
     assert next_move(figures(running=10), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
@@ -88,7 +88,7 @@ def test_a_canary_is_judged_when_it_has_ended_however_small_it_is() -> None:
     assert next_move(figures(2), options, NOW) == CanaryPassed()
 
 
-def test_a_canary_that_failed_as_often_as_is_allowed_goes_on() -> None:
+def test_a_canary_that_failed_as_often_as_is_allowed_continues() -> None:
     assert next_move(figures(8, 2), OPTIONS, NOW) == CanaryPassed()
     assert stopped(figures(7, 3)) == "3 of 10 items failed: 30%, more than 20%"
 
@@ -96,20 +96,20 @@ def test_a_canary_that_failed_as_often_as_is_allowed_goes_on() -> None:
 # The ramp
 
 
-def test_without_a_rate_as_many_are_under_way_as_the_engine_can_take() -> None:
+def test_without_a_rate_as_many_are_in_progress_as_the_engine_can_take() -> None:
     assert next_move(ramping(), OPTIONS, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
     assert next_move(ramping(9_000, running=MAX_RUNNING - 3), OPTIONS, NOW) == ItemRelease(3, NOW)
     assert next_move(ramping(9_000, running=MAX_RUNNING), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
     assert next_move(ramping(ready=7), OPTIONS, NOW) == ItemRelease(7, NOW)
 
 
-def test_more_are_under_way_at_once_the_more_have_ended() -> None:
+def test_more_are_in_progress_at_once_the_more_have_ended() -> None:
     assert next_move(ramping(10, running=MAX_BATCH_SIZE - 1), OPTIONS, NOW) == ItemRelease(1, NOW)
     assert next_move(ramping(10, running=MAX_BATCH_SIZE), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
     assert next_move(ramping(700, running=MAX_BATCH_SIZE), OPTIONS, NOW) == ItemRelease(200, NOW)
 
 
-def test_with_a_rate_items_are_begun_as_time_passes() -> None:
+def test_with_a_rate_items_are_started_as_time_passes() -> None:
     options = replace(OPTIONS, rate=10.0)
 
     assert next_move(ramping(), options, NOW) == RolloutWait(about(0.1))
@@ -165,7 +165,7 @@ def test_it_stops_when_a_breaker_is_open_that_its_items_depend_on() -> None:
     assert isinstance(next_move(ramping(open_breaker="bank"), careless, NOW), ItemRelease)
 
 
-def test_when_nothing_is_left_to_be_begun_there_is_nothing_to_stop() -> None:
+def test_when_nothing_is_left_to_be_started_there_is_nothing_to_stop() -> None:
     assert next_move(ramping(0, 99, ready=0, running=1), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
     assert next_move(ramping(0, 99, ready=0, open_breaker="bank"), OPTIONS, NOW) == Finish()
 
@@ -264,7 +264,7 @@ class Rehearsal:
     rate=st.none() | st.floats(2.0, 5_000.0),
     ending=st.integers(5, 700),
 )
-def test_every_item_is_begun_once_and_none_too_early(
+def test_every_item_is_started_once_and_none_too_early(
     items: int, canary: int, rate: float | None, ending: int
 ) -> None:
     played = Rehearsal(items, RolloutOptions(canary=canary, rate=rate))

@@ -209,13 +209,13 @@ def test_what_is_redriven_automatically_heals_itself(change: dict[str, Any], sen
         {"next_redrive_at": NOW + 1.0, "state": "RESOLVED"},
     ],
 )
-def test_everything_else_needs_somebody(change: dict[str, Any]) -> None:
+def test_everything_else_needs_you(change: dict[str, Any]) -> None:
     found = verdict(facts(**change))
     assert not found.heals_itself
     assert "automatically" not in paragraph(found.advice)
 
 
-def test_what_is_being_replayed_needs_nobody() -> None:
+def test_letters_that_are_being_replayed_need_no_one() -> None:
     assert verdict(facts(state="REPLAYING")).heals_itself
 
 

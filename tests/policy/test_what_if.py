@@ -137,7 +137,7 @@ def test_what_was_drawn_is_drawn_again_and_what_was_not_is_the_middle() -> None:
 # What shows that it worked again
 
 
-def test_a_dependency_that_nobody_got_through_to_worked_again_with_the_first_success() -> None:
+def test_a_dependency_that_no_one_got_through_to_worked_again_with_the_first_success() -> None:
     known = Recoveries()
     for at in (90.0, -5.0, 70.0):
         known.succeeded("bank", at)
@@ -190,7 +190,7 @@ def test_the_figures_of_a_comparison() -> None:
     assert (none.recorded.waited(0.5), none.changed.waited(0.95)) == (31.0, 72.0)
 
 
-def test_new_dead_letters_of_which_nobody_knows_are_told_apart() -> None:
+def test_new_dead_letters_of_which_no_one_knows_are_distinguished() -> None:
     """Given up at 11 s, where it was seen to fail, or at 5 s after that, where it may have worked."""
     found = PolicyComparison()
     for policy in (allowing(2), replace(EVEN, backoff=Backoff(Exponential(8.0, 1.0)))):

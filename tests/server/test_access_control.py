@@ -138,7 +138,7 @@ async def test_a_body_that_is_too_large_is_refused(small_house: House) -> None:
     assert answer.status_code == 413
 
 
-async def test_whoever_asks_too_much_is_told_to_wait_and_others_are_not() -> None:
+async def test_only_callers_over_the_rate_limit_have_to_wait() -> None:
     async with served(new_app("sqlite://:memory:", server_key_rate=2, server_org_rate=1000)) as house:
         greedy, modest = await house.keyed(), await house.keyed()
         assert (await greedy.get("/api/v1/session")).status_code == 200

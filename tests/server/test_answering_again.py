@@ -13,7 +13,7 @@ BODY = {"name": "acme"}
 ORGANIZATIONS = "/api/v1/organizations"
 
 
-async def test_the_answer_is_given_again_to_the_same_key_only(house: House) -> None:
+async def test_a_stored_answer_is_returned_only_to_the_same_key(house: House) -> None:
     mine, theirs = await house.keyed(), await house.keyed()
     first = await mine.post(ORGANIZATIONS, json=BODY, headers=KEY)
     again = await mine.post(ORGANIZATIONS, json=BODY, headers=KEY)
@@ -23,14 +23,14 @@ async def test_the_answer_is_given_again_to_the_same_key_only(house: House) -> N
     assert (other.status_code, other.json()["code"]) == (409, "exists")
 
 
-async def test_an_answer_with_a_secret_is_never_kept(house: House) -> None:
+async def test_an_answer_with_a_secret_is_never_stored(house: House) -> None:
     owner = await house.keyed()
     answer = await owner.post("/api/v1/keys", json={"name": "ci", "role": "VIEWER"}, headers=KEY)
     assert (answer.status_code, answer.json()["code"]) == (400, "key_not_taken")
     assert (await owner.get("/api/v1/keys/ci")).status_code == 404
 
 
-async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: House) -> None:
+async def test_a_caller_without_the_right_does_not_get_the_stored_answer(house: House) -> None:
     await house.key(name="ci")
     keys = house.app.members().keys
     client = house.client((await keys.rotate("ci")).text)
@@ -40,7 +40,7 @@ async def test_whoever_has_lost_the_right_is_not_given_the_answer_again(house: H
     assert (await client.post(ORGANIZATIONS, json=BODY, headers=KEY)).status_code == 401
 
 
-async def test_requests_work_behind_the_second_wall(house: House) -> None:
+async def test_requests_work_with_row_level_security(house: House) -> None:
     """W13: what is done for an org goes over a connection of its own kind."""
     session = parts_of(house.app).store_of("acme").database
     assert isinstance(session._session, PostgresTenant | SqliteTenant)

@@ -52,7 +52,7 @@ async def test_a_key_is_looked_up_once_in_a_moment(
     assert asked.times == 2
 
 
-async def test_what_another_process_has_revoked_is_refused_after_a_moment(
+async def test_a_credential_revoked_by_another_process_is_rejected_after_a_moment(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, clock = await small_house.key(name="ci"), HandClock()
@@ -64,7 +64,7 @@ async def test_what_another_process_has_revoked_is_refused_after_a_moment(
     assert await authenticator.authenticate(shown(key)) is None
 
 
-async def test_what_is_revoked_while_he_looks_is_not_remembered(
+async def test_a_key_revoked_during_its_lookup_is_not_cached(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, asked = await small_house.key(name="ci"), KeyLookups(monkeypatch)
@@ -80,7 +80,9 @@ async def test_what_is_revoked_while_he_looks_is_not_remembered(
     assert await authenticator.authenticate(shown(key)) is None
 
 
-async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_the_authenticator_is_limited(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     keys, asked = [await small_house.key() for _ in range(3)], KeyLookups(monkeypatch)
     authenticator = Authenticator(small_house.app)
@@ -89,7 +91,7 @@ async def test_he_remembers_so_many_and_no_more(small_house: House, monkeypatch:
     assert asked.times == 4
 
 
-async def test_a_key_is_no_cookie_and_a_cookie_no_key(small_house: House) -> None:
+async def test_a_key_is_not_a_cookie_and_a_cookie_is_not_a_key(small_house: House) -> None:
     key = await small_house.key()
     assert (await small_house.client(key).get("/api/v1/session")).status_code == 200
     as_cookie = small_house.client(Cookie=f"redrive_session={key}")

@@ -52,7 +52,7 @@ async def test_a_body_that_does_not_come_is_refused(pieces: int) -> None:
     assert len(read) == pieces
 
 
-async def test_who_has_said_everything_may_wait_for_as_long_as_they_like() -> None:
+async def test_a_client_that_has_sent_its_request_may_wait() -> None:
     """That is how a stream of events hears that its client has gone."""
     read: list[Message] = []
     gone = asyncio.Event()

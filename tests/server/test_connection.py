@@ -85,7 +85,7 @@ async def everything(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.parametrize(
     "said", [b"", b"GET", GET, GET + b"\r\n" + GET], ids=["nothing", "word", "head", "second"]
 )
-async def test_who_does_not_say_what_they_want_is_cut_off(
+async def test_a_client_that_sends_no_request_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
@@ -94,7 +94,9 @@ async def test_who_does_not_say_what_they_want_is_cut_off(
         assert (b"200 OK" in await everything(reader)) is said.endswith(b"\r\n" + GET)
 
 
-async def test_who_has_said_it_in_time_may_take_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_sent_its_head_in_time_may_take_longer_for_the_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
     async with door(Listener()) as port, caller(port) as (reader, writer):
         writer.write(CHUNKED)
@@ -123,7 +125,7 @@ async def test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one(
     assert listener.requests == 1
 
 
-async def test_what_follows_the_body_is_no_header() -> None:
+async def test_trailers_after_the_body_are_not_headers() -> None:
     """A proxy in front has not looked at it."""
     async with door(Listener()) as port, caller(port) as (reader, writer):
         writer.write(
@@ -134,7 +136,7 @@ async def test_what_follows_the_body_is_no_header() -> None:
     assert b"remote-user" not in told
 
 
-async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "READING_SECONDS", SHORT)
     listener = Listener(times=20_000)
     async with door(listener) as port, caller(port, limit=1) as (_, writer):

@@ -177,7 +177,7 @@ async def test_a_payload_is_revealed_for_a_reason_that_the_audit_keeps(world: Wo
     assert SECRET not in str(entry)
 
 
-async def test_what_was_read_is_changed_only_as_long_as_nobody_else_has(world: World) -> None:
+async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(world: World) -> None:
     letter = await world.letter()
     address = f"{LETTERS}/{letter}"
     read = (await world.owner.get(address)).headers["ETag"]

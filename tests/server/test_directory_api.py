@@ -66,7 +66,7 @@ async def test_an_edit_of_what_has_changed_since_is_refused(house: House) -> Non
     assert (await owner.get(path)).json()["role"] == "VIEWER"
 
 
-async def test_a_right_that_is_taken_away_is_gone_with_the_next_request(house: House) -> None:
+async def test_a_revoked_right_is_gone_with_the_next_request(house: House) -> None:
     owner = await house.keyed("OWNER")
     await house.member("ana", PASSWORD, "ADMIN")
     browser = await house.signed_in("ana", PASSWORD)

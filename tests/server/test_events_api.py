@@ -70,7 +70,7 @@ async def test_nothing_of_another_organization_is_told(house: House) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_a_listener_goes_on_where_it_was(house: House) -> None:
+async def test_a_listener_continues_where_it_was(house: House) -> None:
     key = await house.key("VIEWER")
     letters = [await house.dead_letter(number) for number in range(3)]
     head = (await house.app.failures().audit.head()).sequence
@@ -86,7 +86,9 @@ async def test_a_listener_goes_on_where_it_was(house: House) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_who_was_away_for_too_long_begins_anew(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listener_that_was_away_too_long_starts_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(changes, "FAR_BEHIND", 1)
     key = await house.key("VIEWER")
     for number in range(3):
@@ -109,7 +111,7 @@ async def test_there_are_signs_of_life(small_house: House) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_a_revoked_key_hears_nothing_more(house: House) -> None:
+async def test_a_revoked_key_receives_no_more_events(house: House) -> None:
     owner = await house.keyed("OWNER")
     made = (await owner.post("/api/v1/keys", json={"name": "ears", "role": "VIEWER"})).json()
     async with listening(house, bearing(made["text"])) as stream:
@@ -122,7 +124,9 @@ async def test_a_revoked_key_hears_nothing_more(house: House) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_a_session_that_goes_elsewhere_hears_nothing_more_of_here(house: House) -> None:
+async def test_a_session_that_switches_organization_receives_no_more_events_of_the_old_one(
+    house: House,
+) -> None:
     await house.organization("acme")
     await house.member("olga", PASSWORD)
     browser = await house.signed_in("olga", PASSWORD)
@@ -137,7 +141,7 @@ async def test_a_session_that_goes_elsewhere_hears_nothing_more_of_here(house: H
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_who_may_not_read_any_more_hears_nothing_more(house: House) -> None:
+async def test_a_caller_who_may_no_longer_read_receives_no_more_events(house: House) -> None:
     await house.member("ana", PASSWORD, "STAFF")
     browser = await house.signed_in("ana", PASSWORD)
     owner = await house.keyed("OWNER")
@@ -165,7 +169,7 @@ async def test_it_ends_when_the_client_has_gone(small_house: House) -> None:
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(small_house: House) -> None:
     site = small_house.api.state.site
     site.streams.write_timeout = 0.05
     async with listening(small_house, bearing(await small_house.key())) as stream:
@@ -175,7 +179,7 @@ async def test_a_client_that_does_not_read_is_left(small_house: House) -> None:
     assert site.streams.number == 0
 
 
-async def test_streams_are_limited_for_each_and_for_all(small_house: House) -> None:
+async def test_streams_are_limited_per_caller_and_in_total(small_house: House) -> None:
     await small_house.organization("acme")
     site = small_house.api.state.site
     site.streams = StreamLimits(4, per_caller=2)

@@ -66,7 +66,7 @@ async def test_whom_the_proxy_names_is_signed_in(house: House, method: str, head
     assert line["kind"] == "forward"
 
 
-async def test_a_browser_goes_on_to_a_page_of_this_server(house: House) -> None:
+async def test_a_browser_continues_to_a_page_of_this_server(house: House) -> None:
     client = through(house, PROXY, (HEADER, "Ana"))
     answer = await client.get(FORWARD, params={"next": "/app/admin"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/app/admin")
@@ -76,7 +76,7 @@ async def test_a_browser_goes_on_to_a_page_of_this_server(house: House) -> None:
 
 
 @pytest.mark.parametrize("peer", [ELSEWHERE, "127.0.0.1", "10.0.0.8", "::1", "testclient", ""])
-async def test_from_anybody_else_the_header_is_nothing(house: House, peer: str) -> None:
+async def test_from_other_clients_the_header_is_ignored(house: House, peer: str) -> None:
     client = through(house, peer, (HEADER, "ana"), ("X-Forwarded-For", PROXY), ("X-Real-IP", PROXY))
     answer = await client.post(FORWARD)
     assert (answer.status_code, answer.json()["code"]) == (401, "not_forwarded")
@@ -97,7 +97,7 @@ SPOOFS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("headers", SPOOFS.values(), ids=SPOOFS)
-async def test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in(
+async def test_an_ambiguous_proxy_header_signs_no_one_in(
     house: House, headers: list[tuple[str, str]]
 ) -> None:
     raw = [(name.encode(), value.encode("latin-1", "surrogateescape")) for name, value in headers]
@@ -108,7 +108,7 @@ async def test_where_it_is_not_clear_whom_the_proxy_names_nobody_is_signed_in(
 
 
 @pytest.mark.parametrize("name", ["mallory", "ａna", "key:ana", "redrive", "operator", "x" * 500])
-async def test_who_is_no_member_is_not_made_one(house: House, name: str) -> None:
+async def test_signing_in_does_not_make_a_member(house: House, name: str) -> None:
     client = through(house, PROXY)
     answer = await client.post(FORWARD, headers=[(HEADER.encode(), name.encode())])
     assert answer.json()["code"] in ("unknown_user", "not_forwarded")
@@ -152,7 +152,7 @@ async def test_every_request_has_to_come_through_a_proxy_that_names_the_same_use
         assert named(await client.get(SESSION)) == expected, (peer, headers)
 
 
-async def test_another_user_of_the_same_browser_gets_a_session_of_their_own(house: House) -> None:
+async def test_another_user_of_the_same_browser_gets_a_separate_session(house: House) -> None:
     client = through(house, PROXY)
     client.cookies = await cookies_of(house, "carl")
     assert named(await client.post(FORWARD, headers={HEADER: "dora"})) == "dora"
@@ -231,6 +231,6 @@ async def test_behind_the_proxy_each_client_is_counted_for_itself(house: House) 
     assert 429 in await tries(house, PROXY, lambda _: ELSEWHERE)
 
 
-async def test_nobody_is_counted_as_another_by_writing_a_header(house: House) -> None:
+async def test_a_forged_header_does_not_change_the_counted_address(house: House) -> None:
     assert 429 in await tries(house, ELSEWHERE, lambda number: f"203.0.113.{number}")
     assert 429 in await tries(house, OTHER_PROXY, lambda number: f"198.51.100.{number}, 203.0.113.77")

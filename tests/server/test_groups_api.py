@@ -104,7 +104,7 @@ async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.As
         assert (await viewer.post(f"{address}/{how}", json={})).status_code == 403
 
 
-async def test_what_was_read_is_changed_only_as_long_as_nobody_else_has(
+async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(
     house: House, client: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter()

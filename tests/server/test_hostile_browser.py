@@ -112,7 +112,7 @@ async def test_markup_in_any_field_stays_text(small_house: House, text: str) -> 
     assert nowhere.headers["content-type"] == "application/problem+json"
 
 
-async def test_no_header_is_made_of_what_somebody_says(small_house: House) -> None:
+async def test_no_header_is_made_of_what_someone_says(small_house: House) -> None:
     owner = await small_house.keyed()
     canary = "c4nary"
     await furnished(small_house, owner, canary)
@@ -123,7 +123,7 @@ async def test_no_header_is_made_of_what_somebody_says(small_house: House) -> No
 
 
 @pytest.mark.parametrize("sign", ["\r\n", "\n", "\r", "\x1b[31m", "\x00", "\u2028", "\x85", "\u202e"])
-async def test_nobody_forges_a_line_of_the_log(
+async def test_a_log_line_cannot_be_forged(
     small_house: House, caplog: pytest.LogCaptureFixture, sign: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -191,9 +191,7 @@ async def test_every_change_needs_the_token_of_the_session(small_house: House) -
         {"Origin": "https://evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-async def test_nobody_is_signed_in_by_a_page_of_somebody_else(
-    small_house: House, headers: dict[str, str]
-) -> None:
+async def test_a_page_of_another_site_signs_no_one_in(small_house: House, headers: dict[str, str]) -> None:
     """Or they would work in an attacker's account without knowing it."""
     await small_house.member("mallory", PASSWORD)
     link = await small_house.app.members().accounts.link("mallory")
@@ -215,7 +213,7 @@ async def test_a_token_that_was_there_before_is_never_promoted(house: House) -> 
         assert (await house.client(**headers).get(SESSION)).status_code == 401
 
 
-async def test_signing_in_again_ends_the_session_before_at_once(house: House) -> None:
+async def test_signing_in_again_ends_the_previous_session_immediately(house: House) -> None:
     await house.member("olga", PASSWORD)
     browser = await house.signed_in("olga", PASSWORD)
     old = {"Cookie": f"redrive_session={browser.cookies['redrive_session']}"}
@@ -277,7 +275,7 @@ async def test_without_the_current_password_a_stolen_session_cannot_set_another(
     assert (await house.signed_in("olga", PASSWORD)).cookies
 
 
-async def test_under_https_the_cookie_cannot_be_planted_by_a_neighbour() -> None:
+async def test_under_https_another_host_cannot_plant_the_cookie() -> None:
     """__Host- cookies are only set by this very host, over TLS."""
     url = "https://redrive.example.com"
     async with served(new_app("sqlite://:memory:", server_url=url)) as house:
@@ -328,7 +326,7 @@ async def test_a_flood_of_strangers_does_not_make_the_server_look_ill(small_hous
     assert (await stranger.get("/readyz")).status_code == 200
 
 
-async def test_headers_that_anybody_can_write_change_nothing(house: House) -> None:
+async def test_headers_that_anyone_can_write_change_nothing(house: House) -> None:
     """Nobody is made another, nothing is answered from elsewhere, no other method is meant."""
     await house.organization("acme")
     await house.member("olga", PASSWORD)
@@ -396,7 +394,7 @@ async def test_the_organization_cannot_be_asked_for(house: House) -> None:
     assert (await owner.get(f"/api/v1/runs/{run.id}")).status_code == 404
 
 
-async def test_nobody_gives_more_than_they_have(house: House) -> None:
+async def test_a_caller_grants_no_more_than_they_have(house: House) -> None:
     """Keys are not widened by way of other keys, and only owners of an organization make them (W12)."""
     await house.organization("acme")
     for role in ("VIEWER", "STAFF", "ADMIN"):
@@ -438,7 +436,7 @@ async def test_owners_of_one_organization_have_no_power_over_accounts_of_another
     assert (await home.post("/api/v1/members/olga/disable")).status_code == 204
 
 
-async def test_nothing_is_fetched_from_an_address_that_somebody_names(small_house: House) -> None:
+async def test_nothing_is_fetched_from_an_address_that_someone_names(small_house: House) -> None:
     """SSRF: addresses in payloads, names and `next` are texts. Whoever listens there hears nothing."""
     heard: list[bytes] = []
 

@@ -102,7 +102,7 @@ def test_requests_in_a_row_are_answered_in_order(server: Served, key: str) -> No
 @pytest.mark.parametrize(
     "begun", [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"GET /", b"X", POST + b"X"]
 )
-def test_a_head_without_an_end_is_cut_off_and_stops_nobody(server: Served, begun: bytes) -> None:
+def test_a_head_without_an_end_is_cut_off_and_stops_no_one(server: Served, begun: bytes) -> None:
     """A parser gathers a header before it tells; gathering megabytes of one takes it minutes."""
     before = server.megabytes
     with server.connected() as endless:
@@ -146,7 +146,7 @@ def test_many_headers_are_refused(server: Served) -> None:
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nxxx",
     ],
 )
-def test_whoever_falls_silent_is_cut_off(hasty: Served, said: bytes) -> None:
+def test_a_client_that_falls_silent_is_cut_off(hasty: Served, said: bytes) -> None:
     """At whatever point; a byte after an answer does not buy more than the next head gets."""
     with hasty.connected() as silent:
         silent.say(said)
@@ -156,7 +156,7 @@ def test_whoever_falls_silent_is_cut_off(hasty: Served, said: bytes) -> None:
 @pytest.mark.parametrize(
     "early", [b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", HEALTH]
 )
-def test_whoever_dribbles_after_an_answer_is_cut_off(hasty: Served, early: bytes) -> None:
+def test_a_client_that_sends_slowly_after_an_answer_is_cut_off(hasty: Served, early: bytes) -> None:
     with hasty.connected() as slow:
         slow.say(early)
         slow.answer()
@@ -166,7 +166,7 @@ def test_whoever_dribbles_after_an_answer_is_cut_off(hasty: Served, early: bytes
             assert time.monotonic() < deadline
 
 
-def test_whoever_does_not_read_is_cut_off(hasty: Served) -> None:
+def test_a_client_that_does_not_read_is_cut_off(hasty: Served) -> None:
     before = hasty.sockets
     with hasty.connected(narrow=True) as deaf:
         deaf.say(request("GET", "/api/openapi.json") * 20)
@@ -175,7 +175,7 @@ def test_whoever_does_not_read_is_cut_off(hasty: Served) -> None:
         assert deaf.rest().count(b"HTTP/1.1 200") < 20
 
 
-def test_five_hundred_silent_clients_keep_nobody_out(server: Served) -> None:
+def test_five_hundred_silent_clients_keep_no_one_out(server: Served) -> None:
     silent = [server.connected() for _ in range(500)]
     try:
         for number, each in enumerate(silent):
@@ -212,7 +212,9 @@ def test_a_body_without_a_length_is_counted_while_it_comes(server: Served, key: 
 
 
 @pytest.mark.parametrize("cut", [10, 60, 150, -1])
-def test_whoever_leaves_in_the_middle_has_started_nothing(server: Served, key: str, cut: int) -> None:
+def test_a_client_that_disconnects_in_the_middle_has_started_nothing(
+    server: Served, key: str, cut: int
+) -> None:
     whole = request("POST", "/api/v1/runs", key, {"work": "greet", "tags": ["cut off"]})
     for _ in range(5):
         with server.connected() as client:
@@ -259,7 +261,7 @@ def _until(holds: Any) -> None:
         time.sleep(0.2)
 
 
-def test_told_to_stop_it_finishes_what_it_has_begun(tmp_path: Path) -> None:
+def test_told_to_stop_it_finishes_what_it_has_started(tmp_path: Path) -> None:
     """Requests in flight are answered, streams end, who idles delays nothing, the exit says all is well."""
     with served(tmp_path, client_seconds=60.0, server_drain_sec=5) as server:
         key = server.key("client")
@@ -336,7 +338,7 @@ def test_starting_at_once_from_many_sides_under_one_key_is_one_run(server: Serve
     assert sum(not each["existed"] for each in told) == 1
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
+async def test_a_body_that_does_not_come_is_not_waited_for_forever() -> None:
     async def reading(_scope: Any, receive: Any, _send: Any) -> None:
         await receive()
 

@@ -59,7 +59,7 @@ async def test_problems_keep_their_code(api: InProcess) -> None:
     assert told.value.code == "unknown_parameter"
 
 
-async def test_whoever_has_the_database_is_not_limited(api: InProcess) -> None:
+async def test_local_operators_are_not_limited(api: InProcess) -> None:
     often = 2 * 2 * int(parts_of(api.app).settings.server_key_rate)
     for _ in range(often):
         await ask(api, "GET", "/api/v1/session")

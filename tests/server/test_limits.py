@@ -51,7 +51,7 @@ def admitted(*tries: Callable[[], None]) -> int:
     return len(tries)
 
 
-def test_a_key_may_ask_so_much_and_after_a_while_again(limits: RequestLimits, clock: HandClock) -> None:
+def test_the_rate_of_a_key_is_limited(limits: RequestLimits, clock: HandClock) -> None:
     one, other = [lambda: limits.admit(key(1))] * 50, [lambda: limits.admit(key(2))] * 50
     assert admitted(*one) == 10
     clock.time += 1.0
@@ -59,25 +59,25 @@ def test_a_key_may_ask_so_much_and_after_a_while_again(limits: RequestLimits, cl
     assert admitted(*other) == 10
 
 
-def test_many_keys_of_an_organization_share_what_it_has(limits: RequestLimits) -> None:
+def test_the_keys_of_an_organization_share_its_rate(limits: RequestLimits) -> None:
     of_acme = [lambda number=number: limits.admit(key(number, "acme")) for number in range(50)]
     assert admitted(*of_acme) == 20
     limits.admit(key(1))
 
 
-def test_strangers_are_counted_by_where_they_come_from(limits: RequestLimits) -> None:
+def test_requests_without_credentials_are_counted_by_address(limits: RequestLimits) -> None:
     here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)] * 1000
     assert admitted(*here) == STRANGER_BURST
     limits.admit_stranger(coming_from("192.0.2.2"), heavy=False)
 
 
-def test_tries_to_sign_in_are_few(limits: RequestLimits) -> None:
+def test_attempts_to_sign_in_are_limited(limits: RequestLimits) -> None:
     here = [lambda: limits.admit_stranger(coming_from("192.0.2.1"), heavy=True)] * 100
     assert admitted(*here) == SIGN_IN_BURST
     limits.admit_stranger(coming_from("192.0.2.1"), heavy=False)
 
 
-def test_a_name_is_tried_a_few_times_from_wherever(limits: RequestLimits) -> None:
+def test_attempts_to_sign_in_are_limited_per_name(limits: RequestLimits) -> None:
     tries = [lambda name=name: limits.admit_name(name) for name in ("ana", "ANA", " ana ", "ａna") * 50]
     assert admitted(*tries) == SIGN_IN_BURST
     limits.admit_name("bob")
@@ -89,14 +89,16 @@ def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: RequestLimit
     limits.admit_stranger(coming_from("2001:db8:0:8::1"), heavy=True)
 
 
-def test_only_so_many_are_remembered(limits: RequestLimits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_names_is_limited(
+    limits: RequestLimits, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_BUCKETS", 3)
     for number in range(10):
         limits.admit_name(f"name {number}")
     assert len(limits._buckets) == 3
 
 
-async def test_whoever_is_nobody_is_counted_too(small_house: House) -> None:
+async def test_requests_without_credentials_are_limited_too(small_house: House) -> None:
     client = small_house.client("rdk_nobody")
     statuses = {(await client.get("/api/v1/session")).status_code for _ in range(int(STRANGER_BURST) + 50)}
     assert statuses == {401, 429}
@@ -119,7 +121,7 @@ async def test_a_name_that_is_tried_under_many_addresses_is_slowed_down(small_ho
     assert (await client.post("/api/v1/session", json=body)).status_code == 429
 
 
-async def test_a_stolen_session_cannot_try_passwords_without_end(small_house: House) -> None:
+async def test_a_stolen_session_cannot_guess_passwords_without_limit(small_house: House) -> None:
     await small_house.member("ana", PASSWORD)
     thief = await small_house.signed_in("ana", PASSWORD)
     body = {"password": "my kingdom for a horse", "current": "not this one at all"}

@@ -47,7 +47,7 @@ def test_every_route_has_an_entry_and_every_entry_a_route() -> None:
 
 
 @pytest.mark.parametrize("name", [HOME, OTHER])
-async def test_every_route_for_everybody(house: House, name: str) -> None:
+async def test_every_route_for_everyone(house: House, name: str) -> None:
     """I8, I14, W12, W13."""
     world = await two_orgs(house, LETTERS)
     own, other = world.orgs[name], world.other(name)

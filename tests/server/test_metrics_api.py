@@ -142,7 +142,7 @@ async def test_only_what_the_database_could_not_be_used_for_is_its_failure(
     assert f"redrive_store_failures_total {number}.0" in metrics.text().decode()
 
 
-async def test_nobody_is_named_i8_i9(house: House) -> None:
+async def test_no_one_is_named_i8_i9(house: House) -> None:
     await house.organization("acme-canary")
     await house.dead_letter({"card": "payload-canary"}, org="acme-canary")
     text = (await (await house.keyed("VIEWER", name="key-canary")).get(METRICS)).text

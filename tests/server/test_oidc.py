@@ -140,7 +140,7 @@ async def test_it_works_on_postgresql_and_without_a_next_page(openid: OpenIdProv
         assert line["kind"] == "oidc"
 
 
-async def test_who_is_no_member_is_told_to_ask_an_owner_and_is_not_made_one(
+async def test_a_person_without_a_membership_is_referred_to_an_owner(
     openid: OpenIdProvider, serve: Serve
 ) -> None:
     async with serve(**settings_of(openid)) as house:
@@ -152,7 +152,7 @@ async def test_who_is_no_member_is_told_to_ask_an_owner_and_is_not_made_one(
         assert (await house.app.members().list()).members == ()
 
 
-async def test_an_address_that_nobody_has_verified_opens_nothing(
+async def test_an_address_that_no_one_has_verified_opens_nothing(
     openid: OpenIdProvider, serve: Serve
 ) -> None:
     async with serve(**settings_of(openid)) as house:
@@ -171,7 +171,7 @@ async def test_another_claim_can_be_the_name(openid: OpenIdProvider, serve: Serv
         assert await browser.who() == "mallory"
 
 
-async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everybody(
+async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everyone(
     openid: OpenIdProvider, serve: Serve
 ) -> None:
     async with serve(**{**settings_of(openid, "unlucky"), "oidc_client_secret": "wrong"}) as house:
@@ -204,7 +204,7 @@ async def test_a_sign_in_is_finished_once(house: House, crooked: CrookedProvider
 
 
 @pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
-async def test_a_state_that_nobody_was_given_is_refused(
+async def test_a_state_that_no_one_was_given_is_refused(
     house: House, crooked: CrookedProvider, state: str
 ) -> None:
     answer = await sign_in(Browser(house), crooked, state=state)
@@ -212,7 +212,9 @@ async def test_a_state_that_nobody_was_given_is_refused(
     assert "/token" not in crooked.asked
 
 
-async def test_nobody_finishes_a_sign_in_of_another_browser(house: House, crooked: CrookedProvider) -> None:
+async def test_a_sign_in_is_finished_only_by_the_browser_that_started_it(
+    house: House, crooked: CrookedProvider
+) -> None:
     """An attacker has others sign in as the attacker: login CSRF, session fixation."""
     attacker, victim, other = Browser(house), Browser(house), Browser(house)
     await other.begin()  # it has a cookie, but of its own
@@ -287,7 +289,9 @@ async def test_the_session_from_before_ends(
         *("/\x00", "/ü", "/a\\b", "/" + "a" * 2000, "///evil.example", " /a"),
     ],
 )
-async def test_nobody_is_sent_to_another_site(house: House, crooked: CrookedProvider, path: str) -> None:
+async def test_sign_in_redirects_only_to_this_server(
+    house: House, crooked: CrookedProvider, path: str
+) -> None:
     answer = await Browser(house).client.get("/api/v1/session/oidc", params={"next": path})
     assert answer.status_code == 422, answer.headers
     assert "location" not in answer.headers
@@ -393,7 +397,7 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-async def test_a_token_that_does_not_hold_signs_nobody_in(
+async def test_an_invalid_token_signs_no_one_in(
     house: House, crooked: CrookedProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     browser = Browser(house)
@@ -428,7 +432,7 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_a_forged_token_signs_nobody_in(
+async def test_a_forged_token_signs_no_one_in(
     house: House, crooked: CrookedProvider, key: Key, header: dict[str, Any]
 ) -> None:
     browser = Browser(house)
@@ -457,7 +461,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_token_signs_nobody_in(house: House, crooked: CrookedProvider, token: str) -> None:
+async def test_a_broken_token_signs_no_one_in(house: House, crooked: CrookedProvider, token: str) -> None:
     crooked.token = token
     answer = await sign_in(Browser(house), crooked)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
@@ -520,7 +524,7 @@ async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
 # Who it is
 
 
-async def test_who_has_come_once_is_known_by_the_identity_and_not_by_the_name(
+async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
     house: House, crooked: CrookedProvider, ana: str
 ) -> None:
     await add(house, f"bob, not {ana}")
@@ -532,7 +536,9 @@ async def test_who_has_come_once_is_known_by_the_identity_and_not_by_the_name(
         assert await browser.who() == ana
 
 
-async def test_nobody_else_gets_a_name_that_has_an_identity(house: House, crooked: CrookedProvider) -> None:
+async def test_a_name_with_an_identity_is_not_given_to_another_person(
+    house: House, crooked: CrookedProvider
+) -> None:
     """At the provider, the address was given to another person."""
     await sign_in(Browser(house), crooked)
     browser = Browser(house)
@@ -590,7 +596,7 @@ async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
     assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
 
 
-async def test_userinfo_about_somebody_else_is_not_believed(
+async def test_userinfo_about_another_person_is_rejected(
     house: House, crooked: CrookedProvider, ana: str
 ) -> None:
     crooked.claims = without("email")
@@ -624,7 +630,7 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token", "/userinfo"])
 @pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-async def test_an_answer_of_no_use_is_a_problem_and_not_a_fault(
+async def test_an_unusable_answer_is_a_problem_not_a_fault(
     house: House, crooked: CrookedProvider, path: str, answer: tuple[int, dict[str, str], bytes]
 ) -> None:
     crooked.answers[path] = answer
@@ -665,7 +671,7 @@ async def test_whatever_the_token_endpoint_answers_is_a_problem_and_not_a_fault(
     assert crooked.asked.count("/token") == 1
 
 
-async def test_an_answer_may_be_long_but_not_without_end(house: House, crooked: CrookedProvider) -> None:
+async def test_the_size_of_an_answer_is_limited(house: House, crooked: CrookedProvider) -> None:
     for length, status in ((connection.MAX_ANSWER_BYTES, 503), (connection.MAX_ANSWER_BYTES // 2, 303)):
         crooked.metadata = but(padding="x" * length)
         site: Site = house.api.state.site
@@ -673,7 +679,7 @@ async def test_an_answer_may_be_long_but_not_without_end(house: House, crooked: 
         assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == status
 
 
-async def test_a_provider_that_never_answers_holds_nobody_up(
+async def test_a_provider_that_never_answers_holds_no_one_up(
     house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crooked.metadata = lambda honest: {**honest, "token_endpoint": f"{crooked.issuer}/hang"}
@@ -684,7 +690,7 @@ async def test_a_provider_that_never_answers_holds_nobody_up(
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
-async def test_a_provider_that_answers_drop_by_drop_holds_nobody_up(
+async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
     house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each drop comes in time, and all of them would make a token."""

@@ -109,7 +109,7 @@ async def test_step_only_executes_the_failed_step_and_leaves_the_run_partial(wor
     assert known == ended
 
 
-async def test_from_step_goes_on_to_the_end(world: World) -> None:
+async def test_from_step_continues_to_the_end(world: World) -> None:
     letter = await world.letter()
     assert (await world.replay(letter)).json()["mode"] == "FROM_STEP"
     await world.house.work()

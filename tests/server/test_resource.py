@@ -157,6 +157,6 @@ def test_a_page_has_items_and_a_cursor() -> None:
     assert page.__name__ == "WheelPage"
 
 
-def test_a_nested_class_needs_a_resource_of_its_own() -> None:
+def test_a_nested_class_needs_its_own_resource() -> None:
     with pytest.raises(TypeError, match="Engine has no resource"):
         Resource(Boat, "BoatShape")

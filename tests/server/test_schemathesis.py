@@ -108,7 +108,7 @@ def test_a_word_of_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -
     assert any("canary" in each for each in small_fuzzer.faults)
 
 
-def test_to_reach_what_is_another_organizations_would_be_noticed(small_fuzzer: Fuzzer) -> None:
+def test_access_to_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -> None:
     small_fuzzer.other.kept = small_fuzzer.org.kept
     _ask(small_fuzzer, f"GET {MEMBERS}/{{id}}", GenerationMode.POSITIVE)
     assert any("reached" in each for each in small_fuzzer.faults)

@@ -42,14 +42,14 @@ async def test_this_machine_may_always_come_in(tmp_path: Path, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "server.example"])
-async def test_nobody_else_may_before_somebody_can_sign_in(tmp_path: Path, host: str) -> None:
+async def test_the_server_stays_on_loopback_until_a_credential_exists(tmp_path: Path, host: str) -> None:
     async with to_listen(tmp_path, host) as app:
         assert await is_refused(app)
         await app.members().keys.create("ci", "VIEWER")
         assert not await is_refused(app)
 
 
-async def test_a_credential_that_does_not_hold_is_nobodys(tmp_path: Path) -> None:
+async def test_an_invalid_credential_identifies_no_caller(tmp_path: Path) -> None:
     """A key that is revoked, a member without a password, one that is disabled."""
     async with to_listen(tmp_path, "0.0.0.0") as app:
         members = app.members()
@@ -64,7 +64,7 @@ async def test_a_credential_that_does_not_hold_is_nobodys(tmp_path: Path) -> Non
         assert await is_refused(app)
 
 
-async def test_the_link_of_the_operator_is_told_as_long_as_nobody_could_sign_in_without(
+async def test_the_link_of_the_operator_is_told_as_long_as_no_one_could_sign_in_without(
     tmp_path: Path,
 ) -> None:
     async with to_listen(tmp_path) as app:
@@ -97,13 +97,13 @@ async def test_a_key_is_a_way_in_too(tmp_path: Path) -> None:
     ],
     ids=["provider", "proxy"],
 )
-async def test_so_is_whoever_signs_people_in(tmp_path: Path, settings: dict[str, Any]) -> None:
+async def test_so_is_a_caller_that_signs_people_in(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with to_listen(tmp_path, **settings) as app:
         assert await operator_token(app, watched=False) is None
         assert await operator_token(app, watched=True) is not None
 
 
-async def test_who_looks_is_told_the_link_but_beyond_this_machine_nobody_is(tmp_path: Path) -> None:
+async def test_the_link_is_printed_for_a_terminal_on_this_machine_only(tmp_path: Path) -> None:
     async with to_listen(tmp_path) as app:
         await app.members().keys.create("ci", "OWNER")
         assert await operator_token(app, watched=True) is not None

@@ -70,7 +70,7 @@ async def world(house: House) -> AsyncIterator[World]:
         yield World(house, admin, acme)
 
 
-async def test_queues_tell_everybody_of_their_own_work_and_home_of_all(world: World) -> None:
+async def test_queues_tell_everyone_of_their_own_work_and_home_of_all(world: World) -> None:
     for org, number in (("default", 1), ("acme", 2)):
         for _ in range(number):
             await world.house.app.start("pay", org=org)
@@ -139,7 +139,7 @@ async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(wor
     assert (closed["state"], closed["force"]["until"]) == ("CLOSED", None)
 
 
-async def test_a_breaker_that_nobody_names_is_not_made(world: World) -> None:
+async def test_a_breaker_that_no_one_names_is_not_made(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         body = {"state": "OPEN", "reason": "x"}
@@ -149,7 +149,7 @@ async def test_a_breaker_that_nobody_names_is_not_made(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_a_queue_that_nobody_names_is_not_made(world: World) -> None:
+async def test_a_queue_that_no_one_names_is_not_made(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         for how in ("pause", "resume"):
@@ -176,7 +176,7 @@ async def test_what_a_breaker_cannot_be_forced_to_is_refused(world: World) -> No
     assert await world.everything() == before
 
 
-async def test_what_all_share_is_changed_from_home_by_those_who_may(world: World) -> None:
+async def test_shared_state_is_changed_only_from_home_with_the_permission(world: World) -> None:
     """W12: another organization's owner may not, and neither may those who only look."""
     lookers = [await world.house.keyed(role) for role in ("VIEWER", "STAFF")]
     before = await world.everything()

@@ -952,7 +952,7 @@ class TestEnvironment:
         assert str(caught.value) == "WORKER_CONCURRENCY must be a whole number from 1 to 10,000, got 'many'"
 
     @loop_over("variable", ["SCHEMA", "CODE_VERSION", "WORKER_THREADS", "RETENTION_DAYS"])
-    def test_what_may_be_meant_for_anybody_needs_the_prefix(self, variable: str) -> None:
+    def test_what_may_be_meant_for_anyone_needs_the_prefix(self, variable: str) -> None:
         assert Settings.load({variable: "17"}) == Settings()
 
     @loop_over(
@@ -1028,11 +1028,11 @@ class TestFile:
         with pytest.raises(InvalidValueError, match=r"^worker_threads in "):
             Settings.load({"REDRIVE_WORKER_THREADS": "8"}, toml(tmp_path, "worker_threads = 0\n"))
 
-    def test_what_others_keep_beside_the_table(self, tmp_path: Path) -> None:
+    def test_what_others_keep_next_to_the_table(self, tmp_path: Path) -> None:
         file = toml(tmp_path, 'title = "shop"\n[redrive]\nworker_threads = 7\n[web]\nport = 80\n')
         assert Settings.load({}, file).worker_threads == 7
 
-    def test_a_setting_beside_the_table_is_refused(self, tmp_path: Path) -> None:
+    def test_a_setting_next_to_the_table_is_refused(self, tmp_path: Path) -> None:
         file = toml(tmp_path, 'schema = "jobs"\n[redrive]\nworker_threads = 7\n')
         with pytest.raises(
             InvalidValueError, match=r"^schema in .* is outside the table \[redrive\]; move it"
@@ -1121,7 +1121,7 @@ class TestYaml:
         expected = Settings(dlq_interval_sec=30.0, dlq_enabled=False, dlq_strategy="selective")
         assert Settings.load({}, file) == expected
 
-    def test_in_a_table_beside_what_belongs_to_others(self, tmp_path: Path) -> None:
+    def test_in_a_table_next_to_what_belongs_to_others(self, tmp_path: Path) -> None:
         file = yaml(tmp_path, "redrive:\n  worker_threads: 7\nother:\n  - 1\n")
         assert Settings.load({}, file) == Settings(worker_threads=7)
 

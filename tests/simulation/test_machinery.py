@@ -118,7 +118,7 @@ def test_a_crashed_process_never_runs_again(loop: VirtualLoop) -> None:
     assert run(work(), loop) == ["begun"]
 
 
-def test_a_frozen_process_goes_on_later(loop: VirtualLoop) -> None:
+def test_a_frozen_process_continues_later(loop: VirtualLoop) -> None:
     process = Process("sleeper")
 
     async def sleeper() -> float:

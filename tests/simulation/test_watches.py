@@ -145,7 +145,7 @@ def test_two_replays_of_a_run_at_once_are_found(watcher: Blind) -> None:
     assert found(watcher) == ["I4"]
 
 
-def test_a_replay_that_goes_on_after_its_end_is_found(watcher: Blind) -> None:
+def test_a_replay_that_continues_after_its_end_is_found(watcher: Blind) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "RUNNING")], 0.0)
     watch.changed([replay("1", "FAILED")], 0.0)
@@ -154,7 +154,7 @@ def test_a_replay_that_goes_on_after_its_end_is_found(watcher: Blind) -> None:
 
 
 @pytest.mark.parametrize("state", ["PAUSED", "STOPPED", "CANCELLED"])
-def test_an_item_that_is_begun_while_its_operation_rests_is_found(watcher: Blind, state: str) -> None:
+def test_an_item_that_is_started_while_its_operation_rests_is_found(watcher: Blind, state: str) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "PLANNED", operation="o")], 0.0)
     watch.operations_changed([("o", state, RUNNING[2])], {Told(f"operation.{state.lower()}", "o")})
@@ -163,7 +163,7 @@ def test_an_item_that_is_begun_while_its_operation_rests_is_found(watcher: Blind
 
 
 @pytest.mark.parametrize("options", [{"automatic": 1}, {"operation": "o"}])
-def test_what_is_begun_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
+def test_what_is_started_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
     states = {"b": "RESOLVED"}
     watch = replays_of(watcher, lambda letter_id: states)
     watch.changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
@@ -237,7 +237,7 @@ def test_a_replay_that_makes_no_sense_is_refused() -> None:
     assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
 
 
-def test_an_operation_that_is_paused_while_a_driver_looks_at_it_begins_nothing_more() -> None:
+def test_an_operation_that_is_paused_while_a_driver_looks_at_it_starts_nothing_more() -> None:
     steps = [StepPlan((Outcome.FINAL,))] * 4
     plan = Chore(6.0, ChoreKind.PLAN)
     steering = (Chore(8.5, ChoreKind.PAUSE), Chore(14.0, ChoreKind.RESUME))

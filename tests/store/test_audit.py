@@ -106,7 +106,7 @@ async def test_very_many_subjects_make_several_entries_that_tell_the_whole_numbe
     assert all(each.detail == {"reason": "x", "subjects": len(ids)} for each in found)
 
 
-async def test_each_org_has_a_chain_of_its_own(store: Store, audit: Audit) -> None:
+async def test_each_org_has_its_own_chain(store: Store, audit: Audit) -> None:
     other = Audit(store, Caller("other", "bob"))
     await append(store, entry("a"), entry("b", org="other"), entry("c"))
     await append(store, entry("d", org="other"))
@@ -321,7 +321,7 @@ async def test_a_deletion_is_found(
     assert await faults(audit) == expected
 
 
-async def test_a_truncation_stays_visible_when_work_goes_on(store: Store, audit: Audit) -> None:
+async def test_a_truncation_stays_visible_when_work_continues(store: Store, audit: Audit) -> None:
     await append_each(store, 5)
     await ask(store.database, "DELETE FROM redrive.audit WHERE sequence > 3")
     await append_each(store, 2)

@@ -85,7 +85,7 @@ async def test_processors_that_run_at_once_redrive_nothing_twice(shop: Shop, dat
     assert replays == 60
 
 
-async def test_what_somebody_else_has_locked_is_left_to_him(shop: Shop, redrives: Redrives) -> None:
+async def test_rows_locked_by_another_process_are_left_to_it(shop: Shop, redrives: Redrives) -> None:
     await shop.fail(1)
     [letter] = await due(redrives)
     async with parts_of(shop.app).database.transaction() as session:

@@ -180,7 +180,7 @@ OBSTACLES = {
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES)
-async def test_what_has_changed_or_cannot_be_replayed_is_found_and_says_why(
+async def test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reason(
     store: Store, database: Database, obstacle: str
 ) -> None:
     tampering, note = OBSTACLES[obstacle]
@@ -261,7 +261,7 @@ async def depend(database: Database, letter_id: str, on: str) -> None:
     )
 
 
-async def test_what_depends_on_another_dead_letter_is_not_begun_before_that_is_resolved(
+async def test_an_item_does_not_start_before_the_dead_letter_it_depends_on_is_resolved(
     store: Store, database: Database
 ) -> None:
     needed = await put_failed(database)
@@ -297,7 +297,7 @@ async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waite
 # Beginning and counting
 
 
-async def test_items_are_begun_in_order_together_with_their_runs_and_dead_letters(
+async def test_items_are_started_in_order_together_with_their_runs_and_dead_letters(
     store: Store, database: Database
 ) -> None:
     ids = [await put_failed(database) for _ in range(5)]
@@ -339,7 +339,7 @@ async def test_the_tally_counts_what_became_of_the_items(store: Store, database:
     assert await store.operations.failures(database, operation_id) == {"other": 1, "v1:" + "0" * 40: 1}
 
 
-async def test_cancelling_leaves_what_is_under_way(store: Store, database: Database) -> None:
+async def test_cancelling_leaves_what_is_in_progress(store: Store, database: Database) -> None:
     operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
     await begun(store, operation_id, 1)
 
@@ -385,7 +385,7 @@ async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, da
         await other.close()
 
 
-async def test_an_operation_that_somebody_has_locked_is_passed_over(
+async def test_a_locked_operation_is_skipped(
     postgres_database: PostgresDatabase,
 ) -> None:
     """On SQLite there is one writer at a time, and nobody to pass over."""

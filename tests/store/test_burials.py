@@ -40,7 +40,7 @@ async def counted(database: Database) -> dict[tuple[str, str], int]:
     return {(row[0], row[1]): row[2] for row in await ask(database, text)}
 
 
-async def test_counters_follow_whatever_changes_a_letter_i16(store: Store, database: Database) -> None:
+async def test_counters_follow_every_change_of_a_letter_i16(store: Store, database: Database) -> None:
     await bury(store, 3, "a")
     await bury(store, 2, "b")
     assert await counted(database) == {("a", "OPEN"): 3, ("b", "OPEN"): 2}
@@ -73,7 +73,7 @@ async def test_summing_up_while_others_bury_loses_nothing(store: Store, database
     assert await counted(database) == {("a", "OPEN"): 30}
 
 
-async def test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6(
+async def test_dead_letters_beyond_the_limit_of_an_org_are_refused_and_counted_m6(
     store: Store, database: Database
 ) -> None:
     store.letter_writer.max_size = 4
@@ -85,7 +85,7 @@ async def test_beyond_its_room_an_org_is_refused_and_it_is_counted_m6(
     assert [int(row[0]) for row in await ask(database, text, org=ORG)] == [3]
 
 
-async def test_two_at_once_do_not_both_take_the_last_place_m6(database: Database) -> None:
+async def test_two_concurrent_callers_do_not_both_take_the_last_place_m6(database: Database) -> None:
     stores = [Store(database), Store(database)]
     for each in stores:
         each.letter_writer.max_size = 5

@@ -144,7 +144,7 @@ async def test_hostile_values_are_only_values(letters: DeadLetterStore, database
 @pytest.mark.parametrize(
     "text", ["", "is:open", "step:first", "id:same,b", "run:r", "correlation:c", "no answer"]
 )
-async def test_what_belongs_to_another_org_is_not_there_w13(
+async def test_data_of_another_org_does_not_exist_w13(
     letters: DeadLetterStore, database: Database, text: str
 ) -> None:
     common = {"run_id": "r", "correlation_id": "c"}
@@ -258,7 +258,7 @@ async def test_any_query_finds_what_it_says_page_by_page(
 # Pages
 
 
-async def test_pages_go_on_where_they_were_while_letters_come_and_go(
+async def test_pages_continue_where_they_were_while_letters_come_and_go(
     letters: DeadLetterStore, database: Database
 ) -> None:
     """Nothing is shown twice, and nothing that was there all the time is left out."""
@@ -303,7 +303,7 @@ async def test_a_list_reads_no_payload(letters: DeadLetterStore, database: Datab
     "cursor",
     ["", "x", "äöü", "eyJhIjoxfQ==", "WzEsMiwzXQ==", "bnVsbA==", "A" * 600, "////", None.__class__.__name__],
 )
-async def test_a_cursor_of_somebody_elses_making_is_refused(letters: DeadLetterStore, cursor: str) -> None:
+async def test_a_cursor_of_another_ones_making_is_refused(letters: DeadLetterStore, cursor: str) -> None:
     with pytest.raises(InvalidValueError, match="the cursor is not valid"):
         await letters.page(Query(), "default", 1, cursor)
 

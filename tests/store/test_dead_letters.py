@@ -116,7 +116,7 @@ async def test_lines_come_in_the_order_they_are_asked_for(
 
 
 @pytest.mark.parametrize("state", list(DeadLetterState))
-async def test_only_what_nobody_works_on_is_closed(
+async def test_only_letters_that_are_not_replaying_are_closed(
     letters: DeadLetterStore, database: Database, state: DeadLetterState
 ) -> None:
     [mine] = await put(database, [letter(state=state)])
@@ -129,7 +129,7 @@ async def test_only_what_nobody_works_on_is_closed(
 
 
 @pytest.mark.parametrize("state", list(DeadLetterState))
-async def test_only_what_is_closed_is_reopened(
+async def test_only_closed_letters_are_reopened(
     letters: DeadLetterStore, database: Database, state: DeadLetterState
 ) -> None:
     [mine] = await put(

@@ -350,7 +350,7 @@ async def test_a_completion_belongs_to_the_transaction(
     assert await Store(postgres_database).runs.outcome(claim.id, ORG) == ("SUCCESS", '"100% :done $1"')
 
 
-async def test_who_has_lost_the_lease_completes_nothing(
+async def test_a_worker_that_has_lost_its_lease_completes_nothing(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     records = Store(postgres_database).records
@@ -531,7 +531,7 @@ def test_other_things_are_no_connections(connection: object) -> None:
         joined_session(connection, PostgresDatabase("postgresql://nowhere"))
 
 
-async def test_asyncpg_outside_of_a_transaction(
+async def test_asyncpg_outside_a_transaction(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     async with asyncpg.create_pool(live_postgres.url, min_size=1) as pool, pool.acquire() as connection:

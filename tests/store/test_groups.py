@@ -291,7 +291,7 @@ async def test_a_group_that_is_not_there_cannot_be_locked(database: Database, gr
         assert await groups.lock(session, "acme", "f1") is None
 
 
-async def test_the_letters_that_a_person_can_resolve_are_those_that_nobody_replays(
+async def test_the_letters_that_a_person_can_resolve_are_those_that_no_one_replays(
     database: Database, groups: Groups
 ) -> None:
     mine = [*await letters(database, 2), *await letters(database, 1, state="EXHAUSTED")]

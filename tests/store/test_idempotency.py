@@ -79,7 +79,7 @@ async def test_one_of_a_hundred_at_once_takes_it(database: Database) -> None:
 
 
 @pytest.mark.parametrize("field", ["org", "domain", "user_id", "key"])
-async def test_another_org_user_or_domain_has_keys_of_its_own_i8(keys: IdempotencyKeys, field: str) -> None:
+async def test_another_org_user_or_domain_has_its_own_keys_i8(keys: IdempotencyKeys, field: str) -> None:
     other = NAME._replace(**{field: "another"})
     assert await acquire(keys, 1)
     assert await keys.complete_if_held(NAME, 1, '"mine"', ttl=DAY)
@@ -114,14 +114,14 @@ async def test_an_expired_key_is_free_for_any_request(keys: IdempotencyKeys) -> 
     assert (state.status, state.request_hash, state.response) == (KeyStatus.PROCESSING, "another", None)
 
 
-async def test_a_completed_key_is_not_free_though_its_lease_has_ended(keys: IdempotencyKeys) -> None:
+async def test_a_completed_key_stays_taken_after_its_lease_has_ended(keys: IdempotencyKeys) -> None:
     assert await acquire(keys, 1, lease=EXPIRED)
     assert await keys.complete_if_held(NAME, 1, "1", ttl=DAY)
 
     assert not await acquire(keys, 2)
 
 
-async def test_expiry_takes_no_key_from_somebody_who_holds_it(keys: IdempotencyKeys) -> None:
+async def test_expiry_does_not_take_a_key_from_its_holder(keys: IdempotencyKeys) -> None:
     assert await acquire(keys, 1, ttl=EXPIRED)
 
     assert not await acquire(keys, 2)
@@ -149,7 +149,7 @@ WRITES: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-async def test_whoever_has_lost_a_key_changes_nothing_i4(
+async def test_a_caller_that_has_lost_a_key_changes_nothing_i4(
     database: Database, keys: IdempotencyKeys, write: str
 ) -> None:
     assert await acquire(keys, 1, lease=EXPIRED)
@@ -162,7 +162,7 @@ async def test_whoever_has_lost_a_key_changes_nothing_i4(
     assert await WRITES[write](keys, 2)
 
 
-async def test_a_late_end_counts_where_nobody_else_has_the_key(keys: IdempotencyKeys) -> None:
+async def test_a_late_end_counts_where_no_one_else_has_the_key(keys: IdempotencyKeys) -> None:
     assert await acquire(keys, 1, lease=EXPIRED)
     assert await keys.complete_if_held(NAME, 1, "1", ttl=DAY)
     assert await status(keys) is KeyStatus.COMPLETED
@@ -179,7 +179,7 @@ async def test_a_write_whose_answer_was_lost_can_be_repeated(keys: IdempotencyKe
     assert (state.status, state.response) == (KeyStatus.COMPLETED, "1")
 
 
-async def test_what_has_ended_is_neither_released_nor_renewed(keys: IdempotencyKeys) -> None:
+async def test_a_finished_request_is_neither_released_nor_renewed(keys: IdempotencyKeys) -> None:
     assert await acquire(keys, 1)
     assert await keys.complete_if_held(NAME, 1, "1", ttl=DAY)
 
@@ -209,7 +209,7 @@ async def test_renewing_tells_which_are_still_held(keys: IdempotencyKeys) -> Non
     assert state.lease_left > 5.0
 
 
-async def test_a_new_seal_takes_the_place_of_what_was_read_and_of_nothing_else(
+async def test_re_encryption_replaces_only_the_value_that_was_read(
     keys: IdempotencyKeys,
 ) -> None:
     assert await acquire(keys, 1)

@@ -107,7 +107,7 @@ async def test_the_repr_of_a_user_has_no_hash(store: Store) -> None:
 
 
 @pytest.mark.parametrize("takers", [20])
-async def test_of_many_who_take_a_token_one_gets_it(store: Store, database: Database, takers: int) -> None:
+async def test_a_token_is_taken_by_one_of_many_callers(store: Store, database: Database, takers: int) -> None:
     others = [Store(database.another()) for _ in range(3)]
     for number in range(5):
         await store.one_time.insert(
@@ -168,7 +168,7 @@ async def test_keys_are_found_in_their_organization_alone(store: Store) -> None:
         assert await store.api_keys.lock(session, "acme", theirs.id) is None
 
 
-async def test_two_live_keys_of_one_name_cannot_be(store: Store) -> None:
+async def test_two_active_keys_cannot_have_the_same_name(store: Store) -> None:
     first = await key(store)
     new = NewApiKey(
         id=new_id(),

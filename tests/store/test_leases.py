@@ -449,7 +449,7 @@ async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
             )
 
 
-async def test_a_renewal_waits_for_nobody(postgres_database: PostgresDatabase) -> None:
+async def test_a_renewal_waits_for_no_one(postgres_database: PostgresDatabase) -> None:
     """Why the above cannot happen. What is being written at this moment is passed over; it counts as kept."""
     store = Store(postgres_database)
     await enqueued(store, 5)
@@ -654,7 +654,7 @@ async def test_epochs_rise_by_one_i4(store: Store) -> None:
 # Promoting
 
 
-async def test_only_what_is_due_is_promoted(store: Store, database: Database) -> None:
+async def test_only_due_runs_are_promoted(store: Store, database: Database) -> None:
     due = await waiting(store, 2, delay=EXPIRED)
     [later] = await waiting(store, 1, delay=60.0)
 

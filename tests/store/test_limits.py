@@ -91,7 +91,7 @@ async def test_what_was_held_for_hours_is_released_before_what_is_more_urgent(
     assert [each.id for batch in batches for each in batch] == ["older", "old", "urgent"]
 
 
-async def test_only_what_this_holder_holds_is_released(store: Store, database: Database) -> None:
+async def test_only_keys_of_this_holder_are_released(store: Store, database: Database) -> None:
     [mine] = await held(store, 1)
     [other] = await held(store, 1, "other")
 
@@ -155,7 +155,7 @@ async def test_slots_are_taken_until_none_is_left(store: Store, database: Databa
     assert await store.limits.limits_with_room() == [("mail", 1)]
 
 
-async def test_counters_that_nobody_uses_are_forgotten(store: Store, database: Database) -> None:
+async def test_unused_counters_are_removed(store: Store, database: Database) -> None:
     for name in ("used", "waited for", "idle"):
         await taken(store, {name: 2})
     await ask(database, "UPDATE redrive.limits SET in_use = 0 WHERE name <> 'used'")
@@ -186,7 +186,7 @@ async def test_a_transaction_that_fails_takes_no_slot(store: Store, database: Da
     assert await limits(database) == [("mail", 5, 1)]
 
 
-async def test_concurrent_takers_never_take_more_than_there_is(store: Store, database: Database) -> None:
+async def test_concurrent_callers_never_take_more_tokens_than_exist(store: Store, database: Database) -> None:
     """Several limits, named in any order: nobody waits for the other crosswise."""
     others = [Store(database.another()) for _ in range(4)]
 

@@ -137,7 +137,7 @@ def _is_here(database: Database, server: PostgresServer) -> bool:
 # Nothing on disk
 
 
-async def test_a_canary_is_nowhere_on_disk_when_there_is_a_key(
+async def test_with_a_key_no_canary_reaches_the_disk(
     database: Database, live_postgres: PostgresServer
 ) -> None:
     """I9. The second half shows that the search finds it where it is."""
@@ -184,7 +184,7 @@ async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
     return result.rewritten, result.unreadable
 
 
-async def test_rotation_seals_everything_anew_and_the_old_key_can_go(database: Database) -> None:
+async def test_rotation_seals_everything_again_and_the_old_key_can_go(database: Database) -> None:
     canary = uuid.uuid4().hex
     async with at_work(defined(app_on(database, OLD))) as app:
         await executed(app, canary)
@@ -212,7 +212,7 @@ async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: D
     assert '{"$sealed":"look-alike"}' in [Encryption([NEW]).decrypt(text) for text in found]
 
 
-async def test_rotation_goes_through_more_than_one_batch_and_can_be_begun_again(
+async def test_rotation_goes_through_more_than_one_batch_and_can_be_started_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redrive.engine.encryption.BATCH_SIZE", 2)
@@ -241,7 +241,7 @@ async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missin
     assert await texts(database) == before
 
 
-async def test_rotation_does_not_overwrite_what_somebody_has_changed_meanwhile(database: Database) -> None:
+async def test_rotation_does_not_overwrite_what_someone_has_changed_meanwhile(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         run = await app.start("both", {"a": 1}, delay=3600.0)
     store = Store(database)
@@ -260,7 +260,7 @@ WAITING = {"place": "waiting", "due_at": 9e9}
 @pytest.mark.parametrize(
     "kind", [{}, WAITING, HELD, {"place": "alone"}, LEASED, {**SUCCESS, "result": "sealed"}]
 )
-async def test_rotation_seals_payloads_anew_wherever_the_run_is(
+async def test_rotation_seals_payloads_again_wherever_the_run_is(
     database: Database, kind: dict[str, Any]
 ) -> None:
     names = ["input", "step_input", "metadata", *(["result"] if "result" in kind else [])]

@@ -180,7 +180,7 @@ async def test_a_failing_body_rolls_back(postgres_database: PostgresDatabase, er
     assert await names(postgres_database) == []
 
 
-async def test_a_failure_that_the_body_ignores_is_no_success(postgres_database: PostgresDatabase) -> None:
+async def test_a_failure_that_the_body_ignores_is_not_a_success(postgres_database: PostgresDatabase) -> None:
     with pytest.raises(StoreError, match="did not commit"):
         async with postgres_database.transaction() as session:
             await session.fetch(INSERT, {"name": "a", "maximum": 1})
@@ -449,7 +449,7 @@ def test_one_event_loop_after_the_other(live_postgres: PostgresServer) -> None:
     assert asyncio.run(use()) != asyncio.run(use())
 
 
-async def test_another_thread_has_connections_of_its_own(postgres_database: PostgresDatabase) -> None:
+async def test_another_thread_has_separate_connections(postgres_database: PostgresDatabase) -> None:
     async def elsewhere() -> list[str]:
         async with opened_other() as other:
             return await names(other)
@@ -668,7 +668,7 @@ async def test_a_lost_listener_comes_back(
             heard.clear()
 
 
-async def test_nobody_listens_afterwards(
+async def test_no_one_listens_afterwards(
     postgres_database: PostgresDatabase, other: PostgresDatabase, admin: Any
 ) -> None:
     async with listening(other) as heard:
@@ -681,7 +681,7 @@ async def test_nobody_listens_afterwards(
     assert await terminate_listeners(admin, postgres_database.schema) == []
 
 
-async def test_listening_to_nobody_does_not_fail() -> None:
+async def test_listening_without_a_sender_does_not_fail() -> None:
     heard: list[str] = []
     async with opened("postgresql://127.0.0.1:1/nowhere") as database, database.listen(heard.append):
         await asyncio.sleep(0.05)
@@ -784,7 +784,7 @@ async def write(database: PostgresDatabase) -> None:
 
 
 @pytest.mark.parametrize("work", [names, write])
-async def test_a_silent_network_holds_nobody_up_for_long(
+async def test_a_silent_network_holds_no_one_up_for_long(
     live_postgres: PostgresServer,
     postgres_database: PostgresDatabase,
     monkeypatch: pytest.MonkeyPatch,

@@ -34,7 +34,7 @@ async def check(database: Database) -> None:
     assert NEEDED - sent == set()
 
 
-async def test_a_worker_of_the_previous_version_goes_on_after_the_newest_migration(fresh: Database) -> None:
+async def test_a_worker_of_the_previous_version_continues_after_the_newest_migration(fresh: Database) -> None:
     await fresh.migrate()
 
     await check(fresh)

@@ -251,7 +251,7 @@ async def test_finished_steps_of_a_batch_are_those_of_the_winners(store: Store) 
     assert steps == [["first"], ["first"], ["first"], []]
 
 
-async def test_a_step_that_finishes_in_place_is_stored_and_the_next_one_begins(
+async def test_a_step_that_finishes_in_place_is_stored_and_the_next_one_starts(
     store: Store, database: Database
 ) -> None:
     claim = await claimed(store)
@@ -379,7 +379,9 @@ async def test_an_empty_batch(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_after_an_unknown_commit_written_open_and_lost_are_told_apart(store: Store, kind: str) -> None:
+async def test_after_an_unknown_commit_written_open_and_lost_are_distinguished(
+    store: Store, kind: str
+) -> None:
     await enqueued(store, 3)
     written, unwritten, lost = await store.leases.claim("default", 3, holder())
     records = [Record(KINDS[kind](claim)) for claim in (written, unwritten, lost)]
@@ -411,7 +413,7 @@ async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str)
     assert await store.records.applied([KINDS[kind](claim)]) == ({}, set())
 
 
-async def test_a_step_that_is_over_is_not_open_under_the_lease_of_the_next(store: Store) -> None:
+async def test_a_finished_step_is_not_open_under_the_lease_of_the_next_one(store: Store) -> None:
     """The lease goes on in place, so only the epoch tells the steps apart."""
     claim = await claimed(store)
     await store.records.record([Record(advanced_in_place(claim))])
@@ -469,7 +471,7 @@ async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
 
 
 @pytest.mark.parametrize("beside", ["attempt", "event", "dead_letter", "step"])
-async def test_what_lies_beside_a_completion_is_written_too(
+async def test_what_lies_next_to_a_completion_is_written_too(
     store: Store, database: Database, beside: str
 ) -> None:
     """All of it, or nothing: whichever way the completion takes."""
@@ -488,7 +490,7 @@ async def test_what_lies_beside_a_completion_is_written_too(
 # Advancing
 
 
-async def test_advancing_gives_the_next_step_to_anybody(store: Store, database: Database) -> None:
+async def test_advancing_gives_the_next_step_to_anyone(store: Store, database: Database) -> None:
     claim = await used_up(store)
     change = advanced(claim, queue="mail", step_input='{"sum":3}')
 
@@ -538,7 +540,7 @@ async def test_advancing_in_place_leaves_a_lease_alone_that_is_half_full(
     assert await column(database, claim.id, "leased_until") == expires
 
 
-async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, database: Database) -> None:
+async def test_a_run_cancelled_meanwhile_does_not_continue_in_place(store: Store, database: Database) -> None:
     """Nobody may execute another step of it; whoever recorded is told, and no longer has the lease."""
     claim = await used_up(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -560,7 +562,7 @@ async def test_cancelled_meanwhile_it_does_not_go_on_in_place(store: Store, data
     assert (following.step_index, following.attempt, following.epoch) == (1, 1, 3)
 
 
-async def test_of_a_batch_only_those_go_on_in_place_that_were_not_cancelled(store: Store) -> None:
+async def test_of_a_batch_only_those_continue_in_place_that_were_not_cancelled(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
     assert (await store.runs.cancel(claims[1].id, ORG)).answer == "requested"
@@ -682,7 +684,9 @@ async def test_it_lies_where_it_was_put(store: Store, database: Database, place:
 
 
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
-async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: Database, place: str) -> None:
+async def test_a_run_cancelled_meanwhile_is_ready_immediately(
+    store: Store, database: Database, place: str
+) -> None:
     claim = await claimed(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
 
@@ -696,7 +700,7 @@ async def test_cancelled_meanwhile_it_is_ready_at_once(store: Store, database: D
     assert again.cancel_requested_at is not None
 
 
-async def test_cancelled_meanwhile_it_is_not_held(store: Store, database: Database) -> None:
+async def test_a_run_cancelled_meanwhile_is_not_held(store: Store, database: Database) -> None:
     """A breaker may stay open for hours; the cancellation must not wait for it."""
     claim = await claimed(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -723,7 +727,7 @@ async def test_an_attempt_is_stored_with_its_decision(store: Store) -> None:
     assert attempt.ended_at >= claim.attempt_started_at
 
 
-async def test_every_attempt_has_a_row_of_its_own(store: Store) -> None:
+async def test_every_attempt_has_its_own_row(store: Store) -> None:
     claim = await claimed(store)
     for number in (1, 2, 3):
         row = attempt_row(claim, message=f"failure {number}")

@@ -72,9 +72,7 @@ async def test_old_runs_go_with_everything_that_belongs_to_them(store: Store, da
 
 
 @pytest.mark.parametrize("state", ["OPEN", "REPLAYING", "EXHAUSTED", "ARCHIVED"])
-async def test_what_nobody_is_done_with_is_kept_for_ever_i1(
-    store: Store, database: Database, state: str
-) -> None:
+async def test_unfinished_work_is_kept_forever_i1(store: Store, database: Database, state: str) -> None:
     claim = await claimed(store)
     await buried(store, claim)
     await ask(database, "UPDATE redrive.dead_letters SET state = :state, updated_at = 1.0", state=state)
@@ -220,7 +218,7 @@ async def test_what_was_said_and_done_about_a_letter_goes_with_its_run(
     ] * 3
 
 
-async def test_old_operations_go_with_their_items_unless_they_are_under_way(
+async def test_old_operations_go_with_their_items_unless_they_are_in_progress(
     store: Store, database: Database
 ) -> None:
     for state in ("PLANNED", "RUNNING", "PAUSED", "STOPPED", "DONE", "CANCELLED"):

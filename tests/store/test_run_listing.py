@@ -141,7 +141,7 @@ async def test_terms_that_exclude_each_other_find_nothing(lists: RunListing, dat
         assert (await lists.count(parse(text, RUNS), "default")).number == 0
 
 
-async def test_what_belongs_to_another_org_is_not_there_w13(lists: RunListing, database: Database) -> None:
+async def test_data_of_another_org_does_not_exist_w13(lists: RunListing, database: Database) -> None:
     shared = {"correlation_id": "c", "tags": '["t"]', "workflow": "w", "queue": "q"}
     kinds: list[dict[str, Any]] = [{}, HELD, LEASED, SUCCESS, BURIED]
     theirs = await put_runs(database, [run_row(org="acme", **shared, **kind) for kind in kinds])
@@ -154,7 +154,7 @@ async def test_what_belongs_to_another_org_is_not_there_w13(lists: RunListing, d
     assert await lists.depths("default") == []
 
 
-async def test_two_orgs_that_do_the_same_see_their_own_alone_w13(
+async def test_two_orgs_with_the_same_work_see_only_their_own_w13(
     lists: RunListing, database: Database
 ) -> None:
     """What occurs in one org occurs in the other: only the rows themselves tell them apart."""
@@ -271,7 +271,7 @@ async def test_what_is_in_no_index_is_found_however_old_it_is(lists: RunListing,
         assert await walked(lists, "priority:5", size) == [run["id"] for run in newest]
 
 
-async def test_pages_go_on_where_they_were_while_runs_move(lists: RunListing, database: Database) -> None:
+async def test_pages_continue_where_they_were_while_runs_move(lists: RunListing, database: Database) -> None:
     ids = await put_runs(database, [run_row() for _ in range(6)])
     first = await lists.page(parse("", RUNS), "default", 3)
 
@@ -293,7 +293,7 @@ async def test_counting_stops_at_the_limit(lists: RunListing, database: Database
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "e30=", "W10=", "x" * 10_000])
-async def test_a_cursor_of_somebody_elses_making_is_refused(lists: RunListing, cursor: str) -> None:
+async def test_a_cursor_of_another_ones_making_is_refused(lists: RunListing, cursor: str) -> None:
     with pytest.raises(InvalidValueError, match="start from the first page, without a cursor"):
         await lists.page(parse("", RUNS), "default", 5, cursor)
 

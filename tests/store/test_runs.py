@@ -134,7 +134,7 @@ async def test_a_definition_is_written_once(store: Store, database: Database) ->
         await store.runs.definition("unknown")
 
 
-async def test_a_definition_is_not_part_of_somebodys_transaction(store: Store, database: Database) -> None:
+async def test_a_definition_is_not_part_of_someones_transaction(store: Store, database: Database) -> None:
     """Whoever starts the same workflow would have to wait for its end."""
     await store.runs.define([DefinitionRow("other", "greet", "[]")])
     with pytest.raises(RuntimeError):
@@ -258,7 +258,7 @@ async def test_a_key_twice_in_one_batch_for_different_work(store: Store, databas
     assert await count(database) == 0
 
 
-async def test_orgs_have_keys_of_their_own_i8(store: Store, database: Database) -> None:
+async def test_orgs_have_their_own_keys_i8(store: Store, database: Database) -> None:
     mine, theirs = keyed(org="a"), keyed(org="b", content="other")
 
     assert await store.runs.enqueue([mine, theirs], []) == [mine.id, theirs.id]
@@ -356,7 +356,7 @@ def test_everything_that_is_asked_of_a_run_is_asked_by_an_org_i8(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["get", "outcome", "cancel"])
-async def test_a_foreign_run_is_not_there_i8(store: Store, database: Database, name: str) -> None:
+async def test_a_run_of_another_org_does_not_exist_i8(store: Store, database: Database, name: str) -> None:
     claim = await claimed(store, org="a")
     before = await tables(database)
 
@@ -434,7 +434,7 @@ async def test_a_leased_run_is_asked_to_stop(store: Store, database: Database) -
     assert await column(database, claim.id, "cancel_requested_at") == first is not None
 
 
-async def test_a_run_that_has_ended_stays_as_it_is(store: Store, database: Database) -> None:
+async def test_a_finished_run_does_not_change(store: Store, database: Database) -> None:
     done = await claimed(store)
     await store.records.record([Record(completed(done))])
     dead = await claimed(store)

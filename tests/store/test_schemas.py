@@ -78,7 +78,7 @@ async def test_what_was_changed_otherwise_is_not_lent_again(
     assert not await connection.fetch("SELECT FROM pg_roles WHERE starts_with(rolname, $1)", first)
 
 
-async def test_where_somebody_is_at_work_it_is_not_lent_again(
+async def test_where_someone_is_at_work_it_is_not_lent_again(
     schemas: Schemas, connection: asyncpg.Connection
 ) -> None:
     async with schemas.lent() as first, connection.transaction():

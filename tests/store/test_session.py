@@ -45,7 +45,7 @@ def rows(*found: str) -> list[SimpleNamespace]:
     return [SimpleNamespace(name=name) for name in found]
 
 
-async def test_a_statement_is_a_transaction_of_its_own(session: Session) -> None:
+async def test_a_statement_is_a_separate_transaction(session: Session) -> None:
     await session.fetch(INSERT, {"name": "a"})
 
     assert await names(session) == ["a"]

@@ -133,7 +133,7 @@ async def test_only_the_owner_may_read_the_file(path: Path) -> None:
     assert set(found.values()) == {0o600}
 
 
-async def test_rights_that_somebody_has_given_are_kept(path: Path) -> None:
+async def test_rights_that_someone_has_given_are_kept(path: Path) -> None:
     path.touch()
     path.chmod(0o640)
     database = SqliteDatabase(str(path))

@@ -269,7 +269,7 @@ def test_a_lease_is_prolonged_and_marked_by_its_holder_alone(name: str, columns:
 # Reading
 
 
-def test_a_second_part_has_parameters_of_its_own_on_sqlite(loaded: Path) -> None:
+def test_a_second_part_has_its_own_parameters_on_sqlite(loaded: Path) -> None:
     (loaded / "a.sql").write_text("-- name: one\nUPDATE a SET b = :b WHERE c = :c RETURNING c;\nSELECT :c\n")
 
     first = statement.statements("a")["one"].sqlite

@@ -350,7 +350,7 @@ async def seen_before_an_error(session: Session) -> set[str]:
 LOOKS = (seen, seen_in_a_transaction, seen_before_a_rollback, seen_before_an_error)
 
 
-async def test_orgs_that_take_turns_never_see_another_ones_row_i8(narrow: PostgresDatabase) -> None:
+async def test_orgs_on_one_connection_never_see_rows_of_each_other_i8(narrow: PostgresDatabase) -> None:
     random = Random(7)
     views = {org: narrow.tenant(org, SECONDS) for org in (MINE, THEIRS)}
     wanted = [(random.choice([MINE, THEIRS]), random.choice(LOOKS)) for _ in range(400)]
@@ -363,7 +363,7 @@ async def test_orgs_that_take_turns_never_see_another_ones_row_i8(narrow: Postgr
 
 
 @pytest.mark.parametrize("look", [seen, seen_in_a_transaction])
-async def test_cancelled_anywhere_the_next_one_sees_its_own_rows(
+async def test_after_a_cancellation_the_next_request_sees_its_own_rows(
     narrow: PostgresDatabase, look: Callable[[Session], Awaitable[set[str]]]
 ) -> None:
     mine, theirs = narrow.tenant(MINE, SECONDS), narrow.tenant(THEIRS, SECONDS)
@@ -397,7 +397,7 @@ async def test_the_same_org_again_costs_no_round_trip(
     assert stood == [MINE, THEIRS, MINE]
 
 
-async def test_without_the_role_nothing_is_done(postgres_base: PostgresDatabase) -> None:
+async def test_without_the_role_no_request_is_served(postgres_base: PostgresDatabase) -> None:
     """A pooler that nobody has told of may leave the role out."""
     postgres_base._of_tenants = postgres_base._connections
 
@@ -473,7 +473,7 @@ async def test_workers_have_no_limit(postgres_base: PostgresDatabase) -> None:
     )
 
 
-async def test_somebody_elses_cancellation_is_no_time_limit(postgres_base: PostgresDatabase) -> None:
+async def test_a_cancellation_by_the_caller_is_not_a_timeout(postgres_base: PostgresDatabase) -> None:
     view = postgres_base.tenant(MINE, SECONDS)
     process = await value(view, "SELECT pg_backend_pid()")
     slow = asyncio.create_task(ask(view, FOREVER))

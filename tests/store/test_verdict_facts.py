@@ -63,7 +63,7 @@ async def test_a_letter_of_another_org_does_not_exist(database: Database, finder
         await finder.letter(letter.id)
 
 
-async def test_runs_that_were_begun_and_succeeded_since_are_counted_by_version(
+async def test_runs_that_were_started_and_succeeded_since_are_counted_by_version(
     database: Database, finder: FactFinder
 ) -> None:
     for _ in range(2):

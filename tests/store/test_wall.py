@@ -197,7 +197,7 @@ def everything(table: str) -> set[str]:
 
 
 @loop_over("table", WALLED)
-async def test_each_policy_keeps_orgs_apart_and_nothing_else_does_i8(
+async def test_each_policy_alone_isolates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
     """One schema serves all tables: each is open for its own look only."""
@@ -262,7 +262,7 @@ async def test_nothing_is_written_through_the_view_of_runs(
 
 
 @pytest.mark.parametrize("table", HOME)
-async def test_what_is_shared_is_changed_by_the_home_org_alone(
+async def test_only_the_home_org_changes_shared_state(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
     schema = walled.schema
@@ -465,7 +465,7 @@ async def test_a_single_organization_is_served_without_the_role(
             await database.close()
 
 
-async def test_who_may_only_use_the_tables_is_told_so(
+async def test_a_user_who_may_only_use_the_tables_gets_advice(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, plain_user: str
 ) -> None:
     """Rights that one may not pass on are passed on with a warning only: it must be noticed nevertheless."""
@@ -493,7 +493,7 @@ async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin:
     assert await _missing(admin, walled.schema) == []
 
 
-async def test_a_server_that_runs_during_a_migration_goes_on(
+async def test_a_server_that_runs_during_a_migration_continues(
     live_postgres: PostgresServer, schema: str, admin: Any
 ) -> None:
     """What triggers write to new tables, they write as the role: it needs its rights at once."""
@@ -517,7 +517,7 @@ async def test_a_server_that_runs_during_a_migration_goes_on(
         await drop_role(admin, role)
 
 
-async def test_where_nobody_has_made_it_a_migration_does_not(bare: PostgresDatabase, admin: Any) -> None:
+async def test_where_no_one_has_made_it_a_migration_does_not(bare: PostgresDatabase, admin: Any) -> None:
     assert not await admin.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", tenant_role(bare.schema))
 
 
@@ -563,7 +563,9 @@ async def test_two_databases_of_one_server_share_the_role(
         ("ALTER ROLE {role} BYPASSRLS", "NOSUPERUSER NOBYPASSRLS"),
     ],
 )
-async def test_a_hole_is_noticed(walled: PostgresDatabase, admin: Any, harm: str, named: str) -> None:
+async def test_a_table_without_row_level_security_is_rejected(
+    walled: PostgresDatabase, admin: Any, harm: str, named: str
+) -> None:
     await walled.enable_row_level_security()
     await admin.execute(harm.format(schema=walled.schema, role=tenant_role(walled.schema)))
 

@@ -34,7 +34,7 @@ async def test_a_finding_reads_well(history: History) -> None:
     assert second == "  I1   lost: Its start was acknowledged, but it is not in the database."
 
 
-async def test_whoever_watches_is_told_which_promise_is_next(history: History) -> None:
+async def test_on_check_receives_each_promise_before_its_check(history: History) -> None:
     checked: list[str] = []
     witness = Witness(history.runs.values(), (), history.effects)
     await verify(parts_of(history.app).database, witness=witness, on_check=checked.append)

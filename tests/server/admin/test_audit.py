@@ -44,7 +44,7 @@ async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_type
     assert "action" in wrong.find("p", role="alert")[0].text
 
 
-async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
+async def test_pages_continue_where_the_last_one_ended(house: House) -> None:
     client = await house.keyed("VIEWER")
     letter = await house.dead_letter()
     for number in range(1, 60):
@@ -57,7 +57,7 @@ async def test_pages_go_on_where_the_last_one_ended(house: House) -> None:
     assert sorted(people) == sorted(f"person {number}" for number in range(1, 60))
 
 
-async def test_what_somebody_has_called_themselves_stays_text(house: House) -> None:
+async def test_what_someone_has_called_themselves_stays_text(house: House) -> None:
     client = await house.keyed()
     failures = house.app.failures(by=EVIL[:60])
     await failures.resolve(await house.dead_letter(), EVIL)

@@ -271,7 +271,7 @@ async def test_a_letter_whose_run_is_gone_is_still_shown(house: House, admin: ht
     assert "the card of 7 was declined" in page.text
 
 
-async def test_what_somebody_has_damaged_does_not_hide_the_rest(
+async def test_what_someone_has_damaged_does_not_hide_the_rest(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter()
@@ -428,9 +428,7 @@ async def test_effects_that_may_repeat_are_warned_of(house: House, admin: httpx.
 # Who is nobody, and what is not there
 
 
-async def test_what_is_not_there_is_said_in_the_look_of_the_house(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_a_missing_page_has_the_look_of_the_pages(house: House, admin: httpx.AsyncClient) -> None:
     """W13: nor is what belongs to another organization."""
     await house.organization("acme")
     foreign = await house.dead_letter(org="acme")

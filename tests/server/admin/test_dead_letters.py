@@ -95,9 +95,7 @@ async def spoil(house: House, letter: str, text: str) -> None:
         assert await ask(parts_of(house.app).database, statement, id=letter, spoilt=text) == [(1,)]
 
 
-async def test_at_first_it_shows_the_failures_that_need_somebody(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_at_first_it_shows_the_failures_that_need_you(house: House, admin: httpx.AsyncClient) -> None:
     await letters(house, 3)
     resolved = await letters(house, 1, "refund")
     await (await desk_of(house)).resolve(resolved)
@@ -115,7 +113,7 @@ async def test_at_first_it_shows_the_failures_that_need_somebody(
     assert "Resolved 1" in page.text
 
 
-async def test_ignored_failures_are_apart_from_what_needs_somebody(
+async def test_ignored_failures_are_separate_from_what_needs_you(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     [letter] = await letters(house, 1, "refund")
@@ -144,7 +142,7 @@ async def test_runs_that_wait_for_a_retry_are_found_as_they_are_counted(
     assert len([each for each in found.find("tr") if "data-row" in each.attributes]) == 1
 
 
-async def test_what_heals_itself_is_apart_from_what_needs_somebody(
+async def test_what_heals_itself_is_separate_from_what_needs_you(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     """UI, rule 1."""
@@ -163,9 +161,7 @@ async def test_what_heals_itself_is_apart_from_what_needs_somebody(
     assert "Redrive due in" in first.text
 
 
-async def test_an_open_letter_that_no_redrive_comes_for_needs_somebody(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: httpx.AsyncClient) -> None:
     """Whatever its policy is: none may be left."""
     healing(house, max_redrives=0)
     [left] = await letters(house, 1, "flake")
@@ -226,7 +222,7 @@ async def test_nothing_at_all_is_asked_for_by_an_empty_query(house: House, admin
     assert len(rows(page)) == 1
 
 
-async def test_pages_of_rows_go_on_where_they_ended(
+async def test_pages_of_rows_continue_where_they_ended(
     house: House, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 2)
@@ -284,7 +280,7 @@ def test_the_suggestion_is_put_in_its_place(query: str, expected: str) -> None:
 # Nothing to show
 
 
-async def test_that_nothing_needs_anybody_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
+async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
     page = await read(admin, DLQ)
     assert "No dead letters need attention Nothing is being replayed or scheduled." in page.text
     assert "No dead letters No run has failed permanently yet." in (await read(admin, f"{DLQ}?q=is:any")).text

@@ -15,7 +15,7 @@ def test_a_value_that_is_missing_is_a_dash() -> None:
         assert environment().from_string(f"{{{{ none|{name} }}}}").render(now=0.0, preferences=None) == "–"
 
 
-def test_every_tone_has_a_shape_of_its_own() -> None:
+def test_every_tone_has_its_own_shape() -> None:
     states = ("OPEN", "PARTIAL", "RUNNING", "PENDING", "RESOLVED", "IGNORED")
     assert len({mark(state).shape for state in states}) == len(states)
     assert mark("OPEN") == ("bad", "octagon", "Open")

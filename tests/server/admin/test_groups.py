@@ -41,7 +41,7 @@ def body_of(page: Reading, action: str) -> dict[str, Any]:
     )
 
 
-async def test_it_tells_whether_it_needs_somebody_and_is_still_happening(
+async def test_it_shows_whether_it_needs_you_and_is_still_happening(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 3)
@@ -99,7 +99,7 @@ async def test_what_heals_itself_is_told(house: House, admin: httpx.AsyncClient)
     assert "Heals itself 1 scheduled for an automatic redrive" in page.text
 
 
-async def test_an_ignored_failure_does_not_ask_for_anybody(house: House, admin: httpx.AsyncClient) -> None:
+async def test_an_ignored_failure_does_not_need_you(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     await (await desk_of(house)).groups.ignore(name, "later", beyond=5)
@@ -108,7 +108,7 @@ async def test_an_ignored_failure_does_not_ask_for_anybody(house: House, admin: 
     assert "Needs you" not in page.text
 
 
-async def test_a_replay_that_is_under_way_is_told_and_replaying_is_then_not_pointed_out(
+async def test_a_replay_that_is_in_progress_is_told_and_replaying_is_then_not_pointed_out(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 3)
@@ -189,7 +189,7 @@ async def _bring(house: House, name: str, state: str) -> FailureGroups:
     return groups
 
 
-async def test_who_has_said_what_about_it_is_told(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_history_says_who_said_what(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     groups = await _bring(house, name, "IGNORED")

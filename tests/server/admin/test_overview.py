@@ -58,7 +58,7 @@ async def test_a_fresh_installation_is_told_that_nothing_is_broken_and_how_to_st
     assert "No runs finished in this time range" in page.text
 
 
-async def test_what_needs_somebody_is_counted_and_leads_to_the_list(
+async def test_what_needs_you_is_counted_and_leads_to_the_list(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     oldest = await house.dead_letter(1)
@@ -112,7 +112,7 @@ async def test_plots_have_a_table_twin_and_the_span_is_chosen(
     assert (await viewer.get(f"{OVERVIEW}?span=2h")).status_code == 422
 
 
-async def test_replays_under_way_are_shown_with_how_far_they_are(
+async def test_replays_in_progress_are_shown_with_how_far_they_are(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     letters = [await house.dead_letter(each) for each in range(2)]
@@ -127,7 +127,7 @@ async def test_replays_under_way_are_shown_with_how_far_they_are(
     assert f"/app/admin/replays/{plan.operation_id}" in page.links
 
 
-async def test_what_stands_still_needs_somebody_too(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_stopped_work_needs_you_too(house: House, viewer: httpx.AsyncClient) -> None:
     await house.app.start("greet")
     needs = section(await read(viewer, OVERVIEW), "needs-you").text
     assert "0 dead letters need attention, but work is blocked No worker runs are ready," in needs
@@ -136,7 +136,7 @@ async def test_what_stands_still_needs_somebody_too(house: House, viewer: httpx.
     assert "1 queue paused with runs ready: default" in needs
 
 
-async def test_a_bulk_replay_that_was_paused_needs_somebody(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_paused_bulk_replay_needs_you(house: House, viewer: httpx.AsyncClient) -> None:
     letter = await house.dead_letter()
     operations = house.app.failures(by="carla").plans
     plan = await operations.create(ids=[letter], reason="the bank is back")
@@ -163,7 +163,7 @@ async def test_a_bulk_replay_that_has_stopped_itself_says_why(
     assert lead.attributes["href"] == f"/app/admin/replays/{plan.operation_id}"
 
 
-async def test_what_will_be_redriven_automatically_needs_nobody_anywhere(
+async def test_letters_that_will_be_redriven_need_no_one_anywhere(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     healing(house)
@@ -211,7 +211,7 @@ async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
     assert queue.text == "2 h 2 min"
 
 
-async def test_the_failures_with_the_most_that_need_somebody_come_first(
+async def test_the_failures_with_the_most_letters_that_need_you_come_first(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     _without_paper(house)

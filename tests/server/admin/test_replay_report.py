@@ -102,7 +102,7 @@ def test_what_could_only_be_guessed_is_not_told(
     assert pace(report(operation(**changes), PLANNED=10, **items), _rollout(), now) is None
 
 
-def test_the_canary_is_counted_anew_after_one_that_has_stopped_itself() -> None:
+def test_the_canary_is_counted_again_after_one_that_has_stopped_itself() -> None:
     begun = operation(ramped_at=None, released=8)
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout(Score(5, 0, 5, 5))) == (5, 3, 0)
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout()) == (5, 5, 2)
@@ -128,7 +128,7 @@ def test_the_same_selection_is_planned_again(selection: dict[str, Any], again: A
         assert request.items() >= again.items()
 
 
-def test_many_chosen_by_hand_are_planned_anew_as_far_as_they_are_known() -> None:
+def test_many_chosen_by_hand_are_planned_again_as_far_as_they_are_known() -> None:
     made = operation(selection={"ids": ["a"], "number": 3})
     request = plan_again(made, ["a", "b", "c"])
     assert request is not None

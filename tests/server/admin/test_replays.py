@@ -123,7 +123,7 @@ async def test_more_than_one_operation_takes_are_not_planned(
     assert f"POST {API}" not in page.actions
 
 
-async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(house: House) -> None:
+async def test_what_is_not_safe_to_repeat_is_left_out_unless_someone_wants_it(house: House) -> None:
     @house.app.task(effect="unsafe", max_attempts=1)
     async def transfer(_: Any = None) -> None:
         raise TimeoutError("no answer from the bank")
@@ -159,7 +159,7 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_somebody_wants_it(h
 # The plan
 
 
-async def test_a_plan_tells_of_a_replay_that_is_under_way(house: House) -> None:
+async def test_a_plan_tells_of_a_replay_that_is_in_progress(house: House) -> None:
     known = await letters(house, 3)
     operations = house.app.failures(by="ana").plans
     first = (await operations.create(ids=known[:2])).operation_id
@@ -208,7 +208,7 @@ async def test_one_goes_back_to_the_list_and_many_to_their_progress(house: House
     assert form.attributes["data-then"] == f"go {REPLAYS}/{both}"
 
 
-async def test_drift_is_answered_by_planning_anew_or_leaving_out_what_has_changed(house: House) -> None:
+async def test_drift_is_answered_by_planning_again_or_leaving_out_what_has_changed(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 3)
     group = (await house.app.failures().view(known[0])).fingerprint
     chosen: list[dict[str, Any]] = [{"ids": known}, {"query": "is:open"}, {"group": group}]
@@ -309,7 +309,7 @@ async def test_a_report_tells_what_succeeded_and_what_failed(house: House) -> No
     assert "data-refresh" not in region.attributes, "nothing will change any more"
 
 
-async def test_items_go_on_where_the_last_page_ended(house: House) -> None:
+async def test_items_continue_where_the_last_page_ended(house: House) -> None:
     client = await house.keyed()
     await letters(house, 60)
     operation = await planned(client)
@@ -333,7 +333,7 @@ async def test_items_go_on_where_the_last_page_ended(house: House) -> None:
 # The list
 
 
-async def test_the_list_has_what_is_under_way_on_top_and_the_newest_first(house: House) -> None:
+async def test_the_list_has_what_is_in_progress_on_top_and_the_newest_first(house: House) -> None:
     client = await house.keyed("ADMIN", name="operator")
     assert "No bulk replays yet" in (await read(client, REPLAYS)).text
     await letters(house, 2)
@@ -367,7 +367,7 @@ async def test_a_foreign_one_does_not_exist(house: House) -> None:
     assert "1 dead letter will be replayed" in (await read(theirs, f"{REPLAYS}/{operation}")).text
 
 
-async def test_what_somebody_has_written_stays_text(house: House) -> None:
+async def test_what_someone_has_written_stays_text(house: House) -> None:
     @house.app.task(max_attempts=1)
     async def evil(_: Any = None) -> None:
         raise ValueError(EVIL)

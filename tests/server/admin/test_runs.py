@@ -80,7 +80,7 @@ async def test_where_nothing_matches_the_filter_can_be_cleared(
     assert RUNS in page.links
 
 
-async def test_pages_go_on_where_the_last_one_ended(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_pages_continue_where_the_last_one_ended(house: House, viewer: httpx.AsyncClient) -> None:
     started = [each.id for each in await house.app.start_many("greet", list(range(120)))]
     page, found = await read(viewer, f"{RUNS}?q=is:live"), []
     while True:
@@ -170,7 +170,7 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
     assert any(each.text.startswith("held by the breaker 'bank' for ") for each in page.find("title"))
 
 
-async def test_a_replay_stays_beside_what_was_before_it(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_replay_stays_next_to_what_was_before_it(house: House, viewer: httpx.AsyncClient) -> None:
     run = await house.app.start("charge")
     await house.work()
     await house.app.failures(by="carla").replay_run(run.id, reason="again")

@@ -53,7 +53,7 @@ async def test_secrets_of_the_configuration_are_masked(small_house: House) -> No
     assert "worker_concurrency" in page.text
 
 
-async def test_everybody_has_an_account_and_programs_have_none(house: House) -> None:
+async def test_everyone_has_an_account_and_programs_have_none(house: House) -> None:
     await house.member("vic", PASSWORD, "VIEWER")
     page = await read(await house.signed_in("vic", PASSWORD), f"{PATH}?section=me")
     assert "current" in page.text

@@ -48,7 +48,7 @@ async def test_signing_in_by_the_form_is_refused_alike_for_a_wrong_name_and_a_wr
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", None])
-async def test_a_form_of_another_site_signs_nobody_in(small_house: House, origin: str | None) -> None:
+async def test_a_form_of_another_site_signs_no_one_in(small_house: House, origin: str | None) -> None:
     await small_house.member("ana", PASSWORD)
     headers = {"Content-Type": FORM["Content-Type"]} | ({} if origin is None else {"Origin": origin})
     answer = await small_house.client().post(
@@ -59,7 +59,7 @@ async def test_a_form_of_another_site_signs_nobody_in(small_house: House, origin
 
 
 @pytest.mark.parametrize("path", ["//evil.example", "https://evil.example", "/\\evil.example", "evil"])
-async def test_after_signing_in_nobody_is_led_elsewhere(small_house: House, path: str) -> None:
+async def test_after_signing_in_no_one_is_led_elsewhere(small_house: House, path: str) -> None:
     await small_house.member("ana", PASSWORD)
     answer = await small_house.client().post(
         "/app/sign-in", params={"next": path}, content=f"name=ana&password={PASSWORD}", headers=FORM
@@ -83,7 +83,7 @@ async def test_a_form_that_is_not_ours_is_refused_by_a_page(small_house: House) 
     assert "Enter a name and a password." in Reading(answer.text).text
 
 
-async def test_whoever_tries_too_often_is_told_so_by_a_page(small_house: House) -> None:
+async def test_too_many_sign_in_attempts_show_a_page_that_says_so(small_house: House) -> None:
     await small_house.member("ana", PASSWORD)
     content = "name=ana&password=wrong"
     answer = await until(
@@ -160,7 +160,7 @@ async def test_the_status_line_tells_which_dependency_fails_and_that_work_resume
     assert "All dependencies OK" in (await read(client, "/app/admin/status")).text
 
 
-async def test_the_counter_of_what_needs_somebody_is_on_every_page(house: House) -> None:
+async def test_the_counter_of_what_needs_you_is_on_every_page(house: House) -> None:
     client = await house.keyed("VIEWER")
     await house.dead_letter()
     [badge] = (await read(client, "/app/admin/keys")).find("span", class_="badge")
@@ -181,7 +181,7 @@ def test_every_template_compiles() -> None:
         environment().get_template(name)
 
 
-async def test_files_are_kept_for_ever_under_an_address_that_changes_with_them(small_house: House) -> None:
+async def test_files_are_kept_forever_under_an_address_that_changes_with_them(small_house: House) -> None:
     client = small_house.client()
     page = await read(client, "/app/sign-in")
     [styles] = page.find("link", rel="stylesheet")

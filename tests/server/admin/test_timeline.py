@@ -113,7 +113,7 @@ def test_a_breaker_holds_it_and_lets_it_go() -> None:
     assert held.detail == "by the breaker 'bank'"
 
 
-def test_it_is_held_now_by_a_breaker_since_then_or_by_a_limit_since_nobody_knows() -> None:
+def test_it_is_held_now_by_a_breaker_since_then_or_by_a_limit_since_no_one_knows() -> None:
     held = a_run(place=Place.HELD, held_by="breaker:bank")
     assert walked(held, a_story([], [happened(4, "held", "breaker:bank")]), now=9) == [
         ("queued", 0, 0, 4),
