@@ -93,25 +93,25 @@ def _limits() -> Iterator[Guard]:
         patch = Code(f"redrive.server.limits:RequestLimits.{method}", fragment, "pass")
         yield Guard(f"limit.{name}", prevents, (patch,), (f"{LIMITS}{test}",))
     asked = {
-        "who is known": (
+        "authenticated": (
             "authenticated callers",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit(principal)",
             f"{ACCESS_CONTROL}test_only_callers_over_the_rate_limit_have_to_wait",
         ),
-        "who is nobody": (
+        "without a credential": (
             "callers without a credential",
             f"{_ACCESS_CONTROL}AccessControl._admit",
             "site.limits.admit_stranger(request, heavy=False)",
             f"{LIMITS}test_requests_without_credentials_are_limited_too",
         ),
-        "who signs in": (
+        "sign-in": (
             "sign-in attempts under one name",
             "redrive.server.api.session:sign_in",
             "site.limits.admit_name(body.name)",
             f"{LIMITS}test_a_name_that_is_tried_under_many_addresses_is_slowed_down",
         ),
-        "who sets a password": (
+        "password change": (
             "password changes",
             "redrive.server.api.session:change_password",
             "site.limits.admit_name(visit.principal.name)",
@@ -120,13 +120,13 @@ def _limits() -> Iterator[Guard]:
     }
     for name, (requests, place, fragment, test) in asked.items():
         yield Guard(
-            f"limited.{name}",
+            f"rate limit.{name}",
             f"no limit applies to {requests}",
             (Code(place, fragment, "pass"),),
             (test,),
         )
     yield Guard(
-        "limits remember so many",
+        "rate limit.bounded memory",
         "made-up names fill the memory",
         (
             Code(
@@ -219,43 +219,43 @@ def _authenticator() -> Iterator[Guard]:
         "tests/server/test_directory_api.py::test_a_revoked_right_is_gone_with_the_next_request"
     )
     yield Guard(
-        "authenticator forgets",
+        "authenticator.revoked",
         "a revoked right can be used for a moment longer",
         (Code(f"{place}forget", "self._known.clear()", "pass"),),
         taken_away,
     )
     yield Guard(
-        "authenticator is told of changes",
+        "authenticator.changes",
         "a revoked right can be used after the response that confirms its revocation",
         (Code(f"{_ACCESS_CONTROL}_forgetting", "site.authenticator.forget()", "pass"),),
         taken_away,
     )
     yield Guard(
-        "authenticator is told of a sign-in",
+        "authenticator.sign-in",
         "the old session can be used after a new sign-in has replaced it",
         (Code("redrive.server.api.session:session_response", "site.authenticator.forget()", "pass"),),
         _both(f"{BROWSER}test_signing_in_again_ends_the_previous_session_immediately"),
     )
     yield Guard(
-        "authenticator forgets what it looks up",
+        "authenticator.revoked during lookup",
         "a key revoked during its lookup is cached as valid",
         (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
         (f"{AUTHENTICATOR}test_a_key_revoked_during_its_lookup_is_not_cached",),
     )
     yield Guard(
-        "authenticator trusts for a moment",
+        "authenticator.expiry",
         "a credential revoked by another process stays valid forever",
         (Code(f"{place}_remembered", "and now < known.until", ""),),
         (f"{AUTHENTICATOR}test_a_credential_revoked_by_another_process_is_rejected_after_a_moment",),
     )
     yield Guard(
-        "authenticator tells keys from cookies",
+        "authenticator.keys and cookies",
         "a key in a cookie passes without a CSRF token",
         (Code(f"{place}_remembered", 'f"{kind}:{text}"', "text"),),
         (f"{AUTHENTICATOR}test_a_key_is_not_a_cookie_and_a_cookie_is_not_a_key",),
     )
     yield Guard(
-        "authenticator remembers so many",
+        "authenticator.bounded memory",
         "cached callers fill the memory",
         (Code(f"{place}_remember", "if len(self._known) > MAX_REMEMBERED:", "if False:"),),
         (f"{AUTHENTICATOR}test_the_cache_of_the_authenticator_is_limited",),
@@ -289,7 +289,7 @@ def _proxies() -> Iterator[Guard]:
         (f"{UNCLEAR}[several]",),
     )
     yield Guard(
-        "proxy.one name in it",
+        "proxy.one name per header",
         "a header with two names joined by a comma passes as one name",
         (Code(f"{place}user_of", ' or "," in named[0]', ""),),
         doubled_by="the lookup of users: two joined names are not the name of a member",
@@ -681,7 +681,7 @@ GUARDS = (
     *_streams(),
     *_openid(),
     Guard(
-        "kept answer.whose",
+        "stored answer.caller",
         "a caller gets the stored response of another caller",
         (
             Code(
@@ -693,7 +693,7 @@ GUARDS = (
         _both(f"{ANSWERING}test_a_stored_answer_is_returned_only_to_the_same_key"),
     ),
     Guard(
-        "kept answer.secret",
+        "stored answer.secret",
         "the server stores the secret of a new key",
         (Code(f"{_ACCESS_CONTROL}AccessControl._application", "or not self._rule.repeatable", ""),),
         _both(f"{ANSWERING}test_an_answer_with_a_secret_is_never_stored"),
@@ -723,7 +723,7 @@ GUARDS = (
         (f"{SERVE}test_an_invalid_credential_identifies_no_caller",),
     ),
     Guard(
-        "the server raises the wall",
+        "server enables row-level security",
         "requests run with the database rights of the workers",
         (
             Code(

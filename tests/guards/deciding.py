@@ -187,7 +187,7 @@ GUARDS = (
         (f"{WORKERS}test_an_isolated_run_does_not_start_next_to_other_work",),
     ),
     Guard(
-        "outages blame nobody",
+        "outages blame no run",
         "a database outage makes every run in progress a suspect",
         (
             Code(

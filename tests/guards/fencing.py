@@ -144,7 +144,7 @@ def _claims() -> Iterator[Guard]:
             ("paused", "a worker starts runs from a paused queue", PAUSED, NEVER),
             ("epoch rises", "two attempts have the same fencing epoch", r"epoch \+ 1", "epoch"),
             ("attempt rises", "two attempts have the same number", r"attempt \+ 1", "attempt"),
-            ("begun once", "a retry overwrites the start time of the run", BEGAN, r"\1"),
+            ("first start", "a retry overwrites the start time of the run", BEGAN, r"\1"),
         ):
             if (name, part) != ("claim_alone", "without"):  # claim_alone has no such condition
                 tests = _both(f"{CLAIMS}test_a_claim_takes_only_eligible_runs", f"{name}-{part}")
@@ -422,7 +422,7 @@ GUARDS = (
         ),
     ),
     Guard(
-        "only the winner writes beside",
+        "only the winner writes other rows",
         "a fenced-off record still writes its attempts and dead letters, and frees its slots",
         (Code("redrive.store.records:Records.record_within", "if record.change.id in won", ""),),
         _both(f"{WRITES}test_nothing_is_written_with_a_fenced_off_record_i4"),
@@ -452,13 +452,13 @@ GUARDS = (
         ),
     ),
     Guard(
-        "keeper.thread",
+        "lease renewer.thread",
         "a worker with a blocked event loop loses its leases",
         (Code("redrive.engine.worker:Worker._renew_by", "if self._database.in_memory:", "if True:"),),
         (f"{KEEPER}test_a_blocked_event_loop_keeps_its_leases",),
     ),
     Guard(
-        "keeper.over",
+        "lease renewer.expired",
         "work continues after its lease has expired while the database is unreachable",
         (
             Code(
@@ -470,7 +470,7 @@ GUARDS = (
         (f"{KEEPER}test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires",),
     ),
     Guard(
-        "keeper.not renewed",
+        "lease renewer.not renewed",
         "work continues although another worker holds its lease",
         (
             Code(
@@ -482,7 +482,7 @@ GUARDS = (
         (f"{KEEPER}test_it_reports_leases_that_another_holder_has",),
     ),
     Guard(
-        "keeper.interrupts",
+        "lease renewer.interrupts",
         "a handler keeps running after its lease is lost",
         (
             Code(
@@ -500,7 +500,7 @@ GUARDS = (
         (f"{RECORDER}test_a_long_outage_of_the_database_is_survived",),
     ),
     Guard(
-        "boarding interrupts",
+        "in flight.interrupts",
         "one worker runs two attempts of the same step at once",
         (Code("redrive.engine.in_flight:InFlight.add", "before is not None and", "False and"),),
         (f"{FENCES}test_a_worker_that_takes_over_its_own_run_stops_the_first_attempt",),

@@ -163,7 +163,7 @@ def _kept_keys() -> Iterator[Guard]:
         _both(f"{IDEMPOTENCY}test_another_request_under_the_same_key_is_refused_and_not_executed"),
     )
     yield Guard(
-        "lost key is said",
+        "lost key is reported",
         "a caller that has lost the key returns a response that is not stored",
         (
             Code(
@@ -187,7 +187,7 @@ def _kept_keys() -> Iterator[Guard]:
         _both(f"{IDEMPOTENCY}test_a_holder_that_cannot_renew_is_stopped"),
     )
     yield Guard(
-        "keys.over",
+        "keys.expired",
         "work continues after its lease has expired while the database is unreachable",
         (
             Code(
@@ -200,7 +200,7 @@ def _kept_keys() -> Iterator[Guard]:
     )
     for name, secrets, place, fragment, plain, test in (
         (
-            "kept answer",
+            "stored answer",
             "stored responses",
             "redrive.idempotency.hold:Hold.complete",
             "self._services.encryption.encrypt(text)",
@@ -208,7 +208,7 @@ def _kept_keys() -> Iterator[Guard]:
             f"{IDEMPOTENCY}test_stored_values_are_encrypted_if_there_is_a_key_m11_i9",
         ),
         (
-            "kept failure",
+            "stored failure",
             "stored failures",
             "redrive.idempotency.hold:Hold.fail",
             "self._services.encryption.encrypt(encode(failure))",
@@ -216,7 +216,7 @@ def _kept_keys() -> Iterator[Guard]:
             f"{IDEMPOTENCY}test_stored_values_are_encrypted_if_there_is_a_key_m11_i9",
         ),
         (
-            "what a sign-in brings back",
+            "login state",
             "the login state of a sign-in",
             "redrive.identity.one_time:OneTimeSecrets.put",
             "self._encryption.encrypt(encode(body))",
@@ -225,7 +225,7 @@ def _kept_keys() -> Iterator[Guard]:
         ),
     ):
         yield Guard(
-            f"sealed.{name}",
+            f"encrypted.{name}",
             f"secrets in {secrets} reach the disk unencrypted",
             (Code(place, fragment, plain),),
             _both(test),
@@ -429,7 +429,7 @@ def _accounts() -> Iterator[Guard]:
         _both(f"{MEMBERS}test_a_link_gives_no_access_to_another_organization"),
     )
     yield Guard(
-        "account.drawn in",
+        "account.added",
         "an account whose password another organization knows becomes a member",
         (Code(f"{_MEMBERS}_account", "if not self.principal.everywhere:", "if False:"),),
         _both(f"{MEMBERS}test_an_account_of_another_organization_cannot_be_added"),
@@ -567,7 +567,7 @@ def _api_keys() -> Iterator[Guard]:
         _both(f"{KEYS}test_revoking_a_key_is_immediate_and_permanent"),
     )
     yield Guard(
-        "key.one of a name",
+        "key.unique name",
         "two active keys have the same name, and the audit log cannot tell them apart",
         (
             Schema("CREATE UNIQUE INDEX api_keys_by_name", "CREATE INDEX api_keys_by_name"),
@@ -632,7 +632,7 @@ def _sessions() -> Iterator[Guard]:
         taken,
     )
     yield Guard(
-        "session.nobody",
+        "session.no member",
         "a former member keeps working",
         (
             Code(
@@ -736,7 +736,7 @@ def _sessions() -> Iterator[Guard]:
         changing,
     )
     yield Guard(
-        "password.nobody",
+        "password.unknown name",
         "the time that a rejection takes reveals which names exist",
         (
             Code(
@@ -823,26 +823,26 @@ def _wall() -> Iterator[Guard]:
     """The policies of the migrations, and the org of a connection."""
     for table in WALLED:
         yield Guard(
-            f"wall.{table}",
+            f"row-level security.{table}",
             f"a statement without an org filter reaches another org's rows in {table}",
             (_open_policy(table),),
             (_policy_test(table),),
         )
     yield Guard(
-        "wall.runs",
+        "row-level security.runs",
         "a statement without an org filter reaches another org's runs through the view",
         (Schema(f"WHERE work.{_OWN};", "WHERE true;"),),
         tuple(f"{RUN_WALL}test_the_view_shows_an_org_its_own_runs_i8[{table}]" for table in OF_RUNS),
     )
     for table in HOME:
         yield Guard(
-            f"wall.{table}",
+            f"row-level security.{table}",
             f"an org other than the home org changes {table}",
             (_open_policy(table),),
             (f"{WALL}test_only_the_home_org_changes_shared_state[{table}]",),
         )
     yield Guard(
-        "wall.org of a connection",
+        "row-level security.org of a connection",
         "a connection keeps the org that used it before",
         (
             Code(
@@ -854,7 +854,7 @@ def _wall() -> Iterator[Guard]:
         (f"{TENANT}test_orgs_on_one_connection_never_see_rows_of_each_other_i8",),
     )
     yield Guard(
-        "wall.until it is confirmed",
+        "row-level security.confirmed",
         "after a cancellation, a connection acts for another org than it has recorded",
         (
             Code(
@@ -866,7 +866,7 @@ def _wall() -> Iterator[Guard]:
         (f"{TENANT}test_after_a_cancellation_the_next_request_sees_its_own_rows",),
     )
     yield Guard(
-        "wall.role",
+        "row-level security.role",
         "requests run with the rights of the workers because a pooler dropped the role",
         (
             Code(
@@ -878,13 +878,13 @@ def _wall() -> Iterator[Guard]:
         (f"{TENANT}test_without_the_role_no_request_is_served",),
     )
     yield Guard(
-        "wall.holes",
+        "row-level security.holes",
         "Redrive accepts a table whose row-level security is switched off",
         (Code("redrive.store.row_level_security:_require_no_hole", "if holes:", "if False:"),),
         (f"{WALL}test_a_table_without_row_level_security_is_rejected",),
     )
     yield Guard(
-        "wall.bound role",
+        "row-level security.bound role",
         "Redrive accepts a role that bypasses the policies",
         (Code("redrive.store.row_level_security:_look", "if found[0][0]:", "if False:"),),
         (f"{WALL}test_a_table_without_row_level_security_is_rejected",),

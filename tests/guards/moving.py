@@ -49,13 +49,13 @@ def _marks() -> Iterator[Guard]:
     for statement, (before, kept, tests) in MARKS.items():
         name = statement.partition(".")[2]
         yield Guard(
-            f"{name}.takes the token along",
+            f"{name}.keeps the token",
             "when the response is lost, the worker takes a written record for a lost one",
             (Sql(statement, before + r"token(?=,)", kept + NO_TOKEN, POSTGRES),),
             tests,
         )
         yield Guard(
-            f"{name}.takes the epoch along",
+            f"{name}.keeps the epoch",
             "the worker takes a written record for a lost one, and two attempts have the same fencing epoch",
             (Sql(statement, before + r"epoch(?=,)", kept + NO_EPOCH, POSTGRES),),
             tests,
@@ -75,7 +75,7 @@ def _cancelled() -> Iterator[Guard]:
     ):
         before, kept, _ = MARKS[f"records.{statement}"]
         yield Guard(
-            f"{statement}.takes the cancellation along",
+            f"{statement}.keeps the cancellation",
             "a request to cancel is lost",
             (
                 Sql(
@@ -88,7 +88,7 @@ def _cancelled() -> Iterator[Guard]:
             (f"{CANCELLED}[postgres-{statement}]",),
         )
     yield Guard(
-        "claim.takes the cancellation along",
+        "claim.keeps the cancellation",
         "a cancelled run is executed anyway",
         (Sql("leases.claim", r"(?<=SELECT submitted_at, sort_key, )cancel_requested_at", NO_TIME, POSTGRES),),
         (f"{CANCELLED}[postgres-hand_over]", f"{CANCELLED}[postgres-reschedule]"),

@@ -285,7 +285,7 @@ OF_OPERATIONS = (
         )
     ),
     Guard(
-        "drift on the way",
+        "drift while running",
         "a bulk replay replays an item that has changed since the bulk replay started",
         (
             Code(
@@ -503,7 +503,7 @@ OF_LETTERS = (
         (f"{REPLAYS}test_concurrent_changes_of_a_letter_see_each_other",),
     ),
     Guard(
-        "links make no circle",
+        "dependencies have no cycle",
         "two dead letters wait for each other forever",
         (
             Code(
@@ -515,7 +515,7 @@ OF_LETTERS = (
         (f"{TRIAGE}test_dependencies_have_no_cycles_m12",),
     ),
     Guard(
-        "shown is affected",
+        "number shown is number affected",
         "a bulk action changes dead letters that the user has not seen",
         (
             Code(

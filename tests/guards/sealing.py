@@ -46,13 +46,13 @@ _POINTS = {
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
     ),
-    "foreign task": (
+    "reported task": (
         "redrive.dead_letter_queue.tasks:FailedTasks.report",
         "self._encryption.encrypt(text)",
         "text",
         (IN_A_FILE,),
     ),
-    "foreign metadata": (
+    "reported metadata": (
         "redrive.dead_letter_queue.tasks:FailedTasks._metadata",
         "self._encryption.encrypt(json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1])",
         "json_and_text(dict(metadata), limits=parts_of(self._app).limits)[1]",
@@ -63,7 +63,7 @@ _POINTS = {
 GUARDS = (
     *(
         Guard(
-            f"sealed.{name}",
+            f"encrypted.{name}",
             f"secrets reach the disk unencrypted: {name}",
             (Code(place, fragment, replacement),),
             tests,
@@ -72,7 +72,7 @@ GUARDS = (
     ),
     *(
         Guard(
-            f"rotation.as it was read, {column}",
+            f"rotation.unchanged since read, {column}",
             "rotating the encryption key undoes a concurrent change by a worker",
             (Sql("payloads.rewrite_run", AS_READ.format(column=column), sides=("sqlite",)),),
             (f"{ROTATION}[sqlite-{place}-{column}]",),
@@ -86,7 +86,7 @@ GUARDS = (
     ),
     *(
         Guard(
-            f"rotation.as it was read, {column} in {table}",
+            f"rotation.unchanged since read, {column} in {table}",
             f"rotating the encryption key undoes a concurrent change in the table {table}",
             (
                 Sql(

@@ -24,7 +24,7 @@ SIMULATED = (
     "reclaim.expiry",
     "reclaim.new token",
     "claim.epoch rises",
-    "only the winner writes beside",
+    "only the winner writes other rows",
     "promote.due",
     "enqueue.unique key",
     "attempt budget",

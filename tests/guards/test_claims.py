@@ -82,7 +82,7 @@ RULES: dict[str, Callable[[Store, str], Awaitable[bool]]] = {
     "paused": paused,
     "epoch rises": epoch_rises,
     "attempt rises": attempt_rises,
-    "begun once": begun_once,
+    "first start": begun_once,
 }
 
 

@@ -32,17 +32,17 @@ QUICK = [
     "private file",
     "unknown record",
     "one record a run and batch",
-    "keeper.over",
+    "lease renewer.expired",
     "attempt budget",
     "codec.numbers",
     "restart.state",
     "mark_replaying.all",
     "dead_letters.get.org",
     "redrive limit",
-    "sealed.edited payload",
+    "encrypted.edited payload",
     "page.token",
     "complete_if_held.token",
-    "wall.runs",
+    "row-level security.runs",
 ]
 
 
