@@ -578,13 +578,13 @@ GUARDS = (
     ),
     Guard(
         "page.same origin",
-        "any page that has an origin passes as one of ours",
+        "any page that has an origin passes as a page of this server",
         (Code(f"{_ACCESS_CONTROL}check_origin", "_parts(origin) != _parts(site.origin(request))", "False"),),
         (f"{OF_OUR_PAGES}[headers2-foreign_origin]",),
     ),
     Guard(
         "page.no address",
-        "a page without an origin passes as one of ours",
+        "a page without an origin passes as a page of this server",
         (
             Code(
                 f"{_ACCESS_CONTROL}check_origin",

@@ -615,7 +615,7 @@ def _sessions() -> Iterator[Guard]:
     )
     yield Guard(
         "session.idle",
-        "an idle session stays open to whoever finds it",
+        "an idle session stays open to anyone who finds it",
         (Sql("sessions.known", rf"held\.seen_at > {CLOCK} - [?$]\d+"),),
         _each(ends, "seen_at--43200.0"),
     )
@@ -677,7 +677,7 @@ def _sessions() -> Iterator[Guard]:
         "sign-in.membership",
         "a user signs in to an organization without a membership",
         (Code(f"{_SIGN_IN}_organization", "or effective_role(roles) is None", ""),),
-        doubled_by="session.nobody: a user without a membership gets no session",
+        doubled_by="session.no member: a user without a membership gets no session",
     )
     yield Guard(
         "enter.membership",

@@ -114,7 +114,7 @@ class LocalTransport:
         try:
             return self._runner.run(interruptible(self._api.ask(*request)))
         except asyncio.CancelledError:
-            # Python 3.11 forgets a Ctrl-C that comes in the moment before the loop starts.
+            # Python 3.11 forgets a Ctrl-C that comes just before the loop starts.
             raise KeyboardInterrupt from None
         except ProblemError as problem:
             body = {"detail": problem.detail, "code": problem.code, "hint": problem.hint, **problem.more}

@@ -21,7 +21,7 @@ MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
 FLOOR_MARGIN_SECONDS = 10.0
-"""How far a floor lies in the past: transactions that started before may still commit older entries."""
+"""The age of a floor: transactions that started before may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
 RETENTION_INTERVAL_SECONDS = 60.0
 

@@ -179,6 +179,6 @@ def vouched_name(text: object) -> str:
 def _is_vouchable(user: User) -> bool:
     """Return False for the owner that Redrive creates: that user is for the person who started the server.
 
-    Another system may give the same name to anybody.
+    Another system may give the same name to any person.
     """
     return user.created_by != SELF
