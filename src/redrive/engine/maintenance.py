@@ -21,7 +21,7 @@ MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
 FLOOR_MARGIN_SECONDS = 10.0
-"""The age of a floor: transactions that started before may still commit older entries."""
+"""How far in the past a floor is: transactions that started before it may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
 RETENTION_INTERVAL_SECONDS = 60.0
 
