@@ -96,7 +96,7 @@ async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House
     alone = await read(client, f"{NEW}?ids={known[0]}")
     assert "This dead letter is ignored and can't be replayed now. Reopen it first." in alone.text
     assert f"POST {API}" not in alone.actions
-    assert "No dead letters match any more." in (await read(client, f"{NEW}?q=step:nothing")).text
+    assert "No dead letters match any longer." in (await read(client, f"{NEW}?q=step:nothing")).text
     some = await read(client, f"{NEW}?ids={','.join(known)}")
     assert "Replay 2 dead letters" in some.text
     assert "1 more selected, but not replayable" in some.text
