@@ -110,18 +110,18 @@ def patched(
 
 
 def _marks(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of every redaction mark in values and names."""
-    if isinstance(value, str):
-        if match := MARKER.search(value):
-            yield path, match[0]
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if match := MARKER.search(name):
-                yield (*path, name), match[0]
-            yield from _marks(item, (*path, name))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _marks(item, (*path, index))
+    """Yield the path and the text of redaction marks in values and names, without recursion."""
+    left = [(path, value)]
+    while left:
+        place, found = left.pop()
+        if isinstance(found, str):
+            if match := MARKER.search(found):
+                yield place, match[0]
+        elif isinstance(found, dict):
+            yield from (((*place, name), match[0]) for name in found if (match := MARKER.search(name)))
+            left += [((*place, name), item) for name, item in reversed(found.items())]
+        elif isinstance(found, list):
+            left += [((*place, index), found[index]) for index in reversed(range(len(found)))]
 
 
 def _restored(edited: JsonValue, original: _Original, path: Path) -> JsonValue:
