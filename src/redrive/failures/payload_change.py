@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from redrive.engine.payload import to_json
 from redrive.errors import InvalidValueError
+from redrive.model.replay import HIDDEN, NOTHING
 from redrive.policy.bounds import require_kind
 from redrive.policy.codec import JsonLimits, JsonValue
 from redrive.policy.json_path import Path, path_text
@@ -15,8 +16,6 @@ from redrive.policy.payload_edit import patched, restored
 from redrive.policy.redact import Redactor
 
 MAX_CHANGES = 200
-HIDDEN = "(changed, not shown)"
-NOTHING = "(nothing)"
 
 
 class PayloadChange(NamedTuple):

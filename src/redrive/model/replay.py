@@ -12,6 +12,11 @@ from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
 
+HIDDEN = "(changed, not shown)"
+"""In a payload change: both values are secret."""
+NOTHING = "(nothing)"
+"""In a payload change: the field was added or removed."""
+
 
 class Mode(StrEnum):
     """`STEP_ONLY` executes only the failed step; `FROM_STEP` continues to the end of the run."""
