@@ -341,6 +341,7 @@ def _pages() -> dict[str, tuple[Entry, ...]]:
             Entry("read", query={"group": A("group")}),
         ),
         "/replays/{id}": (Entry("read", {"id": A("operation")}),),
+        "/dlq/{id}/replay": (Entry("replay", letter), Entry("replay", letter, query={"step": "1"})),
         "/dlq": (Entry("read"), Entry("read", query={"q": "is:any", "view": "flat", "sort": "oldest"})),
         "/dlq/groups/{fingerprint}": (
             Entry("read", {"fingerprint": A("group")}),
