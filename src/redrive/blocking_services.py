@@ -82,6 +82,8 @@ class SyncPlans(Facade):
 
 class SyncReplays(Facade):
     start = waiting(Replays.start)
+    preview = waiting(Replays.preview)
+    input = waiting(Replays.input)
     view = waiting(Replays.view)
     list = waiting(Replays.list)
 

@@ -251,3 +251,15 @@ def test_what_was_meant(redrive: Command, shop: Shop, arguments: list[str], mess
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert redrive("dlq", "groups", "500").code == 0  # that is looked for in the text
+
+
+def test_a_payload_is_revealed_for_a_reason(anywhere: Command, shop: Shop) -> None:
+    letter = shop.dead_letter(7)
+    refused = anywhere("dlq", "reveal", letter)
+    assert (refused.code, refused.out, "Add --reason" in refused.err) == (2, "", True)
+    revealed = anywhere("dlq", "reveal", letter, "--reason", "the bank asked")
+    assert revealed.code == 0
+    assert json.loads(revealed.out)["password"] == "hunter2-of-the-shop"
+    [entry] = json.loads(anywhere("audit", "list", "--action", "dead_letter.revealed", "-o", "json").out)
+    assert entry["detail"]["reason"] == "the bank asked"
+    assert anywhere("dlq", "reveal", "0" * 32, "--reason", "x").code == 3

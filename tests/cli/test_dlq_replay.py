@@ -15,6 +15,8 @@ from tests.cli.conftest import Command
 from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
+from redrive.cli.dlq.replay import field_value
+
 
 def state(command: Command) -> str:
     found: str = json.loads(command("run", "list", "-o", "json").out)[0]["state"]
@@ -74,6 +76,69 @@ def test_from_an_earlier_step_with_another_payload(redrive: Command, shop: Shop,
     assert story["result"] == "order 8 has left shelf A-8"
 
 
+def test_a_field_is_repaired_and_the_rest_kept(anywhere: Command, shop: Shop) -> None:
+    """The password of the order is shown nowhere, and reaches the task unchanged."""
+    letter = shop.dead_letter(7)
+    repair = ["dlq", "replay", letter, "--set-field", "card=good", "--set-field", "number=8"]
+    would = anywhere(*repair, "--remove-field", "shelf", "--dry-run")
+    assert (would.code, state(anywhere)) == (0, "DLQ_PENDING")
+    for change in ('card: "declined" → "good"', "number: 7 → 8", 'shelf: "A-7" → removed'):
+        assert change in would.err
+    assert (anywhere(*repair, "--yes").code, "Add --reason" in anywhere(*repair, "--yes").err) == (2, True)
+    with shop.working():
+        ended = anywhere(*repair, "--yes", "--reason", "the card was replaced")
+    assert (ended.code, state(anywhere)) == (0, "SUCCESS")
+    asked = json.loads(anywhere("audit", "list", "--action", "replay.requested", "-o", "json").out)
+    assert asked[0]["detail"]["changed_fields"] == ["number", "card"]
+    [entry] = json.loads(anywhere("dlq", "view", letter, "-o", "json").out)["history"]["replays"]
+    assert [change["path"] for change in entry["edit"]] == ["number", "card"]
+
+
+def test_the_payload_as_shown_keeps_its_secrets(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    letter = shop.dead_letter(7)
+    shown = json.loads(redrive("dlq", "view", letter, "-o", "json").out)["payload"]
+    assert shown["password"] == "[redacted:password]"
+    (tmp_path / "order.json").write_text(json.dumps({**shown, "card": "good"}))
+    (tmp_path / "moved.json").write_text(json.dumps({**shown, "secret": shown["password"]}))
+    reason = ("--reason", "the card was replaced", "--yes")
+    moved = redrive("dlq", "replay", letter, "--payload", "moved.json", *reason)
+    assert (moved.code, "at secret" in moved.err, "--set-field" in moved.err) == (2, True, True)
+    with shop.working():
+        assert redrive("dlq", "replay", letter, "--payload", "order.json", *reason).code == 0
+    [replay] = json.loads(redrive("dlq", "view", letter, "-o", "json").out)["history"]["replays"]
+    assert [change["path"] for change in replay["edit"]] == ["card"]
+
+
+def test_a_reason_for_a_changed_payload_is_asked_on_a_terminal(
+    redrive: Command, shop: Shop, tmp_path: Path
+) -> None:
+    letter = shop.dead_letter(7)
+    repair = ["dlq", "replay", letter, "--set-field", "card=good", "--no-wait"]
+    talked = talk(tmp_path, repair, ("Reason", "a new card"), ("[y/N]:", "y"))
+    assert talked.code == 0, talked.shown
+    [replay] = json.loads(redrive("dlq", "view", letter, "-o", "json").out)["history"]["replays"]
+    assert replay["reason"] == "a new card"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("a=5", 5),
+        ("a=5x", "5x"),
+        ("a=", ""),
+        ('a="5"', "5"),
+        ("a=b=c", "b=c"),
+        ('a={"b": [null]}', {"b": [None]}),
+    ],
+)
+def test_a_value_is_json_where_it_can_be(written: str, value: object) -> None:
+    assert field_value(written) == ("a", value)
+
+
+def test_a_path_may_contain_an_equals_sign_in_quotes() -> None:
+    assert field_value('b["c=d"][0]=e') == ('b["c=d"][0]', "e")
+
+
 def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     by_number = anywhere("dlq", "replay", letter, "--from-step", "1", "--dry-run")
@@ -95,6 +160,13 @@ def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
         ["--policy", "max_retries"],
         ["--policy", "retries=3"],
         ["--payload", "missing.json"],
+        ["--set-field", "card", "--reason", "x"],
+        ["--set-field", "=1", "--reason", "x"],
+        ["--set-field", "cards.number=1", "--reason", "x"],
+        ["--set-field", "card=1", "--set-field", "card=2", "--reason", "x"],
+        ["--set-field", "card=1", "--remove-field", "card", "--reason", "x"],
+        ["--remove-field", "cards", "--reason", "x"],
+        ["--set-field", "secret=[redacted:password]", "--reason", "x"],
         ["--payload", "broken.json", "--reason", "x"],
     ],
 )

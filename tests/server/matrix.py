@@ -302,7 +302,8 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
 def _table() -> dict[str, tuple[Entry, ...]]:
     version_1 = {**_session(), **_directory(), **_shared()}
     nouns = {
-        "/api/v1/dead-letters": _letters(),
+        "/api/v1/dead-letters": _letters()
+        | {"POST /{id}/replay/preview": (Entry("replay", {"id": A("letter")}, {"remove_fields": ["card"]}),)},
         "/api/v1/workflow-dlq": _letters(),
         "/api/v1/runs": _runs(),
         "/api/v1/jobs": _runs(),
@@ -340,6 +341,7 @@ def _pages() -> dict[str, tuple[Entry, ...]]:
             Entry("read", query={"group": A("group")}),
         ),
         "/replays/{id}": (Entry("read", {"id": A("operation")}),),
+        "/dlq/{id}/replay": (Entry("replay", letter), Entry("replay", letter, query={"step": "1"})),
         "/dlq": (Entry("read"), Entry("read", query={"q": "is:any", "view": "flat", "sort": "oldest"})),
         "/dlq/groups/{fingerprint}": (
             Entry("read", {"fingerprint": A("group")}),

@@ -28,7 +28,7 @@ from redrive.server.api import NOUNS
 from redrive.server.app import create_app
 from redrive.server.route import GuardedRoute, Routes
 
-LETTERS = 340
+LETTERS = 360
 """More than the requests of one organization use up."""
 
 PAGED = ("dead-letters", "workflow-dlq", "runs", "jobs", "operations", "groups", "audit", "members", "keys")

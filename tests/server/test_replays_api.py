@@ -17,6 +17,7 @@ from redrive.policy.presets import GATEWAY
 from redrive.server.api.reference import document
 
 LETTERS, ALIAS, REPLAYS = "/api/v1/dead-letters", "/api/v1/workflow-dlq", "/api/v1/replays"
+CARD = "4111111111111111"
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 REFUSED: tuple[dict[str, Any], ...] = (
     {"mode": "ALL"},
@@ -158,6 +159,60 @@ async def test_a_payload_is_changed_for_a_reason(world: World) -> None:
     assert [each["path"] for each in begun.json()["edit"]] == ["card", "password"]
     await world.house.work()
     assert world.executed[0] == ("pay", edited)
+
+
+async def test_a_redacted_payload_that_is_sent_back_keeps_its_secrets(world: World) -> None:
+    letter = await world.letter({"country": "", "card": CARD})
+    shown = (await world.client.get(f"{LETTERS}/{letter}/payload")).json()["payload"]
+    assert shown["card"] == "[redacted:card]"
+    moved = await world.replay(letter, payload={"pan": shown["card"]}, reason="r")
+    assert (moved.status_code, moved.json()["code"]) == (422, "invalid_value")
+    assert "at pan" in moved.json()["detail"]
+    begun = await world.replay(letter, payload={**shown, "country": "DE"}, reason="the country")
+    assert begun.status_code == 202
+    await world.house.work()
+    assert world.executed[0] == ("pay", {"country": "DE", "card": CARD})
+
+
+async def test_single_fields_are_changed_by_the_server(world: World) -> None:
+    letter = await world.letter({"country": "", "card": CARD, "items": [{"sku": "A"}], "old": 1})
+    change = {"set_fields": {"country": "DE", "items[0].sku": "B"}, "remove_fields": ["old"], "reason": "r"}
+    assert (await world.replay(letter, **(change | {"payload": {}}))).status_code == 422
+    assert (await world.replay(letter, **(change | {"set_fields": {"a.b": 1}}))).status_code == 422
+    assert (await world.replay(letter, **(change | {"reason": ""}))).status_code == 422
+    preview = await world.client.post(f"{LETTERS}/{letter}/replay/preview", json=change)
+    assert (preview.status_code, world.executed) == (200, [])
+    assert CARD not in preview.text
+    assert preview.json()["changes"] == [
+        {"path": "country", "before": "", "after": "DE"},
+        {"path": "items[0].sku", "before": "A", "after": "B"},
+        {"path": "old", "before": 1, "after": "(nothing)"},
+    ]
+    assert [(step["number"], step["name"]) for step in preview.json()["steps"]] == [(2, "pay"), (3, "ship")]
+    begun = await world.replay(letter, **change)
+    assert begun.json()["edit"] == preview.json()["changes"]
+    await world.house.work()
+    assert world.executed[0] == ("pay", {"country": "DE", "card": CARD, "items": [{"sku": "B"}]})
+
+
+async def test_a_preview_is_refused_where_its_replay_would_be(world: World) -> None:
+    letter = await world.letter()
+    for body in REFUSED:
+        refused = await world.client.post(f"{LETTERS}/{letter}/replay/preview", json=body)
+        assert refused.status_code == 422, body
+    await world.client.post(f"{LETTERS}/{letter}/archive", json={})
+    assert (await world.client.post(f"{LETTERS}/{letter}/replay/preview", json={})).status_code == 409
+
+
+async def test_who_may_not_replay_cannot_compare_secrets_in_a_preview(house: House) -> None:
+    """A change to the stored value is no difference, so a preview would answer guesses."""
+    letter = await house.dead_letter({"card": CARD})
+    for role, status in (("VIEWER", 403), ("STAFF", 403), ("ADMIN", 200)):
+        async with truthful(await house.keyed(role), house.api) as client:
+            asked = await client.post(
+                f"{LETTERS}/{letter}/replay/preview", json={"set_fields": {"card": CARD}}
+            )
+            assert asked.status_code == status
 
 
 async def test_null_is_a_payload_too(world: World) -> None:

@@ -61,6 +61,7 @@ BAD_STARTS: list[dict[str, Any]] = [
     {"work": "note", "key": "mine"},
     {"work": "note", "id": "mine"},
     {"work": "strict", "payload": "seven"},
+    {"work": "note", "payload": {"card": "[redacted:card]"}},
     {"work": "a\x00b"},
 ]
 HOSTILE_JSON: list[tuple[bytes, int]] = [
@@ -70,6 +71,7 @@ HOSTILE_JSON: list[tuple[bytes, int]] = [
     (b'{"work": "note", "metadata": {"a": Infinity}}', 422),
     (b'{"work": "note", "payload": ' + b"9" * 5000 + b"}", 400),
     (b'{"work": "note", "payload": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+    (b'{"work": "note", "payload": ' + b"[" * 900 + b'"[redacted:card]"' + b"]" * 900 + b"}", 422),
     (b'{"work": "note"', 400),
     (b"", 422),
     (b"[]", 422),
@@ -79,6 +81,7 @@ BAD_BATCHES: list[dict[str, Any]] = [
     {"work": "note", "payloads": [1] * 1001},
     {"work": "note", "payloads": [1, 2], "keys": ["a"]},
     {"work": "note", "payloads": [1], "keys": ["dlq:1"]},
+    {"work": "note", "payloads": [1, ["paid with [redacted:card:0123abcd]"]]},
     {"work": "note", "payloads": [1], "keys": [""]},
     {"work": "strict", "payloads": [1, "two"]},
     {"work": "nothing", "payloads": [1]},

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from redrive.model.replay import Mode
+from redrive.model.replay import HIDDEN, NOTHING, Mode
 from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
-from redrive.words.replay import MODES, selection_of
+from redrive.words.replay import MODES, describe_change, selection_of
 
 
 def test_every_mode_has_a_title() -> None:
@@ -60,3 +60,18 @@ def test_a_single_item_starts_at_once(will_run: int) -> None:
 def test_a_selection(stored: dict[str, Any], kind: str, text: str, parameters: dict[str, Any]) -> None:
     found = selection_of(stored)
     assert (found.kind, found.text, found.parameters) == (kind, text, parameters)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ("DE", "AT", 'country: "DE" → "AT"'),
+        (NOTHING, None, "country: added null"),
+        (7, NOTHING, "country: 7 → removed"),
+        (HIDDEN, HIDDEN, "country: changed, not shown"),
+        ("x" * 500, 1, 'country: "' + "x" * 78 + "… → 1"),
+        ({"ö": [1]}, True, 'country: {"ö": [1]} → true'),
+    ],
+)
+def test_a_change_of_a_payload_is_one_line(before: object, after: object, text: str) -> None:
+    assert describe_change({"path": "country", "before": before, "after": after}) == text

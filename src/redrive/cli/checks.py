@@ -39,6 +39,15 @@ def confirm(what: str, where: str = "", *, dry_run: bool, yes: bool) -> bool:
     return True
 
 
+def require_reason(reason: str, what: str) -> str:
+    """Return the reason; if none was given, ask for it on a terminal. `what` starts with a verb."""
+    if reason.strip():
+        return reason
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"Add --reason to {what}. The audit log records it.")
+    return str(click.prompt("Reason, for the audit log", err=True))
+
+
 def report_dry_run(what: str, dry_run: bool, where: str = "") -> bool:
     """Report what a dry run would change. Return whether this is one."""
     if dry_run:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice, zip_longest
-from types import EllipsisType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from redrive.engine.dead_letter_policy import snapshot
 from redrive.engine.definition import Definition
 from redrive.engine.payload import json_and_text
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
 from redrive.failures.parts import FailureParts
+from redrive.failures.payload_change import PayloadChange, differences
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.event import ReplayRequested
-from redrive.model.replay import Mode, Replay
+from redrive.model.replay import Mode, Replay, ReplayPreview, ReplayStep
 from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_kind, require_whole
 from redrive.policy.codec import JsonValue, decode, encode
@@ -25,9 +26,35 @@ from redrive.store.store import Store
 from redrive.words.fact import text_of
 
 MAX_TRIES = 4
-MAX_CHANGES = 200
-HIDDEN = "(changed, not shown)"
-NOTHING = "(nothing)"
+NO_FIELDS: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class ReplayStart(NamedTuple):
+    """Where a replay of a dead letter starts: at the step `step_index` of its run."""
+
+    letter: DeadLetter
+    run: Run
+    definition: Definition
+    mode: Mode
+    step_index: int
+
+    @property
+    def steps(self) -> Sequence[ReplayStep]:
+        """The steps that the replay executes."""
+        end = self.step_index + 1 if self.mode is Mode.STEP_ONLY else len(self.definition.steps)
+        executed = self.run.step_index + bool(self.letter.may_have_executed)
+        return [
+            ReplayStep(index + 1, step.name, step.effect, step.breaker, repeats=index < executed)
+            for index, step in enumerate(self.definition.steps[:end])
+            if index >= self.step_index
+        ]
+
+
+class ChangedInput(NamedTuple):
+    """The changed input of a step, encrypted, and its differences from the stored one, redacted."""
+
+    encrypted: str
+    differences: list[JsonValue]
 
 
 class Replays:
@@ -46,43 +73,78 @@ class Replays:
         from_step: int | str | None = None,
         retry: RetryPolicy | None = None,
         payload: object = ...,
+        set_fields: Mapping[str, object] = NO_FIELDS,
+        remove_fields: Sequence[str] = (),
         reason: str = "",
     ) -> Replay:
         """Execute the work of a dead letter again, under the same idempotency keys.
 
-        mode       STEP_ONLY: only the failed step; FROM_STEP: from the failed step to the end of the run
-        from_step  an earlier step to start at, by name or index; only with FROM_STEP
-        retry      the retry policy of the first replayed step, for this replay only
-        payload    a new input for that step; the original is kept. A reason is required
+        mode           STEP_ONLY: only the failed step; FROM_STEP: from the failed step to the end of the run
+        from_step      an earlier step to start at, by name or index; only with FROM_STEP
+        retry          the retry policy of the first replayed step, for this replay only
+        payload        a new input for that step; the original is kept. A reason is required
+        set_fields     new values for single fields of its input, by path: {"items[2].price": 5}
+        remove_fields  paths of fields to remove from its input
+
+        A redaction mark such as [redacted:card] in a new payload leaves the stored value at its path; where
+        the stored payload does not have that mark, InvalidValueError.
         """
-        mode = choice("mode", mode, Mode)
-        letter = await self._letter(letter_id)
-        run = await self._run(letter)
-        await self._check_dependencies(letter)
-        definition = await self._parts.definitions.get(run.definition)
-        index = _index(from_step, letter, definition, mode)
+        change = PayloadChange(payload, set_fields, remove_fields)
+        change.check()
+        if not change.is_empty and not reason.strip():
+            raise InvalidValueError("give a reason for changing the payload; it is stored with the replay")
+        start = await self._start_of(letter_id, mode, from_step)
+        run, index = start.run, start.step_index
         override = None if retry is None else policy_text(retry)
-        text, edit = await self._edited(payload, reason, run, definition, index)
-        if text is None:
-            text = await input_of(self._store, run, index)
-        queue = None if index == run.step_index else definition.steps[index].queue
+        changed = None if change.is_empty else await self._changed(start, change)
         new = NewReplay(
             id=self._parts.ids.new(),
             org=self._caller.org,
-            letter_id=letter.id,
+            letter_id=start.letter.id,
             run_id=run.id,
             step_index=run.step_index,
             from_step=index,
-            mode=mode,
+            mode=start.mode,
             automatic=False,
             requested_by=self._caller.name,
             reason=clean_reason(reason, self._parts.redactor),
             policy_override=override,
-            edit=edit,
-            step_input=text,
-            queue=queue,
+            edit=None if changed is None else snapshot(changed.differences, self._parts.redactor),
+            step_input=await input_of(self._store, run, index) if changed is None else changed.encrypted,
+            queue=None if index == run.step_index else start.definition.steps[index].queue,
         )
         return await self._begin(new)
+
+    async def preview(
+        self,
+        letter_id: str,
+        mode: Mode | str = Mode.FROM_STEP,
+        *,
+        from_step: int | str | None = None,
+        payload: object = ...,
+        set_fields: Mapping[str, object] = NO_FIELDS,
+        remove_fields: Sequence[str] = (),
+    ) -> ReplayPreview:
+        """Describe what `start` would do, without starting anything. Raises the errors of `start`."""
+        change = PayloadChange(payload, set_fields, remove_fields)
+        change.check()
+        start = await self._start_of(letter_id, mode, from_step)
+        changed = None if change.is_empty else await self._changed(start, change)
+        return ReplayPreview(
+            letter_id=start.letter.id,
+            run_id=start.run.id,
+            mode=start.mode,
+            from_step=start.step_index,
+            steps=start.steps,
+            reused=start.step_index,
+            changes=[] if changed is None else changed.differences,
+        )
+
+    async def input(self, letter_id: str, from_step: int | str | None = None) -> JsonValue:
+        """Return the input that a replay from this step would have, redacted."""
+        start = await self._start_of(letter_id, Mode.FROM_STEP, from_step)
+        view: JsonValue = self._parts.redactor.value(await self._stored_input(start))
+        return view
 
     async def view(self, replay_id: str) -> Replay:
         return await self._store.replays.get(replay_id, self._caller.org)
@@ -144,49 +206,28 @@ class Replays:
         except NotFoundError:
             return None
 
-    async def _edited(
-        self, payload: object | EllipsisType, reason: str, run: Run, definition: Definition, index: int
-    ) -> tuple[str | None, str | None]:
-        """Return the new payload, encrypted, and its redacted difference from the old one."""
-        if payload is ...:
-            return None, None
-        if not reason.strip():
-            raise InvalidValueError("give a reason for changing the payload; it is stored with the replay")
-        value, text = json_and_text(payload, limits=self._parts.limits)
-        task = self._parts.registry.tasks.get(definition.steps[index].task)
+    async def _start_of(self, letter_id: str, mode: Mode | str, from_step: int | str | None) -> ReplayStart:
+        """Check that the dead letter can be replayed from this step."""
+        mode = choice("mode", mode, Mode)
+        letter = await self._letter(letter_id)
+        run = await self._run(letter)
+        await self._check_dependencies(letter)
+        definition = await self._parts.definitions.get(run.definition)
+        return ReplayStart(letter, run, definition, mode, _index(from_step, letter, definition, mode))
+
+    async def _stored_input(self, start: ReplayStart) -> JsonValue:
+        run = start.run
+        text = await input_of(self._store, run, start.step_index) or run.step_input or run.input
+        return decode(self._parts.encryption.decrypt(text))
+
+    async def _changed(self, start: ReplayStart, change: PayloadChange) -> ChangedInput:
+        parts, before = self._parts, await self._stored_input(start)
+        after = change.applied_to(before, parts.redactor, parts.limits)
+        value, text = json_and_text(after, limits=parts.limits)
+        task = parts.registry.tasks.get(start.definition.steps[start.step_index].task)
         if task is not None:
             task.signature.check(value)
-        before = await input_of(self._store, run, index) or run.step_input or run.input
-        difference = self._difference(decode(self._parts.encryption.decrypt(before)), value)
-        return self._parts.encryption.encrypt(text), difference
-
-    def _difference(self, before: JsonValue, after: JsonValue) -> str:
-        """List the differences, redacted. A change within a redacted value is listed without the value."""
-        redactor = self._parts.redactor
-        redacted = _differences(redactor.value(before), redactor.value(after))
-        visible = {path: (old, new) for path, old, new in redacted}
-        changes: list[JsonValue] = []
-        for path, _, _ in _differences(before, after):
-            old, new = visible.get(path, (HIDDEN, HIDDEN))
-            changes.append({"path": redactor.text(path), "before": old, "after": new})
-        return snapshot(changes, redactor)
-
-
-def _differences(before: JsonValue, after: JsonValue) -> Iterator[tuple[str, JsonValue, JsonValue]]:
-    """Yield the path, as in `orders[2].amount`, and both values of the smallest parts that differ."""
-    return islice(_walk("", before, after), MAX_CHANGES)
-
-
-def _walk(path: str, before: JsonValue, after: JsonValue) -> Iterator[tuple[str, JsonValue, JsonValue]]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in before | after:
-            place = f"{path}.{key}" if path else key
-            yield from _walk(place, before.get(key, NOTHING), after.get(key, NOTHING))
-    elif isinstance(before, list) and isinstance(after, list):
-        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
-            yield from _walk(f"{path}[{index}]", old, new)
-    elif type(before) is not type(after) or before != after:
-        yield path, before, after
+        return ChangedInput(parts.encryption.encrypt(text), differences(before, value, parts.redactor))
 
 
 async def input_of(store: Store, run: Run, index: int) -> str | None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from redrive.model.fact import StoredFact
 from redrive.model.field import Instant, Json, RunId
 from redrive.model.row import Row
 from redrive.model.step import Effect
 from redrive.model.transition import TransitionTable, moves
+
+HIDDEN = "(changed, not shown)"
+"""In a payload change: both values are secret."""
+NOTHING = "(nothing)"
+"""In a payload change: the field was added or removed."""
 
 
 class Mode(StrEnum):
@@ -72,6 +79,37 @@ class Replay(Row, frozen=True, kw_only=True):
     fingerprint_after: str | None
     note: StoredFact | None
     number: int | None = None
+
+
+class ReplayStep(NamedTuple):
+    """A step that a replay executes.
+
+    number   its position in the run, from 1
+    repeats  whether an earlier attempt may have executed it
+    """
+
+    number: int
+    name: str
+    effect: Effect
+    breaker: str | None
+    repeats: bool
+
+
+class ReplayPreview(NamedTuple):
+    """What a replay of one dead letter would do.
+
+    steps    the steps that it executes, in order; each later one only if the step before succeeds
+    reused   how many results of earlier steps it reuses
+    changes  of the payload: path, before and after, redacted
+    """
+
+    letter_id: str
+    run_id: str
+    mode: Mode
+    from_step: int
+    steps: Sequence[ReplayStep]
+    reused: int
+    changes: Sequence[Any]
 
 
 _P, _R = ReplayState.PLANNED, ReplayState.RUNNING

@@ -17,6 +17,7 @@ from redrive.model.fact import Fact, fact
 from redrive.model.field import RunId
 from redrive.model.replay import Mode, Replay, ReplayState
 from redrive.model.row import Row
+from redrive.policy.codec import JsonValue, decode
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.rows import read_row, read_rows
@@ -292,19 +293,26 @@ def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> 
     ]
 
 
-def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str, str | int | bool]:
+def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str, JsonValue]:
     first = replays[0]
-    detail: dict[str, str | int | bool] = {"mode": first.mode, "reason": first.reason}
+    detail: dict[str, JsonValue] = {"mode": first.mode, "reason": first.reason}
     if operation_id is not None:
         return detail | {"operation": operation_id}
     if first.automatic:
         return detail | {"automatic": True}
-    edited = any(replay.edit for replay in replays)
     return detail | {
         "from_step": first.from_step,
-        "edited": edited,
+        "edited": first.edit is not None,
         "policy_override": bool(first.policy_override),
+        **({} if first.edit is None else {"changed_fields": _paths(first.edit)}),
     }
+
+
+def _paths(edit: str) -> list[JsonValue]:
+    """Return the paths of a payload edit, without the values."""
+    changes = decode(edit)
+    listed = changes if isinstance(changes, list) else []
+    return [change.get("path") for change in listed if isinstance(change, dict)]
 
 
 def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:

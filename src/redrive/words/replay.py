@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from redrive.model.replay import Mode
+from redrive.model.replay import HIDDEN, NOTHING, Mode
+from redrive.words.failure import short
 from redrive.words.number import percent, plural
+
+MAX_VALUE_LENGTH = 80
 
 MODES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -52,6 +56,20 @@ def selection_of(stored: Mapping[str, Any]) -> Selection:
     count = int(stored.get("number", len(ids)))
     text = ids[0] if count == 1 and ids else f"{plural(count, 'dead letter')} selected by id"
     return Selection("ids", text, count, {"ids": ids} if len(ids) == count else {})
+
+
+def describe_change(change: Mapping[str, Any]) -> str:
+    """Describe a change of a payload in one line: `address.country: "DE" → "AT"`."""
+    before, after = change["before"], change["after"]
+    if before == HIDDEN and after == HIDDEN:
+        return f"{change['path']}: changed, not shown"
+    if before == NOTHING:
+        return f"{change['path']}: added {_value(after)}"
+    return f"{change['path']}: {_value(before)} → {'removed' if after == NOTHING else _value(after)}"
+
+
+def _value(value: object) -> str:
+    return short(json.dumps(value, ensure_ascii=False), MAX_VALUE_LENGTH)
 
 
 def _run_at_other_step(it: Mapping[str, Any]) -> str:

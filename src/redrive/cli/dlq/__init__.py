@@ -16,7 +16,7 @@ from redrive.cli.dlq.group import group
 from redrive.cli.dlq.groups import groups
 from redrive.cli.dlq.replay import replay
 from redrive.cli.dlq.selection import PATH
-from redrive.cli.dlq.view import view
+from redrive.cli.dlq.view import reveal, view
 from redrive.cli.options import limit_option, output_option
 from redrive.cli.output import JSON, Listing, chosen, screen, show_json, show_rows
 from redrive.cli.table import Row, TableColumn, ago, since
@@ -146,6 +146,7 @@ def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 for command in (
     groups,
     view,
+    reveal,
     replay,
     resolve,
     ignore,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from shlex import quote
 from typing import IO, Any
 
 import click
 
-from redrive.cli.checks import confirm, require_state
+from redrive.cli.checks import confirm, require_reason, require_state
 from redrive.cli.client import Client, segment
 from redrive.cli.connection import api_options
 from redrive.cli.dlq.selection import PATH, explain_letter_ids
@@ -23,8 +24,13 @@ from redrive.cli.table import Row, took
 from redrive.cli.terminal import escape, notice, styled_state
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
+from redrive.words.number import plural
+from redrive.words.replay import describe_change
 
 UNFINISHED = ("PLANNED", "RUNNING")
+CHANGES = ("payload", "set_fields", "remove_fields")
+_PAIR = re.compile(r'(?P<path>(?:[^="]|"(?:[^"\\]|\\.)*")+)=(?P<value>.*)', re.DOTALL)
+"""An equals sign within quotes belongs to the path."""
 
 
 def _reject_many(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -38,6 +44,35 @@ def _many(option: str) -> Callable[[Any], Any]:
     return click.option(option, hidden=True, expose_value=False, is_eager=True, callback=_reject_many)
 
 
+def field_value(pair: str) -> tuple[str, Any]:
+    """Split PATH=VALUE. The value is JSON if it is valid JSON, and otherwise a string."""
+    match = _PAIR.fullmatch(pair)
+    if match is None:
+        raise ValueError(pair)
+    try:
+        return match["path"], json.loads(match["value"], parse_constant=_reject_constant)
+    except (ValueError, RecursionError):
+        return match["path"], match["value"]
+
+
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _parse_fields(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Row:
+    fields: Row = {}
+    for pair in pairs:
+        try:
+            path, value = field_value(pair)
+        except ValueError:
+            hint = "write it as PATH=VALUE, such as address.country=DE"
+            raise click.BadParameter(hint, context, parameter) from None
+        if path in fields:
+            raise click.BadParameter(f"{path} is set twice", context, parameter)
+        fields[path] = value
+    return fields
+
+
 @click.command()
 @_many("--group")
 @_many("--query")
@@ -49,7 +84,22 @@ def _many(option: str) -> Callable[[Any], Any]:
     "--payload",
     type=click.File("rb"),
     metavar="FILE",
-    help="Replace the payload with this JSON; - reads stdin. Needs --reason.",
+    help="Replace the payload with this JSON; - reads stdin. Redacted values stay as stored. Needs --reason.",
+)
+@click.option(
+    "--set-field",
+    "set_fields",
+    multiple=True,
+    metavar="PATH=VALUE",
+    callback=_parse_fields,
+    help="Set one field of the payload, such as items[0].price=5; repeatable. Needs --reason.",
+)
+@click.option(
+    "--remove-field",
+    "remove_fields",
+    multiple=True,
+    metavar="PATH",
+    help="Remove one field or item of the payload; repeatable. Needs --reason.",
 )
 @reason_option
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the result.")
@@ -70,6 +120,12 @@ def replay(
 ) -> None:
     """Replay a dead letter from the failed step, and wait for the result.
 
+    To repair the payload, set single fields. A PATH has a dot before a field and the index of an item in
+    brackets; a name with dots is written as ["a.b"]. A VALUE is JSON if it is valid JSON, otherwise a string.
+
+    \b
+    redrive dlq replay ID --set-field address.country=DE --set-field items[0].price=5 --reason "typo"
+
     Exits with 0 if the replay succeeds and with 7 if it fails. To replay many, use `redrive replay plan`.
     """
     body = _body(**options)
@@ -80,7 +136,9 @@ def replay(
         notice(escape(sentence))
     what = f"dead letter {letter['id']}"
     require_state(DEAD_LETTER_TRANSITIONS, "replay started", letter["state"], what, "replayed")
-    edited = " with another payload" if "payload" in body else ""
+    edited = _show_changes(client, path, body)
+    if edited and not dry_run:
+        body["reason"] = require_reason(body["reason"], "change the payload")
     question = f"replay {what} {_describe_steps(body, letter)}{edited}"
     if not confirm(question, client.where, dry_run=dry_run, yes=yes):
         return
@@ -93,6 +151,17 @@ def replay(
         _report_result(replay)
 
 
+def _show_changes(client: Client, path: str, body: Row) -> str:
+    """Show the changes of the payload, if there are any, and return how the question mentions them."""
+    if not any(name in body for name in CHANGES):
+        return ""
+    asked = {name: value for name, value in body.items() if name != "reason"}
+    changes = client.post(f"{path}/replay/preview", asked)["changes"]
+    for change in changes:
+        notice("  ", escape(describe_change(change)))
+    return f" with {plural(len(changes), 'change')} to the payload"
+
+
 def _describe_steps(body: Row, letter: Row) -> str:
     if "from_step_index" in body:
         step = f"step {body['from_step_index'] + 1}"
@@ -102,7 +171,7 @@ def _describe_steps(body: Row, letter: Row) -> str:
 
 
 def _body(from_step: str | None, payload: IO[bytes] | None, **options: Any) -> Row:
-    body = {name: value for name, value in options.items() if value is not None}
+    body = {name: value for name, value in options.items() if value not in (None, (), {})}
     if from_step is not None and from_step.isascii() and from_step.isdecimal():
         if int(from_step) == 0:
             raise InvalidValueError("steps are numbered from 1; `redrive run view` shows the numbers")

@@ -1,4 +1,4 @@
-"""`redrive dlq view`: show a dead letter to an operator who decides what to do about it."""
+"""`redrive dlq view` and `reveal`: show a dead letter to an operator who decides what to do about it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from redrive.cli.client import Client
+from redrive.cli.checks import require_reason
+from redrive.cli.client import Client, segment
 from redrive.cli.connection import api_options
-from redrive.cli.dlq.selection import explain_letter_ids, read_letter
-from redrive.cli.options import output_option
-from redrive.cli.output import show_one
+from redrive.cli.dlq.selection import PATH, explain_letter_ids, read_letter
+from redrive.cli.options import output_option, reason_option
+from redrive.cli.output import show_json, show_one
 from redrive.cli.table import Row, clock, short_fingerprint, stamp, took
 from redrive.cli.terminal import styled_state
 from redrive.model.dead_letter import CLOSED
@@ -46,6 +47,21 @@ def view(client: Client, letter_id: str, stack: bool, output: str | None) -> Non
     with explain_letter_ids([letter_id]):
         letter = read_letter(client, letter_id, PARTS)
     show_one(letter, COLUMNS, output, lambda screen: _draw(screen, letter, stack), piped=True)
+
+
+@click.command()
+@click.argument("letter_id", metavar="ID")
+@reason_option
+@api_options
+def reveal(client: Client, letter_id: str, reason: str) -> None:
+    """Print the payload of a dead letter with its secrets, as JSON.
+
+    The audit log records your name and the reason.
+    """
+    why = require_reason(reason, "reveal a payload")
+    with explain_letter_ids([letter_id]):
+        found = client.post(f"{PATH}/{segment(letter_id)}/reveal", {"reason": why})
+    show_json(found["payload"])
 
 
 def _draw(screen: Screen, letter: Row, stack: bool) -> None:

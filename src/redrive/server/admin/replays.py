@@ -9,11 +9,13 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Query
 from starlette.responses import Response
 
+from redrive.engine.run_view import StepView
 from redrive.errors import InvalidValueError
 from redrive.model.operation import ReplayOperation
 from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
 from redrive.server.admin.page import OnPage, Pages
+from redrive.server.admin.replay_editor import steps_before
 from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, progress, replayed
 from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, Id
@@ -75,18 +77,21 @@ async def new(
 ) -> Response:
     """Show the dialog that plans a replay. `unsafe`: include dead letters with unsafe effects."""
     failures, problem, found, verdict = page.visit.failures, "", None, None
+    steps: Sequence[StepView] = ()
     try:
         found = await select_replay(failures, q, ids, group)
     except InvalidValueError as error:
         problem = str(error)
     if found is not None and found.one is not None:
         verdict = await failures.verdict(found.one.id)
+        steps = await steps_before(page, found.one.run_id, found.one.step_index)
     return await page.render(
         "replay_new.html",
         place="replays",
         status=422 if problem else 200,
         selection=found,
         verdict=verdict,
+        steps=steps,
         problem=problem,
         query=q or "",
         unsafe=unsafe,

@@ -14,9 +14,12 @@ from starlette.responses import Response
 from redrive.errors import InvalidValueError
 from redrive.failures.bulk_replay_planner import plan_of
 from redrive.model.operation import MAX_ITEMS, Drift, Drifting, OperationReport, Plan, ReplayOperation
-from redrive.model.replay import Mode, Replay, ReplayState
+from redrive.model.replay import Mode, Replay, ReplayPreview, ReplayState, ReplayStep
 from redrive.policy.access import Permission
+from redrive.policy.json_path import MAX_PATH_LENGTH
+from redrive.policy.payload_edit import MAX_FIELDS
 from redrive.policy.policy_change import override_from_json
+from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -61,8 +64,10 @@ ItemNumber = Annotated[int, Field(ge=1, le=MAX_ITEMS)]
 class ReplayRequest(RequestBody):
     """STEP_ONLY executes only the failed step; FROM_STEP continues the run to its end.
 
-    To go back to an earlier step, name it by index or name. `payload` replaces the input of that step; it
-    requires a reason, and the original is kept.
+    To go back to an earlier step, name it by index or name. `payload` replaces the input of that step;
+    `set_fields` and `remove_fields` change only some of its fields, by paths such as items[2].price. This
+    requires a reason, and the original is kept. A redaction mark such as [redacted:card] leaves the stored
+    value at its path; at a path where the stored payload does not have it, the request fails.
     """
 
     mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
@@ -70,6 +75,14 @@ class ReplayRequest(RequestBody):
     from_step: Annotated[str | None, Field(min_length=1, max_length=200)] = None
     override_retry_policy: Policy = None
     payload: Any = None
+    set_fields: Annotated[
+        dict[str, Any],
+        Field(max_length=MAX_FIELDS, examples=[{"address.country": "DE", "items[0].price": 5}]),
+    ] = Field(default_factory=dict)
+    remove_fields: Annotated[
+        list[Annotated[str, Field(max_length=MAX_PATH_LENGTH)]],
+        Field(max_length=MAX_FIELDS, examples=[["items[2]"]]),
+    ] = Field(default_factory=list)
     reason: Reason = ""
 
     @model_validator(mode="after")
@@ -77,6 +90,22 @@ class ReplayRequest(RequestBody):
         if self.from_step_index is not None and self.from_step is not None:
             raise InvalidValueError("pass from_step_index or from_step, not both")
         return self
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The mode, the step and the payload change, as `failures.replay` takes them."""
+        return {
+            "mode": self.mode,
+            "from_step": self.from_step if self.from_step_index is None else self.from_step_index,
+            "payload": self.payload if "payload" in self.model_fields_set else ...,
+            "set_fields": self.set_fields,
+            "remove_fields": self.remove_fields,
+        }
+
+    @property
+    def retry(self) -> RetryPolicy | None:
+        policy = self.override_retry_policy
+        return None if policy is None else override_from_json(policy)
 
 
 REPLAY = Resource(
@@ -94,23 +123,29 @@ REPLAY = Resource(
     },
 )
 
+STEP = Resource(ReplayStep, "ReplayStepShape")
+PREVIEW = Resource(
+    ReplayPreview,
+    "ReplayPreviewShape",
+    renamed={"letter_id": "dead_letter_id", "from_step": "from_step_index"},
+)
+
 
 @dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 @workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 async def replay(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
     """Replay a dead letter: only the failed step, or the run from there to its end."""
     asked = body or ReplayRequest()
-    policy = asked.override_retry_policy
-    edited: Any = {"payload": asked.payload} if "payload" in asked.model_fields_set else {}
-    started = await failures.replay(
-        letter_id,
-        asked.mode,
-        from_step=asked.from_step if asked.from_step_index is None else asked.from_step_index,
-        retry=None if policy is None else override_from_json(policy),
-        reason=asked.reason,
-        **edited,
-    )
+    started = await failures.replay(letter_id, retry=asked.retry, reason=asked.reason, **asked.place)
     return answer(REPLAY.view(started), 202, {"Location": f"/api/v1/replays/{started.id}"})
+
+
+@dead_letter_routes.post("/{id}/replay/preview", OPERATE, returns=PREVIEW.model)
+async def preview(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
+    """Describe what a replay would do: its steps, and the changes of the payload. Nothing is started."""
+    asked = body or ReplayRequest()
+    asked.retry  # noqa: B018 — an invalid policy is an error here too
+    return answer(PREVIEW.view(await failures.replays.preview(letter_id, **asked.place)))
 
 
 @routes.get("/{id}", READ, returns=REPLAY.model)

@@ -23,6 +23,7 @@ from redrive.model.run import RunState
 from redrive.policy.access import Permission
 from redrive.policy.credential import digest
 from redrive.policy.idempotency_key import key_in_header
+from redrive.policy.payload_edit import reject_marks
 from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer
@@ -87,6 +88,7 @@ class StartedMany(ResponseBody):
 @routes.post("", START_WITH_KEY, status_code=202, returns=Started)
 async def start(request: Request, visit: Visiting, body: StartRequest) -> Response:
     """Start a run. With an Idempotency-Key, repeated requests return the same run."""
+    reject_marks(body.payload)
     options = _options(visit, body, _key_of(request))
     run = await visit.app.start(body.work, body.payload, **options)
     state = await run.state() if run.existed else RunState.PENDING
@@ -97,6 +99,7 @@ async def start(request: Request, visit: Visiting, body: StartRequest) -> Respon
 @routes.post("/many", START, status_code=202, returns=StartedMany)
 async def start_many(request: Request, visit: Visiting, body: StartManyRequest) -> Response:
     """Start many runs of the same task or workflow, all or none."""
+    reject_marks(body.payloads)
     keys = _keys_of(request, visit, len(body.payloads)) if body.keys is None else body.keys
     runs = await visit.app.start_many(body.work, body.payloads, keys=keys, **_options(visit, body))
     return answer({"items": [{"id": run.id, "existed": run.existed} for run in runs]}, 202)

@@ -1,5 +1,5 @@
 // Actions: forms and buttons with data-action call the API and report the result.
-import { call, filled, Problem } from "./api.js";
+import { call, filled, Problem, RawJson } from "./api.js";
 import { ask, closeDialog, openDialog, showOnce } from "./dialog.js";
 import { selected } from "./selection.js";
 import { refresh } from "./refresh.js";
@@ -10,7 +10,7 @@ document.addEventListener("submit", (event) => {
   const form = event.target.closest("form[data-action]");
   if (!form) return;
   event.preventDefault();
-  act(form, () => bodyOf(form));
+  act(form, () => ({ ...bodyOf(document.getElementById(form.dataset.with ?? "")), ...bodyOf(form) }));
 });
 
 document.addEventListener("click", (event) => {
@@ -71,6 +71,7 @@ const constant = (element) => JSON.parse(element.dataset.body ?? "{}");
 
 // The fields of a form as JSON. A name with dots is a nested field.
 function bodyOf(form) {
+  if (!form) return {};
   const body = constant(form);
   for (const field of form.elements) {
     if (!field.name || field.disabled || (field.type === "radio" && !field.checked)) continue;
@@ -82,9 +83,11 @@ function bodyOf(form) {
 
 function valueOf(field) {
   if (field.type === "checkbox") return field.checked;
+  if ("unlessSame" in field.dataset && field.value === field.defaultValue) return undefined;
   const text = field.value.trim();
   if (!text) return "keepEmpty" in field.dataset ? null : undefined;
   switch (field.dataset.type) {
+    case "json": return new RawJson(text);
     case "number": return Number(text);
     case "percent": return Number(text) / 100;
     case "seconds": return Number(text) * Number(field.dataset.unit ?? 1);

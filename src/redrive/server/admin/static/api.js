@@ -23,6 +23,25 @@ function problemOf(answer, body) {
 // A clause as a sentence: "no such run" becomes "No such run."
 export const sentence = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}${/[.?!]$/.test(text) ? "" : "."}`;
 
+// JSON as the user wrote it. Parsing it here would round large numbers and turn 1.0 into 1.
+export class RawJson {
+  constructor(text) {
+    try {
+      JSON.parse(text);
+    } catch (error) {
+      throw new Problem({ detail: `The text isn't valid JSON: ${error.message}` });
+    }
+    this.text = text;
+  }
+}
+
+const encoded = (value) => (value instanceof RawJson ? value.text : JSON.stringify(value));
+
+function encodedBody(body) {
+  const fields = Object.entries(body).filter(([, value]) => value !== undefined);
+  return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${encoded(value)}`).join(",")}}`;
+}
+
 export class Problem extends Error {
   constructor(body) {
     super(body.detail ?? "The server can't be reached.");
@@ -46,7 +65,7 @@ export async function call(action, body, version) {
   let answer;
   try {
     headers["X-CSRF-Token"] = await csrf();
-    answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? JSON.stringify(body) : undefined });
+    answer = await fetch(path, { method, headers, body: headers["Content-Type"] ? encodedBody(body) : undefined });
   } catch (error) {
     if (error instanceof Problem) throw error;
     throw new Problem({ hint: "The change may not have been saved. Check when the server is back" });

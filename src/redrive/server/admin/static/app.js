@@ -2,6 +2,7 @@
 import "./act.js";
 import "./copy.js";
 import "./dialog.js";
+import "./editor.js";
 import "./keys.js";
 import "./letter.js";
 import "./live.js";
