@@ -7,6 +7,8 @@ from pathlib import PurePath
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
+from redrive.engine.payload_mismatch import redacted
+from redrive.errors import PayloadError
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy import exception
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
@@ -58,6 +60,10 @@ def evidence_of(
         message=without_hashes(message),
     )
     failure = failure._replace(message=_storable_text(_cut(message, MAX_MESSAGE_LENGTH)))
+    if issubclass(type(error), PayloadError) and not summary.where:  # the task was not called
+        mismatch = error.__dict__.get("mismatch")
+        failure = failure._replace(mismatch=mismatch and redacted(mismatch, redactor))
+        summary = summary._replace(printed="")
     return Evidence(failure, _stack(error, summary, redactor), _redacted_mark(mark, redactor), summary.where)
 
 
