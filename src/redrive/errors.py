@@ -111,8 +111,8 @@ class InvalidKeyError(InvalidValueError):
 class PayloadError(InvalidValueError):
     """A payload does not match the type annotations of the task.
 
-    `mismatch`, a `redrive.model.failure.PayloadMismatch`, has the names of the expected and the given fields, if
-    the task expects an object.
+    `mismatch`, a `redrive.model.failure.PayloadMismatch`, has the names of the expected and the given
+    fields, if the task expects an object.
     """
 
     def __init__(self, message: str = "", *, mismatch: Any = None) -> None:
