@@ -109,7 +109,15 @@ class InvalidKeyError(InvalidValueError):
 
 
 class PayloadError(InvalidValueError):
-    """A payload does not match the type annotations of the task."""
+    """A payload does not match the type annotations of the task.
+
+    `mismatch`, a `redrive.model.failure.PayloadMismatch`, has the names of the expected and the given
+    fields, if the task expects an object.
+    """
+
+    def __init__(self, message: str = "", *, mismatch: Any = None) -> None:
+        super().__init__(message)
+        self.mismatch = mismatch
 
 
 class NotFoundError(RedriveError):

@@ -38,7 +38,7 @@ def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
         "Ready                 1  in 1 queue; oldest ",
         "Dead letters         in        4  ▁",
         "last 24h            out        0  ▁",
-        "Top failures\n  3  the card of order <n> was declined\n     checkout › charge, ",
+        "Top failures\n  3  the card of order 2 was declined\n     checkout › charge, ",
         "\nNext\n  redrive worker MODULE:ATTRIBUTE ",
         "\n  redrive dlq groups ",
     ):

@@ -76,6 +76,22 @@ def forged(*position: object) -> str:
 # Looking at them
 
 
+async def test_the_newest_message_is_the_title_and_the_pattern_is_kept() -> None:
+    app = new_app()
+
+    @app.task(name="ship")
+    async def ship(name: str) -> None:
+        raise ValueError(f"the parcel {name!r}\nhas no country, says Bearer {name * 20}")
+
+    async with bench(app) as test:
+        for name in ("first", "second"):
+            await app.start("ship", name)
+            await test.drain()
+        [line] = (await app.failures().groups.list()).lines
+    assert line.group.title == "the parcel 'second' has no country, says Bearer [redacted:bearer_token]"
+    assert line.group.pattern == "the parcel <quoted> has no country, says Bearer [redacted:bearer_token]"
+
+
 async def test_a_failure_that_occurs_again_is_one_group() -> None:
     async with failing() as at:
         await at.fail("odd")

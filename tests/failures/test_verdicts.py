@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,6 +24,13 @@ from redrive.words.fact import text_of
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 ANA = Caller("default", "ana")
+
+
+@dataclass
+class Order:
+    name: str
+    country: str
+    note: str = ""
 
 
 def texts(facts: tuple[Fact, ...]) -> list[str]:
@@ -145,6 +153,65 @@ async def test_a_breaker_that_closed_before_it_failed_says_nothing() -> None:
         await at.fail(TimeoutError("no answer"))
         await at.change(breaker="bank")
         assert (await at.verdict()).changed == ()
+
+
+async def test_a_breaker_is_no_obstacle_for_a_failure_that_does_not_count_against_it() -> None:
+    async with bank() as at:
+        await at.fail(ValueError("bug"))
+        await at.change(breaker="bank")
+        await at.app.breakers().force("bank", "OPEN", reason="they are down", seconds=90.0)
+        found = await at.verdict()
+    assert (found.changed, [fact.code for fact in found.advice]) == ((), ["needs_change"])
+
+
+async def test_the_cause_of_the_last_attempt_decides() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.change(breaker="bank")
+        at.error = ValueError("bug")
+        await at.app.failures().replay(at.letter_id, reason="try")
+        await at.test.advance(60.0)
+        await at.app.breakers().force("bank", "OPEN", reason="they are down", seconds=90.0)
+        found = await at.verdict()
+    why = text_of(found.why)
+    assert why.startswith("It stopped after 3 attempts with ValueError (validation): ")
+    assert found.advice[0].code == "replay_failed_before"
+    assert all("breaker" not in text for text in texts((*found.changed, *found.advice)))
+
+
+async def test_a_payload_that_does_not_fit_names_the_fields() -> None:
+    app = new_app()
+
+    @app.task
+    async def first() -> dict[str, str]:
+        return {"name": "ana", "cuntry": "DE", "sk_live_51HxQ2eAbCdEfGhIjKlMnOpQr": ""}
+
+    @app.task(breaker="bank")
+    async def ship(order: Order) -> None: ...
+
+    app.workflow("order", [first, ship])
+    async with bench(app) as test:
+        run = await app.start("order")
+        await test.drain()
+        await app.breakers().force("bank", "OPEN", reason="they are down")
+        line = await run.dead_letter()
+        assert line is not None
+        letter = await app.failures().view(line.id)
+        verdict = await app.failures().verdict(line.id)
+    mismatch = letter.decision.mismatch
+    assert mismatch is not None
+    assert mismatch.expected == ("name", "country", "note")
+    assert mismatch.given[:2] == ("name", "cuntry")
+    assert mismatch.missing == ("country",)
+    assert "sk_live" not in repr(mismatch)
+    assert letter.stack == f"redrive.errors.PayloadError: {letter.message}\n"
+    assert text_of(verdict.advice[0]).startswith(
+        "The code expects the field 'country'. The code doesn't know the fields 'cuntry', "
+    )
+    assert text_of(verdict.advice[0]).endswith(
+        " Let the code accept old payloads, or replay with an edited payload."
+    )
+    assert verdict.changed == ()
 
 
 async def test_another_version_counts_when_it_was_started_later_for_the_same_queue() -> None:

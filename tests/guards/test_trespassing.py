@@ -76,7 +76,18 @@ async def settle_owner(database: Database) -> None:
     async with database.transaction() as session:
         for name in (OPERATION, "newer operation"):
             await _planned(session, store, name)
-        names = ("title", "reason", "greet", "first", "greet", "timeout", "TimeoutError", LETTER, "v1")
+        names = (
+            "title",
+            "pattern",
+            "reason",
+            "greet",
+            "first",
+            "greet",
+            "timeout",
+            "TimeoutError",
+            LETTER,
+            "v1",
+        )
         await store.groups.occurred(session, [Occurrence(OWNER, FINGERPRINT, *names)], lambda *_: None)
         said = [(LETTER,), (LETTER, CLOSED)]
         await store.audit.append(

@@ -70,7 +70,7 @@ class TestForms:
         assert value(key="", message="m") == value(message="m")
 
     def test_nothing_at_all_still_has_a_fingerprint(self) -> None:
-        assert fingerprint().title == "failure"
+        assert fingerprint().pattern == "failure"
         assert value() != value(message="m")
 
     @unhurried
@@ -539,28 +539,28 @@ class TestForOperators:
         assert by_message.reason == (
             "the same message, ignoring numbers, ids and quoted values; type unknown, step charge, status 503"
         )
-        assert by_message.title == "user <n> is gone"
+        assert by_message.pattern == "user <n> is gone"
 
-    def test_without_a_message_the_type_is_the_title(self) -> None:
-        assert fingerprint(error_type="ValueError", step="s").title == "ValueError"
+    def test_without_a_message_the_type_is_the_pattern(self) -> None:
+        assert fingerprint(error_type="ValueError", step="s").pattern == "ValueError"
 
     @unhurried
     @given(any_text, any_text, any_text, any_text, frames)
-    def test_reason_and_title_are_one_printable_line_of_bounded_length(
+    def test_reason_and_pattern_are_one_printable_line_of_bounded_length(
         self, key: str, error_type: str, step: str, message: str, given_frames: list[TraceFrame]
     ) -> None:
         for chosen in (None, key * 50):
             made = fingerprint(
                 key=chosen, error_type=error_type * 50, frames=given_frames, step=step, message=message * 50
             )
-            for line in (made.reason, made.title):
+            for line in (made.reason, made.pattern):
                 assert len(line) <= 500
                 assert line.splitlines() in ([line], [])
                 line.encode("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("message", "status", "title"),
+    ("message", "status", "pattern"),
     [
         ("POST /labels answered 422", 422, "POST <path> answered 422"),
         ("POST /labels answered 422 after 3 tries", 422, "POST <path> answered <n> after <n> tries"),
@@ -568,8 +568,8 @@ class TestForOperators:
         ("POST /labels answered 422", None, "POST <path> answered <n>"),
     ],
 )
-def test_a_title_says_the_status_that_its_failures_have_in_common(
-    message: str, status: int | None, title: str
+def test_a_pattern_says_the_status_that_its_failures_have_in_common(
+    message: str, status: int | None, pattern: str
 ) -> None:
     found = fingerprint(error_type="HttpStatusError", status=status, message=message)
-    assert found.title == title
+    assert found.pattern == pattern

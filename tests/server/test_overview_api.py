@@ -25,7 +25,7 @@ async def test_it_tells_how_the_organization_stands(house: House) -> None:
     assert seen["heals_itself"]["total"] == {"number": 0, "capped": False}
     assert (seen["oldest"]["id"], seen["oldest"]["title"]) == (
         first,
-        "the card of <n> was declined",
+        "the card of 7 was declined",
     )
     assert [sum(seen["dead_letters"][name]) for name in ("came", "left")] == [2, 1]
     assert seen["replays"] == {"succeeded": 0, "failed": 0, "rate": None}

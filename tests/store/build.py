@@ -287,6 +287,7 @@ def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
         fingerprint="f" * 16,
         fingerprint_reason="type and place",
         title="ValueError in greet",
+        pattern="ValueError in greet",
         payload="{}",
         config="{}",
         policy="{}",

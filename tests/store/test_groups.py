@@ -29,6 +29,7 @@ def occurrence(**changes: Any) -> Occurrence:
         org="acme",
         fingerprint="f1",
         title="TimeoutError in charge",
+        pattern="TimeoutError in <quoted>",
         reason="type and place",
         workflow="checkout",
         step="charge",

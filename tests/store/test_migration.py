@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask, enqueued, tables, value
+from tests.store.by_hand import letters
 
 from redrive.errors import SchemaError, StoreError
 from redrive.store import migration
@@ -257,3 +258,35 @@ async def test_without_anything_to_do_no_work_is_stopped(
         await worker.execute(f"LOCK TABLE {postgres_database.schema}.leases IN ACCESS SHARE MODE")
         await postgres_database.migrate()
     await worker.close()
+
+
+async def test_groups_are_named_by_the_message_of_their_newest_letter(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrations()
+    monkeypatch.setattr(migration, "migrations", lambda: known[:2])
+    await fresh.migrate()
+    [spoken] = await letters(fresh, fingerprint="f1", message="order 7:\nno answer")
+    [quoted] = await letters(fresh, fingerprint="f2", message="'country'")
+    columns = "org, fingerprint, title, reason, workflow, step, task, category, error_type, sample, state"
+    for fingerprint, title, sample in (
+        ("f1", "order <n>: no answer", spoken),
+        ("f2", "KeyError: <quoted>", quoted),
+        ("f3", "removed <n>", "gone"),
+    ):
+        await ask(
+            fresh,
+            f"""INSERT INTO redrive.failure_groups ({columns}, occurrences, first_seen, last_seen)
+            VALUES ('acme', '{fingerprint}', '{title}', '', 'w', 's', 't', 'unknown', 'E', '{sample}', 'OPEN',
+                1, 1, 1)""",
+        )
+
+    monkeypatch.undo()
+    await fresh.migrate()
+
+    text = "SELECT fingerprint, title, pattern FROM redrive.failure_groups ORDER BY fingerprint"
+    assert [tuple(row) for row in await ask(fresh, text)] == [
+        ("f1", "order 7: no answer", "order <n>: no answer"),
+        ("f2", "KeyError: <quoted>", "KeyError: <quoted>"),
+        ("f3", "removed <n>", "removed <n>"),
+    ]

@@ -7,6 +7,8 @@ from pathlib import PurePath
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
+from redrive.engine.payload_mismatch import redacted
+from redrive.errors import PayloadError
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy import exception
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
@@ -15,8 +17,9 @@ from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, fra
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 from redrive.policy.redact.marker import without_hashes
+from redrive.words.failure import headline, short
 
-MAX_MESSAGE_LENGTH = 4_000
+MAX_MESSAGE_LENGTH, MAX_TITLE_LENGTH = 4_000, 400
 MAX_STACK_LENGTH, MAX_EXCEPTION_LENGTH = 32_000, 8_000
 MAX_TO_REDACT_LENGTH = 200_000
 MAX_FRAMES = 60
@@ -35,6 +38,14 @@ class Evidence(NamedTuple):
     stack: str
     fingerprint: Fingerprint
     where: str = ""
+
+    @property
+    def title(self) -> str:
+        """The redacted message on one line, which names the failure and, if it is the newest, its group."""
+        failure = self.failure
+        return short(
+            headline(failure.message, failure.error_type, self.fingerprint.pattern), MAX_TITLE_LENGTH
+        )
 
 
 def evidence_of(
@@ -58,6 +69,10 @@ def evidence_of(
         message=without_hashes(message),
     )
     failure = failure._replace(message=_storable_text(_cut(message, MAX_MESSAGE_LENGTH)))
+    if issubclass(type(error), PayloadError) and not summary.where:  # the task was not called
+        mismatch = error.__dict__.get("mismatch")
+        failure = failure._replace(mismatch=mismatch and redacted(mismatch, redactor))
+        summary = summary._replace(printed="")
     return Evidence(failure, _stack(error, summary, redactor), _redacted_mark(mark, redactor), summary.where)
 
 
@@ -104,7 +119,7 @@ def _redacted(failure: Failure, stack: str, mark: Fingerprint, where: str, redac
 
 def _redacted_mark(mark: Fingerprint, redactor: Redactor) -> Fingerprint:
     """Redact what comes from names: of exceptions, functions and steps."""
-    return Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.title))
+    return Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.pattern))
 
 
 def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:

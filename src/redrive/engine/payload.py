@@ -23,6 +23,7 @@ from typing import Annotated, Any, ForwardRef, Literal, NoReturn, TypeAlias, Uni
 from msgspec import UNSET, Struct, ValidationError, convert, defstruct, to_builtins
 from msgspec.json import Decoder
 
+from redrive.engine.payload_mismatch import payload_error
 from redrive.errors import InvalidValueError, NotStorableError, PayloadError
 from redrive.policy import exception
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, JsonValue, decode_stored, encode, plain_text
@@ -72,7 +73,7 @@ def converter(annotation: object, *, name: str = "payload") -> Convert:
         try:
             return convert_to_type(value)
         except (ValidationError, _Misfit, UnicodeEncodeError) as error:  # the last one: a lone surrogate
-            raise PayloadError(f"{name}: {error}") from None
+            raise payload_error(f"{name}: {error}", value, annotation) from None
         except RecursionError:
             raise PayloadError(f"{name}: nested too deeply") from None
 

@@ -118,7 +118,7 @@ def failure_record(
         return Record(change, attempt_row(claim, evidence, why, outcome, delay), limited=limited)
     attempt = attempt_row(claim, evidence, why, outcome, None)
     mark = evidence.fingerprint
-    note = fact("failed_again", step=work.step.name, title=mark.title).encode() if claim.replays else None
+    note = fact("failed_again", step=work.step.name, title=evidence.title).encode() if claim.replays else None
     settlement = _settlement(claim, ReplayState.FAILED, mark.value, note)
     if reason := letter_policy.rejection(work, evidence.failure):
         stopped = _stopped(claim, RunState.FAILED, StepState.FAILED, evidence, why)
@@ -293,7 +293,7 @@ def _rejected(work: Work, evidence: Evidence, reason: Fact, event_id: str) -> Ru
         reason=reason.code,
         fingerprint=mark.value,
         fingerprint_reason=mark.reason,
-        title=mark.title,
+        title=mark.pattern,
         may_have_executed=int(evidence.failure.may_have_executed),
     )
     return new_event(event_id, work.claim.id, UNBURIED, work.claim.step_index, rejected.fact())

@@ -45,7 +45,8 @@ from redrive.engine.payload import (
     reader,
     typed_decoder,
 )
-from redrive.errors import InvalidValueError, PayloadError
+from redrive.engine.payload_mismatch import payload_error
+from redrive.errors import InvalidValueError
 from redrive.policy.codec import JsonValue, decode_stored
 from redrive.words.suggestion import suggest
 
@@ -260,7 +261,7 @@ def _by_name(owner: str, parameters: list[_Parameter]) -> _Reading:
     def convert_entries(payload: JsonValue) -> dict[str, Any]:
         entries = {} if payload is None and not required else payload
         if not isinstance(entries, dict) or not required <= entries.keys() <= types.keys():
-            raise PayloadError(f"{owner}: {_misfit(entries, frozenset(types), required)}")
+            raise payload_error(f"{owner}: {_misfit(entries, frozenset(types), required)}", entries, struct)
         if all_plain and all(type(entry) in types[name] for name, entry in entries.items()):
             return entries
         return _entries(names, convert(entries))

@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
+from redrive.model.failure import PayloadMismatch
 from redrive.model.field import Instant
 
 
@@ -74,6 +75,7 @@ class DecisionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     hint          the seconds that the server asked for
     due_at        when the next attempt is due
     text          a sentence that an earlier version stored instead of facts
+    mismatch      the fields of a payload that the task could not read
     """
 
     code: str
@@ -91,6 +93,7 @@ class DecisionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: float | None = None
     due_at: Instant | None = None
     text: str = ""
+    mismatch: PayloadMismatch | None = None
 
 
 NO_FACTS = DecisionFacts("")
@@ -114,6 +117,7 @@ class Explanation(NamedTuple):
     wait: Wait | None = None
     hint: float | None = None
     at: float | None = None
+    mismatch: PayloadMismatch | None = None
 
     def facts(self) -> DecisionFacts:
         wait = self.wait
@@ -126,6 +130,7 @@ class Explanation(NamedTuple):
                 self.max_attempts,
                 hint=self.hint,
                 due_at=self.at,
+                mismatch=self.mismatch,
             )
         return DecisionFacts(
             self.reason.value,
@@ -142,6 +147,7 @@ class Explanation(NamedTuple):
             wait.backoff.jitter_notation,
             self.hint,
             self.at,
+            mismatch=self.mismatch,
         )
 
 

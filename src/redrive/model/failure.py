@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 
 class Category(StrEnum):
     TIMEOUT = "timeout"
@@ -35,6 +37,21 @@ class Delivery(StrEnum):
     SEEN = "seen"
 
 
+class PayloadMismatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names of fields of a payload that does not match the task.
+
+    expected  the fields that the code expects
+    given     the fields that the payload has
+    missing   required fields that the payload does not have
+    unknown   fields of the payload that the code does not know
+    """
+
+    expected: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
 class Failure(NamedTuple):
     """A classified exception. A named tuple, because one is created for every failed attempt."""
 
@@ -51,6 +68,8 @@ class Failure(NamedTuple):
     unavailable: bool = False
     said: bool = False
     """The class was set explicitly: by a rule, a verdict, or a code that overrides its category's class."""
+    mismatch: PayloadMismatch | None = None
+    """Why the payload could not be read, if that is what failed."""
 
     @property
     def retryable(self) -> bool:

@@ -40,6 +40,7 @@ class Occurrence(NamedTuple):
     org: str
     fingerprint: str
     title: str
+    pattern: str
     reason: str
     workflow: str
     step: str
@@ -84,11 +85,16 @@ class GroupChange(NamedTuple):
 
 
 class FailureGroup(Row, frozen=True, kw_only=True):
-    """A stored group. `reason` explains why these failures count as the same."""
+    """A stored group. `reason` explains why these failures count as the same.
+
+    title    the newest message, redacted and on one line
+    pattern  the message without its variable parts; None if only an earlier version has stored the group
+    """
 
     org: str
     fingerprint: str
     title: str
+    pattern: str | None
     reason: str
     workflow: str
     step: str

@@ -24,7 +24,7 @@ from redrive.policy import exception
 
 VERSION = "v1"
 MAX_FRAMES = 8
-MAX_TITLE_LENGTH = 400
+MAX_PATTERN_LENGTH = 400
 MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 256, 1_000
 """The number of recent fingerprints to cache, and the maximum length of their messages: failures repeat."""
 
@@ -43,11 +43,12 @@ class TraceFrame:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A fingerprint. `reason` explains to an operator why failures share it; `title` names the group."""
+    """A fingerprint. `reason` explains to an operator why failures share it; `pattern` is the message
+    without its variable parts."""
 
     value: str
     reason: str
-    title: str
+    pattern: str
 
     def __str__(self) -> str:
         return self.value
@@ -71,15 +72,15 @@ def fingerprint(
 def _computed(key: str | None, situation: _Situation, places: _Places, message: str) -> Fingerprint:
     error_type, step, status = situation
     text = normalize(message)
-    title = _with_status(text, message, status) or _abbreviate(error_type or key or step or "failure")
+    pattern = _with_status(text, message, status) or _abbreviate(error_type or key or step or "failure")
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
-        title = ": ".join(filter(None, (_abbreviate(error_type), text)))
+        pattern = ": ".join(filter(None, (_abbreviate(error_type), text)))
     if key:
-        return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", title)
+        return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", pattern)
     if places:
-        return Fingerprint(*_by_places(situation, places), title)
+        return Fingerprint(*_by_places(situation, places), pattern)
     reason = f"the same message, ignoring numbers, ids and quoted values; {_describe(situation)}"
-    return Fingerprint(_digest("message", *situation, text), reason, title)
+    return Fingerprint(_digest("message", *situation, text), reason, pattern)
 
 
 _remembered = lru_cache(MAX_REMEMBERED)(_computed)
@@ -129,14 +130,14 @@ def _describe(situation: Sequence[str | None]) -> str:
 
 
 def _with_status(text: str, message: str, status: str | None) -> str:
-    """Put the status, which all failures of a group share, into the title if it is the only number."""
+    """Put the status, which all failures of a group share, into the pattern if it is the only number."""
     if status is None or text.count("<n>") != 1 or not re.search(rf"\b{re.escape(status)}\b", message):
         return text
     return text.replace("<n>", status)
 
 
 def _abbreviate(text: str) -> str:
-    line = _on_one_line(text[:MAX_TITLE_LENGTH])
+    line = _on_one_line(text[:MAX_PATTERN_LENGTH])
     return line if len(line) <= 80 else f"{line[:79]}…"
 
 
@@ -314,6 +315,6 @@ def _normalized_url(url: str) -> str:
 
 
 def _truncate(text: str) -> str:
-    if len(text) <= MAX_TITLE_LENGTH:
+    if len(text) <= MAX_PATTERN_LENGTH:
         return text
-    return re.sub(r"<[a-z]*$", "", text[: MAX_TITLE_LENGTH - 1]) + "…"
+    return re.sub(r"<[a-z]*$", "", text[: MAX_PATTERN_LENGTH - 1]) + "…"

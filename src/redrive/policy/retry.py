@@ -180,7 +180,17 @@ def _explain(
 ) -> Explanation:
     counted = reason not in _UNCOUNTED
     failures = tally.failures + 1 if counted else tally.failures
-    return Explanation(reason, failure.rule, failure.category, failures, policy.max_attempts, wait, hint, at)
+    return Explanation(
+        reason,
+        failure.rule,
+        failure.category,
+        failures,
+        policy.max_attempts,
+        wait,
+        hint,
+        at,
+        failure.mismatch,
+    )
 
 
 _UNCOUNTED = frozenset(

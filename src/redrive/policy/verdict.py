@@ -227,7 +227,7 @@ def _judge_by_changes(facts: LetterFacts) -> tuple[Likely, Fact]:
     if facts.new_versions:
         return "unknown", fact("try_new_version")
     if facts.error_type.rpartition(".")[2] == "PayloadError":
-        return "unlikely", fact("payload_mismatch")
+        return "unlikely", fact("payload_mismatch", mismatch=facts.decision.mismatch)
     return "unlikely", fact("needs_change")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from msgspec import to_builtins
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -129,6 +130,11 @@ def _drifted(error: errors.DriftError) -> ProblemError:
     return ProblemError(409, "drift", str(error), hint=hint, number=error.number, changes=changes)
 
 
+def _payload(error: errors.PayloadError) -> ProblemError:
+    fields = {} if error.mismatch is None else {"mismatch": to_builtins(error.mismatch)}
+    return ProblemError(422, "payload", str(error), hint="check which payload the task expects", **fields)
+
+
 def _key_reused(error: errors.ConflictError) -> ProblemError:
     hint = "use a different Idempotency-Key for different work"
     return ProblemError(422, "key_reused", str(error), hint=hint, run_id=error.run_id)
@@ -163,7 +169,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
         errors.SealedError,
         _with_message(409, "sealed", "configure the key that it was encrypted with"),
     ),
-    (errors.PayloadError, _with_message(422, "payload", "check which payload the task expects")),
+    (errors.PayloadError, _payload),
     (errors.QueryWordError, _query_word),
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
     (errors.NotFoundError, _with_message(404, "not_found", "check the id in the list of this resource")),

@@ -28,7 +28,11 @@ _QUEUE = "dead letters of "
 
 
 class RejectedLetter(NamedTuple):
-    """The facts of a failure without a dead letter, to create one later. `reason` is a code."""
+    """The facts of a failure without a dead letter, to create one later.
+
+    reason  a code
+    title   the pattern of the message, under the name that earlier versions stored
+    """
 
     reason: str
     fingerprint: str

@@ -54,6 +54,7 @@ class GroupOccurrences(NamedTuple):
     org: str
     fingerprint: str
     title: str
+    pattern: str
     reason: str
     workflow: str
     step: str

@@ -19,10 +19,12 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
     """A dead letter to store; its JSON fields contain the stored text.
 
     settings       the digest of config and policy, stored once for all dead letters that share them
+    pattern        the message without its variable parts, for the failure group
     redrive_delay  seconds until its automatic redrive
     """
 
     settings: str
+    pattern: str
 
     tags: JsonList | None = None  # type: ignore[assignment]  # the column stays empty without tags
     redrive_delay: float | None = None
@@ -34,6 +36,7 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
             org=self.org,
             fingerprint=self.fingerprint,
             title=self.title,
+            pattern=self.pattern,
             reason=self.fingerprint_reason,
             workflow=self.workflow,
             step=self.step,

@@ -307,7 +307,7 @@ def _without_letter(record: Record) -> Record:
     letter, change = record.dead_letter, record.change
     if letter is None or not isinstance(change, Stopped):
         return record
-    mark = (letter.fingerprint, letter.fingerprint_reason, letter.title)
+    mark = (letter.fingerprint, letter.fingerprint_reason, letter.pattern)
     rejected = RejectedLetter(QUEUE_FULL.code, *mark, int(letter.may_have_executed))
     step_index = 0 if record.attempt is None else record.attempt.step_index
     event = new_event(letter.id, letter.run_id, UNBURIED, step_index, rejected.fact())

@@ -8,6 +8,7 @@ from typing import Any
 
 from redrive.model.decision import Reason
 from redrive.words.decision import UNKNOWN_ERROR_HELP, why
+from redrive.words.failure import describe_mismatch
 from redrive.words.number import names, plural
 from redrive.words.time import age, duration
 
@@ -51,6 +52,13 @@ def _most_replays(it: Mapping[str, Any]) -> str:
     return "the only replay of this failure" if it["only"] else "most replays of this failure"
 
 
+def _payload_mismatch(it: Mapping[str, Any]) -> str:
+    mismatch = it.get("mismatch")
+    problem = "" if mismatch is None else describe_mismatch(mismatch)
+    problem = problem or "The payload doesn't fit the code."
+    return f"{problem} Let the code accept old payloads, or replay with an edited payload."
+
+
 def _redriven(it: Mapping[str, Any]) -> str:
     when = f"in {duration(it['seconds'])}" if it["seconds"] > 0.0 else "as soon as a worker is free"
     turn = f" ({it['number']:,} of {it['of']:,})" if it["of"] else ""
@@ -89,9 +97,7 @@ VERDICTS: Mapping[str, Render] = MappingProxyType(
         "try_new_version": lambda it: (
             "Replay one to find out: the code has changed, but possibly not in this place."
         ),
-        "payload_mismatch": lambda it: (
-            "The payload doesn't fit the code. Let the code accept it, or replay with an edited payload."
-        ),
+        "payload_mismatch": _payload_mismatch,
         "needs_change": lambda it: (
             "A replay will fail again unless the code, the settings or the payload change first."
         ),

@@ -102,7 +102,7 @@ async def test_at_first_it_shows_the_failures_that_need_you(house: House, admin:
     page = await read(admin, DLQ)
     [row] = rows(page)
     group = (await (await desk_of(house)).groups.list("is:needs-you")).lines[0].group
-    assert row.text.startswith("the card of <n> was declined charge")
+    assert row.text.startswith("the card of 2 was declined charge")
     assert "unknown 3 3 failures in the last 24 h" in row.text
     assert "Open" in row.text
     assert f"{DLQ}/groups/{quote(group.fingerprint, safe='')}" in page.links

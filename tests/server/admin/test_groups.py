@@ -50,7 +50,7 @@ async def test_it_shows_whether_it_needs_you_and_is_still_happening(
     name = await group_of(house, ids[0])
     page = await read(admin, address(name))
     [title] = page.find("h1")
-    assert title.text == "the card of <n> was declined"
+    assert title.text == "the card of 2 was declined"
     assert "Needs you 2 dead letters need attention" in page.text
     assert "Still happening 3 since" in page.text
     assert "Dead letters 3" in page.text

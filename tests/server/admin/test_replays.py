@@ -85,7 +85,7 @@ async def test_one_dead_letter_comes_with_what_is_known_about_it(house: House) -
     page = await read(client, f"{NEW}?ids={letter}")
     [heading] = page.find("h1")
     assert heading.text == "Replay 1 dead letter"
-    assert "the card of <n> was declined" in page.text
+    assert "the card of 0 was declined" in page.text
     assert "Unlikely to succeed" in page.text
 
 

@@ -17,6 +17,7 @@ from redrive.cli.table import Row, clock, short_fingerprint, stamp, took
 from redrive.cli.terminal import styled_state
 from redrive.model.dead_letter import CLOSED
 from redrive.policy.stack import stack_of
+from redrive.words.failure import list_fields
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
 from redrive.words.time import duration
@@ -111,6 +112,9 @@ def _draw_error(screen: Screen, letter: Row, stack: bool) -> None:
     screen.heading("Error", (f"{letter['category']}, {letter['error_class']}{status}", "dim"))
     screen.paragraph(f"{letter['error_type']}: {letter['message']}")
     draw_origin(screen, letter)
+    if mismatch := letter["decision"]["mismatch"]:
+        screen.paragraph(f"Expected fields: {list_fields(mismatch['expected'])}")
+        screen.paragraph(f"Given fields: {list_fields(mismatch['given'])}")
     if letter["runbook"]:
         screen.paragraph(f"Runbook: {letter['runbook']}")
     if stack:

@@ -23,7 +23,7 @@ from redrive.server.admin.chart import sparkline
 from redrive.server.admin.static_files import static_path, takes_gzip
 from redrive.words.decision import computation, explain, why
 from redrive.words.fact import paragraph, text_of
-from redrive.words.failure import headline, short
+from redrive.words.failure import headline, list_fields, short
 from redrive.words.number import number, percent, plural
 from redrive.words.state import Tone, state_label
 from redrive.words.time import absolute, age, ago, clock, duration, machine
@@ -98,6 +98,7 @@ def environment() -> Environment:
         "age": age,
         "machine": machine,
         "short": short,
+        "list_fields": list_fields,
         "text_of": text_of,
         "paragraph": paragraph,
         "why": why,

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from redrive.model.decision import DecisionFacts
 from redrive.model.fact import CountedFact, Fact
+from redrive.model.failure import PayloadMismatch
 from redrive.model.field import Meaning
 from redrive.model.query import Count
 from redrive.server.answer import when
@@ -270,5 +271,6 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
 
 
 COUNT = Resource(Count, "CountShape")
+MISMATCH = Resource(PayloadMismatch, "PayloadMismatchShape")
 DECISION = Resource(DecisionFacts, "DecisionShape", computed={"text": explain})
 """Shared by most resources."""

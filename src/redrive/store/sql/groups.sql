@@ -6,7 +6,7 @@ FROM {batch:GroupOccurrences}
 
 -- name: _again
 ON CONFLICT (org, fingerprint) DO UPDATE
-SET title = excluded.title, reason = excluded.reason, workflow = excluded.workflow, step = excluded.step,
+SET title = excluded.title, pattern = excluded.pattern, reason = excluded.reason, workflow = excluded.workflow, step = excluded.step,
     task = excluded.task, category = excluded.category, error_type = excluded.error_type, sample = excluded.sample,
     occurrences = known.occurrences + excluded.occurrences,
     last_seen = CASE WHEN known.last_seen > excluded.last_seen THEN known.last_seen ELSE excluded.last_seen END

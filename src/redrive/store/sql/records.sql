@@ -196,7 +196,7 @@ SELECT {columns:DeadLetter batch except {_set_by_database}, {_set_by_people}, {_
     run.org, run.workflow, run.step_index, run.queue, run.attempt, COALESCE(run.failures, 0), run.first_failed_at,
     run.last_failed_at, :now, :now, 0, run.priority, :now + batch.redrive_delay,
     CASE WHEN batch.state = 'EXHAUSTED' THEN :now END
-FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}}
+FROM {batch:NewDeadLetter except {_set_by_database}, {_set_by_people}, {_elsewhere}, pattern}
 JOIN {_ended_runs} AS run ON run.id = batch.run_id
 WHERE true
 ON CONFLICT (run_id, step_index, (CASE WHEN state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') THEN '' ELSE id END)) DO UPDATE
