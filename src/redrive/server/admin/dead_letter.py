@@ -33,6 +33,7 @@ from redrive.policy.stack import Stack, stack_of
 from redrive.policy.verdict import ReplayVerdict
 from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
 from redrive.server.admin.environment import link
+from redrive.server.admin.folds import fold, letter_look
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import Id
@@ -45,6 +46,9 @@ from redrive.words.number import plural
 from redrive.words.time import machine
 
 pages = Pages("dead_letter")
+
+MAX_FOLDS = 5
+"""Related dead letters of each kind that the page shows, not counting those that look the same."""
 
 AttemptNumbers = Annotated[list[Annotated[str, Query(max_length=100)]] | None, Query(max_length=50)]
 
@@ -104,12 +108,17 @@ async def _planned_in(failures: Failures, replays: Iterable[Replay]) -> str | No
 
 async def _surroundings(failures: Failures, letter: DeadLetter) -> dict[str, Any]:
     """Return its dependencies, its group, and related dead letters."""
-    dependencies = await failures.dependencies(letter.id)
+    dependencies, related = await failures.dependencies(letter.id), await failures.related(letter.id)
     return {
         "dependencies": dependencies,
         "obstacle": _obstacle(letter, dependencies),
         "group": await _group(failures, letter),
-        "related": await failures.related(letter.id),
+        "related": {
+            "Depends on": fold(dependencies, letter_look),
+            "Same run": fold(related.same_run, letter_look)[:MAX_FOLDS],
+            "Same correlation ID": fold(related.same_correlation, letter_look)[:MAX_FOLDS],
+            "Same failure": fold(related.same_failure, letter_look)[:MAX_FOLDS],
+        },
         "alike": {
             name: str(LetterQuery((Term(name, (value,)),)))
             for name, value in (("workflow", letter.workflow), ("step", letter.step), ("queue", letter.queue))
