@@ -33,7 +33,6 @@ from redrive.policy.stack import Stack, stack_of
 from redrive.policy.verdict import ReplayVerdict
 from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
 from redrive.server.admin.environment import link
-from redrive.server.admin.folds import fold, letter_look
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import Id
@@ -41,6 +40,7 @@ from redrive.server.site import site_of
 from redrive.words.decision import why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, short
+from redrive.words.folds import fold, letter_look
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
 from redrive.words.time import machine

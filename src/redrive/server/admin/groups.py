@@ -30,10 +30,10 @@ from redrive.model.query import Query, Term
 from redrive.policy.stack import stack_of
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.dead_letter import row_of
-from redrive.server.admin.folds import fold, letter_look
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.replay_report import ORDER
 from redrive.server.api.groups import Fingerprint
+from redrive.words.folds import fold, letter_look
 
 pages = Pages("groups")
 

@@ -1,4 +1,4 @@
-"""Folds: rows of a list that would look the same, shown once with their number."""
+"""Folds: rows of a list that look the same to a reader, shown once with their number."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Fold(Generic[T]):
 
     first: T
     others: Sequence[T]
+
+    @property
+    def rows(self) -> Sequence[T]:
+        return self.first, *self.others
 
     @property
     def number(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redrive.server.admin.folds import Fold, fold
+from redrive.words.folds import Fold, fold
 
 
 def test_rows_with_the_same_look_are_one_at_the_place_of_the_first() -> None:
