@@ -1,6 +1,7 @@
 """Structured log lines.
 
 People read the text (`event key=value …`); programs read the same data as a dictionary in `record.fields`.
+`record.shown` has the fields that the text has.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def write_log_line(
 
     with suppress(Exception):
         record = dict(fields) if clean else DEFAULT_REDACTOR.value(fields)
-        line = _line({key: value for key, value in record.items() if key not in hidden})
+        shown = {key: value for key, value in record.items() if key not in hidden}
+        line = _line(shown)
         try:
-            logger.log(level, "%s", line, extra={"fields": record}, stacklevel=2)
+            logger.log(level, "%s", line, extra={"fields": record, "shown": shown}, stacklevel=2)
         except KeyError:  # the application's record factory has already set `fields`
             logger.log(level, "%s", line, stacklevel=2)
 
@@ -54,9 +56,13 @@ def _format(value: object) -> str:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = json.dumps(str(value), ensure_ascii=False)
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Escape characters that could move the cursor, hide text or start a new line."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def _escape(character: str) -> str:
-    """Escape a character that could move the cursor, hide text or start a new line."""
     return character if character.isprintable() else json.dumps(character)[1:-1]

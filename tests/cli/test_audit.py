@@ -51,10 +51,32 @@ def test_a_table_and_csv(redrive: Command, shop: Shop, monkeypatch: pytest.Monke
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
         shown = redrive("audit", "list", "-o", "table").out.splitlines()
-        assert shown[0].split()[:4] == ["#", "AT", "ACTOR", "ACTION"]
+        assert shown[0].split()[:4] == ["#", "AT", "ACTOR", "WHAT"]
+        assert " Paused a queue " in shown[1]
         assert max(map(len, shown)) <= columns
     [row] = csv.DictReader(io.StringIO(redrive("audit", "list", "-o", "csv").out))
     assert (row["actor"], row["action"], row["subjects"]) == ("operator", "queue.paused", "default")
+
+
+def test_a_bulk_replay_is_one_line_of_a_table(
+    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        shop.dead_letter(number)
+    shop.mended = True
+    operation = json.loads(redrive("replay", "plan", "--query", "is:open", "-o", "json").out)
+    assert redrive("replay", "start", operation["id"], "--yes").code == 0
+    with shop.working():
+        assert redrive("replay", "watch", operation["id"]).code == 0
+    monkeypatch.setenv("COLUMNS", "160")
+    lines = redrive("audit", "list", "-o", "table").out.splitlines()
+    [bulk] = [line for line in lines if "Bulk replay" in line]
+    assert "Bulk replay: 3 replayed, 3 succeeded" in bulk
+    assert len([line for line in lines if "dead letter" in line]) == 3
+    assert "replay.requested" in actions(redrive)
+    listed = redrive("audit", "list", "-o", "table", "--limit", "2")
+    assert len(listed.out.splitlines()) == 3
+    assert "Showing the newest 2." in listed.err
 
 
 def test_a_chain_that_is_whole(anywhere: Command, shop: Shop) -> None:

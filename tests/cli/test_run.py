@@ -34,12 +34,22 @@ def test_lists_the_newest_first(anywhere: Command, shop: Shop) -> None:
     assert anywhere("run", "list", "is:cancelled", "-o", "json").out == "[]\n"
 
 
-def test_tries_are_those_of_the_step(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.order(1, card="slow")
-    monkeypatch.setenv("COLUMNS", "100")
+def test_a_row_says_which_run_it_is_and_why_it_failed(
+    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.message = "the gateway gives no answer\nat all"
+    shop.order(1, card="slow", key="order-1")
+    monkeypatch.setenv("COLUMNS", "160")
     heading, line = redrive("run", "list", "-o", "table").out.splitlines()
-    assert re.search(r"  STEP  +ATTEMPT$", heading)
-    assert re.search(r"  charge  +3$", line)
+    assert re.search(r"  STEP  +ATTEMPT  KEY  +ERROR$", heading)
+    assert re.search(r"  charge  +3  order-1  the gateway gives no answer$", line)
+    assert redrive("run", "list").out.rstrip("\n").split("\t")[-2:] == [
+        "order-1",
+        "the gateway gives no answer",
+    ]
+    [row] = json.loads(redrive("run", "list", "-o", "json").out)
+    assert (row["idempotency_key"], row["error_type"]) == ("order-1", "TimeoutError")
+    assert row["error_line"] == "the gateway gives no answer"
 
 
 @pytest.mark.parametrize("words", [["-is:failed"], ["-is:failed -is:cancelled"], ["--", "-is:failed"]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -63,6 +65,24 @@ def test_it_works_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert told.startswith("Worker started with 1 task in queue mail. Press Ctrl-C to stop.\n")
     assert "Traceback" not in told
+
+
+def test_its_log_says_why_it_stops_in_text_or_json(tmp_path: Path) -> None:
+    shop(tmp_path)
+    for log_format in ("text", "json"):
+        process = worker(tmp_path, "--log-format", log_format)
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("processor.changed" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        [stopping] = [line for line in lines if "worker.stopping" in line]
+        process.communicate(timeout=PATIENCE)
+        if log_format == "text":
+            assert re.fullmatch(r"[0-9-]{10} [0-9:]{8} INFO worker\.stopping .*cause=SIGTERM\n", stopping)
+        else:
+            line = json.loads(stopping)
+            assert (line["event"], line["cause"], line["level"]) == ("worker.stopping", "SIGTERM", "INFO")
+            assert line["logger"] == "redrive.engine"
 
 
 def test_it_starts_again_when_the_code_changes(tmp_path: Path) -> None:

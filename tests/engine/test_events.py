@@ -185,7 +185,7 @@ async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> No
     assert heard.of(event.QueuePaused) == [event.QueuePaused("default", "me", "deploy")]
     assert heard.of(event.QueueResumed) == [event.QueueResumed("default", "you")]
     assert heard.of(event.WorkerStarted) == [event.WorkerStarted(worker.id, ("default",), 7)]
-    assert heard.of(event.WorkerStopping) == [event.WorkerStopping(worker.id, 0, 2.0)]
+    assert heard.of(event.WorkerStopping) == [event.WorkerStopping(worker.id, 0, 2.0, "stop")]
     assert heard.of(event.WorkerStopped) == [event.WorkerStopped(worker.id, 0)]
     assert isinstance(heard.events[-1], event.WorkerStopped)
 

@@ -21,6 +21,7 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.encryption import key_id
 from redrive.engine.history import TimelineEvent
 from redrive.engine.queues import QueueView
+from redrive.engine.run_view import MAX_ERROR_LINE
 from redrive.engine.runs import Runs
 from redrive.errors import FinalError, InvalidValueError, NotFoundError, RetryableError
 from redrive.model.query import MAX_COUNTED
@@ -112,6 +113,32 @@ async def test_a_list_shows_the_newest_first_without_payloads(world: World) -> N
     assert new.correlation_id == new.id
     assert SECRET not in shown(page)
     assert "book" not in shown(page), "a payload is in the list"
+
+
+async def test_a_list_has_the_first_line_of_the_last_error_redacted(world: World, database: Database) -> None:
+    """A run that succeeded after a failure has none, and neither has one that never failed."""
+    secret = f"no: api_key={SECRET}"
+    failed, retrying = await world.worked_off("for good"), await world.worked_off("once")
+    await world.worked_off()
+    book = await world.book()
+    lines = {run.id: (run.error_type, run.error_line) for run in (await book.list()).runs}
+    assert sorted(filter(None, {kind for kind, _ in lines.values()})) == [
+        "redrive.errors.FinalError",
+        "redrive.errors.RetryableError",
+    ]
+    for run_id in (failed, retrying):
+        line = lines[run_id][1]
+        assert line is not None
+        assert line.startswith("no: api_key=")
+        assert line != secret
+        assert (await book.view(run_id)).error_line == line
+    assert [line for run_id, line in lines.items() if run_id not in (failed, retrying)] == [(None, None)]
+
+    await ask(database, "UPDATE redrive.attempts SET message = :new", new="\n  one\ntwo")
+    assert {run.error_line for run in (await book.list()).runs} == {"one", None}
+    await ask(database, "UPDATE redrive.attempts SET message = :new", new="x" * 5_000)
+    assert {len(run.error_line or "") for run in (await book.list()).runs} == {MAX_ERROR_LINE, 0}
+    assert len((await book.view(failed)).error_line or "") == MAX_ERROR_LINE
 
 
 async def test_a_list_continues_and_is_counted(world: World) -> None:

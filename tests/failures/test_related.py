@@ -37,9 +37,9 @@ async def test_other_letters_are_told_by_what_they_share(database: Database) -> 
     assert ids_of(found) == [[step], [beside], [later, alike]]
 
 
-async def test_of_each_kind_the_newest_five_are_told(database: Database) -> None:
+async def test_of_each_kind_the_newest_are_told(database: Database) -> None:
     mine: dict[str, Any] = {"run_id": "r1", "correlation_id": "r1", "fingerprint": "f1"}
-    made = [await letters(database, age=float(age), step_index=age, **mine) for age in range(8)]
+    made = [await letters(database, age=float(age), step_index=age, **mine) for age in range(MAX_RELATED + 3)]
     newest_first = [letter for [letter] in made]
     oldest = newest_first[-1]
     found = await queries(database).related(oldest)

@@ -25,6 +25,7 @@ async def test_a_stopping_worker_finishes_its_work_in_progress(world: World) -> 
     assert await begun.result(PATIENCE) == "charged by attempt 1"
     untouched = await later.view()
     assert (untouched.state, untouched.place, untouched.attempt) == ("PENDING", "ready", 0)
+    assert worker.told("worker.stopping")[0]["cause"] == "SIGTERM"
     assert worker.told("worker.stopped")[0]["requeued"] == 0
     assert await world.places() == {"ended": 1, "ready": 1}
     [row] = await app.workers().list()

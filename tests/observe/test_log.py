@@ -85,7 +85,7 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (QueuePaused("default", "ada", "migration"), I),
     (QueueResumed("default", "ada"), I),
     (WorkerStarted("w1", ("default", "slow"), 100), I),
-    (WorkerStopping("w1", 3, 30.0), I),
+    (WorkerStopping("w1", 3, 30.0, "SIGTERM"), I),
     (WorkerStopped("w1", 1), I),
     (StoreFailed("claim", "connection refused", 1.0), W),
     (StoreRecovered("claim", 4.0), I),

@@ -14,7 +14,7 @@ from tests.store.rows import BURIED, ENDED, HELD, LEASED, SUCCESS, put_runs, run
 
 from redrive.errors import InvalidValueError, StoreError
 from redrive.model.query import Order
-from redrive.model.run import RunLine
+from redrive.model.run import ListedRun
 from redrive.policy.query import parse
 from redrive.policy.query_language import RUN_WORDS, RUNS
 from redrive.store.cursor import Cursor
@@ -304,7 +304,7 @@ async def test_a_cursor_of_the_other_order_is_refused(lists: RunListing) -> None
 
 
 def test_a_list_reads_no_payload() -> None:
-    assert not {"input", "step_input", "result", "metadata", "progress"} & set(RunLine.__struct_fields__)
+    assert not {"input", "step_input", "result", "metadata", "progress"} & set(ListedRun.__struct_fields__)
 
 
 # How deep the queues are
@@ -426,6 +426,14 @@ PLACES = (
 )
 
 
+MANY_ATTEMPTS = """
+    INSERT INTO redrive.attempts
+        (run_id, step_index, number, outcome, ended_at, error_type, message, reason, explanation)
+    SELECT id, 0, number, 'failed', 1, 'ValueError', 'no', 'final', '{}' FROM redrive.ended
+    CROSS JOIN generate_series(1, 2) AS number
+"""
+
+
 async def put_many(database: Database) -> None:
     if not isinstance(database, PostgresDatabase):
         await ask(database, MANY)
@@ -434,14 +442,17 @@ async def put_many(database: Database) -> None:
     for table, more, values, condition in PLACES:
         text = MANY_OF_ONE_PLACE.format(table=table, more=more, values=values, condition=condition)
         await ask(database, text)
-    for table in ("run_inputs", *(place[0] for place in PLACES)):
+    await ask(database, MANY_ATTEMPTS)
+    for table in ("attempts", "run_inputs", *(place[0] for place in PLACES)):
         await ask(database, f"VACUUM ANALYZE redrive.{table}")
 
 
 def unindexed(plan: str) -> list[str]:
     """The tables, or parts of the statement, that are read as a whole."""
-    on_sqlite = re.findall(r"SCAN (runs|key|found|run|next|listed)\b(?! USING INDEX runs_leased)", plan)
-    return [*on_sqlite, *re.findall(r"Seq Scan on (run_inputs|ready|idle|ended)\b", plan)]
+    on_sqlite = re.findall(
+        r"SCAN (runs|key|found|run|next|listed|failed|attempts)\b(?! USING INDEX runs_leased)", plan
+    )
+    return [*on_sqlite, *re.findall(r"Seq Scan on (run_inputs|ready|idle|ended|attempts)\b", plan)]
 
 
 @pytest.mark.parametrize("org", ["default", "acme"])

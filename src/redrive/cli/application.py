@@ -34,6 +34,13 @@ reload_option = click.option(
 )
 
 
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="Log short lines of text, or one JSON object per line, unless the application configures logging.",
+)
+
+
 def application(target: str, given: GlobalOptions, late: tuple[str, ...]) -> Redrive:
     """Import the application and override its settings.
 
@@ -77,11 +84,15 @@ def application_at(target: str) -> Redrive:
     return app
 
 
-def set_up_log() -> None:
+def set_up_log(log_format: str | None) -> None:
     """Log to stderr, unless the application has configured logging."""
     if logging.getLogger().handlers:
         return
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    from redrive.observe.log_format import FORMATS
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(FORMATS[log_format or "text"]())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for library in ("uvicorn", "httpx2", "asyncio"):
         logging.getLogger(library).setLevel(logging.WARNING)
 

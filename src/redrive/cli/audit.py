@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -11,10 +13,11 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.options import MomentParam, limit_option, output_option
 from redrive.cli.outcome import CommandExit, Exit
-from redrive.cli.output import NewestRows, show_one, show_rows
+from redrive.cli.output import NewestRows, chosen, show_one, show_rows
 from redrive.cli.table import Row, TableColumn, stamp
 from redrive.cli.terminal import notice, out
 from redrive.model.audit import Action
+from redrive.words.audit import describe_fold, fold_entries
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
@@ -38,6 +41,39 @@ COLUMNS = (
     "subjects",
     TableColumn("detail", short=_detail),
 )
+
+
+TABLE = (
+    TableColumn("sequence", "#"),
+    TableColumn("at", short=stamp, whole=True),
+    "actor",
+    TableColumn("text", "what"),
+    "subjects",
+    TableColumn("detail", short=_detail),
+)
+"""A table is for people: it has a sentence in place of the action, and one line for each bulk replay."""
+FOLDED_TOGETHER = 500
+
+
+class _Entry(NamedTuple):
+    actor: str
+    action: str
+    subjects: Sequence[str]
+    detail: Row
+    row: Row
+
+
+def _folded(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield a row for each entry, and one for all entries of a bulk replay."""
+    while part := list(islice(rows, FOLDED_TOGETHER)):
+        entries = [_Entry(row["actor"], row["action"], row["subjects"], row["detail"], row) for row in part]
+        for fold, operation in fold_entries(entries, len(entries))[0]:
+            line = describe_fold(fold, operation)
+            row = fold.first.row | {"actor": line.actor, "text": line.text}
+            if operation is not None:
+                text = f"{line.text} ({plural(fold.number, 'entry', 'entries')})"
+                row |= {"text": text, "subjects": [operation], "detail": fold.rows[-1].detail}
+            yield row
 
 
 @click.group(cls=CommandGroup)
@@ -71,11 +107,24 @@ def list_entries(
     limit: int | None,
     output: str | None,
 ) -> None:
-    """List audit entries, newest first."""
-    rows = NewestRows(
-        client, PATH, limit, action=action, actor=actor, subject=subject, since=since, until=until
-    )
-    show_rows(rows, COLUMNS, output, empty="No matching audit entries.")
+    """List audit entries, newest first.
+
+    A table has a sentence for each entry, and one line for all entries of a bulk replay. The other formats
+    have every entry, with the name of its action.
+    """
+    query: dict[str, Any] = {
+        "action": action,
+        "actor": actor,
+        "subject": subject,
+        "since": since,
+        "until": until,
+    }
+    if chosen(output) == "table":
+        rows = NewestRows(_folded(client.pages(PATH, **query)), limit)
+        columns: Sequence[str | TableColumn] = TABLE
+    else:
+        rows, columns = NewestRows.read(client, PATH, limit, **query), COLUMNS
+    show_rows(rows, columns, output, empty="No matching audit entries.")
     rows.mention_rest()
 
 

@@ -205,8 +205,8 @@ class Listing(NamedTuple):
 class NewestRows:
     """The first rows of a list that the API does not count. Reads one more row to know if there are more."""
 
-    def __init__(self, client: Client, path: str, limit: int | None, **query: object) -> None:
-        self._rows = client.pages(path, limit=None if limit is None else limit + 1, **query)
+    def __init__(self, rows: Iterable[Row], limit: int | None) -> None:
+        self._rows = rows
         self._limit = limit
         self._more = False
 
@@ -216,6 +216,10 @@ class NewestRows:
                 self._more = True
                 return
             yield row
+
+    @classmethod
+    def read(cls, client: Client, path: str, limit: int | None, **query: object) -> NewestRows:
+        return cls(client.pages(path, limit=None if limit is None else limit + 1, **query), limit)
 
     def mention_rest(self) -> None:
         if self._more:

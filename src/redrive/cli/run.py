@@ -30,6 +30,13 @@ from redrive.cli.table import Row, TableColumn, clock, since, took
 from redrive.cli.terminal import notice, one_line, out, styled_state
 from redrive.errors import RedriveError
 from redrive.model.run import RUN_TRANSITIONS
+from redrive.words.failure import headline
+
+
+def _flat(run: Row) -> Row:
+    error_type = run.get("error_type")
+    return run | {"error": headline(run["error_line"], error_type, error_type) if error_type else None}
+
 
 RUNS = Listing(
     PATH,
@@ -40,9 +47,12 @@ RUNS = Listing(
         TableColumn("workflow"),
         TableColumn("step"),
         TableColumn("attempt"),
+        TableColumn("idempotency_key", "key"),
+        TableColumn("error"),
     ),
     "runs",
-    min_width={"workflow": 76, "attempt": 84},
+    _flat,
+    min_width={"workflow": 76, "step": 100, "attempt": 120, "idempotency_key": 90},
 )
 
 

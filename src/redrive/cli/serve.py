@@ -6,7 +6,13 @@ import sys
 
 import click
 
-from redrive.cli.application import application, reload_option, run_reloading, set_up_log
+from redrive.cli.application import (
+    application,
+    log_format_option,
+    reload_option,
+    run_reloading,
+    set_up_log,
+)
 from redrive.cli.options import GlobalOptions, settings_options
 from redrive.cli.outcome import missing_extra
 from redrive.cli.terminal import notice
@@ -21,6 +27,7 @@ LATE = ("server_", "oidc_", "session_")
 @click.option("--port", metavar="PORT", help="Listen on this port; 0 picks a free one. Default: 8400.")
 @click.option("--worker/--no-worker", default=None, help="Run a worker in the same process.")
 @click.option("--url", metavar="URL", help="Public URL, such as https://redrive.example.com.")
+@log_format_option
 @reload_option
 @settings_options
 @click.pass_obj
@@ -31,6 +38,7 @@ def serve(
     port: str | None,
     worker: bool | None,
     url: str | None,
+    log_format: str | None,
     reload: bool,
 ) -> None:
     """Serve the HTTP API and the admin pages.
@@ -51,7 +59,7 @@ def serve(
         from redrive.server.serve import run
     except ModuleNotFoundError as error:
         raise missing_extra("the server", error) from None
-    set_up_log()
+    set_up_log(log_format)
     watched = sys.stderr.isatty()
     if watched:
         notice("Press Ctrl-C to stop.")

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from redrive.cli.application import application, reload_option, run_reloading, set_up_log
+from redrive.cli.application import (
+    application,
+    log_format_option,
+    reload_option,
+    run_reloading,
+    set_up_log,
+)
 from redrive.cli.client import Client
 from redrive.cli.connection import api_options
 from redrive.cli.options import GlobalOptions, output_option, settings_options
@@ -65,6 +71,7 @@ FIELDS = (
     "--workflow", "workflows", multiple=True, metavar="NAME", help="Only execute this workflow; repeatable."
 )
 @click.option("--concurrency", metavar="N", help="Execute up to N steps at once. Default: 100.")
+@log_format_option
 @reload_option
 @settings_options
 @click.pass_obj
@@ -74,18 +81,20 @@ def worker(
     queues: tuple[str, ...],
     workflows: tuple[str, ...],
     concurrency: str | None,
+    log_format: str | None,
     reload: bool,
 ) -> None:
     """Run a worker until SIGTERM or Ctrl-C; work in progress finishes first.
 
     MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. On a terminal,
-    the worker prints a short line for each event. Otherwise, it logs only what is out of the ordinary.
+    the worker prints a short line for each event. Otherwise, or with --log-format, it logs only what is out
+    of the ordinary.
     """
     if run_reloading(reload):
         return
     given.give("worker_concurrency", concurrency, "--concurrency")
     app = application(target, given, LATE)
-    _set_up_console(app)
+    _set_up_console(app, log_format)
     tasks = [task for task in parts_of(app).registry.tasks.values() if not queues or task.queue in queues]
     which = f" in queue {', '.join(queues)}" if queues else ""
     notice(f"Worker started with {plural(len(tasks), 'task')}{which}. Press Ctrl-C to stop.")
@@ -137,16 +146,16 @@ def is_served(workers: Sequence[Row], queue: str | None) -> bool:
     )
 
 
-def _set_up_console(app: Redrive) -> None:
-    """Print short lines on a terminal, unless the application has configured logging."""
-    if not sys.stderr.isatty() or logging.getLogger().handlers:
-        set_up_log()
+def _set_up_console(app: Redrive, log_format: str | None) -> None:
+    """Print short lines on a terminal, without --log-format and if the application configures no logging."""
+    if log_format is not None or not sys.stderr.isatty() or logging.getLogger().handlers:
+        set_up_log(log_format)
         return
     from redrive.observe.console import ConsoleListener
     from redrive.observe.log import LOGGER
 
     LOGGER.disabled = True  # the console prints the same in short lines
-    set_up_log()
+    set_up_log(log_format)
     app.listen(ConsoleListener(lambda sign, line: notice((line, STYLES.get(sign, "")))))
 
 

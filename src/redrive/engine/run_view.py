@@ -13,13 +13,14 @@ from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.decision import DecisionFacts
 from redrive.model.field import Instant, Json
-from redrive.model.run import Place, Run, RunLine, RunState
+from redrive.model.run import ListedRun, Place, Run, RunLine, RunState
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
 from redrive.store.rows import UNREADABLE
+from redrive.words.failure import first_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class RunSummary:
     due_at      when the run becomes due, if it is waiting
     attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
     held_by     the breaker or limit that holds the run
+    error_type  of the last error of the current step; None if the run succeeded
+    error_line  first line of that error's message, redacted
     """
 
     id: str
@@ -46,6 +49,8 @@ class RunSummary:
     attempt: int
     failures: int
     error_class: str | None
+    error_type: str | None
+    error_line: str | None
     first_failed_at: Instant | None
     last_failed_at: Instant | None
     worker: str | None
@@ -168,6 +173,8 @@ class AttemptView(NamedTuple):
 
 
 SEALED = "$sealed"
+MAX_ERROR_LINE = 1_000
+"""Characters of a message that the lists of runs read from the database."""
 
 _CONVERTED_FIELDS = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
 _COPIED_FIELDS = tuple(name for name in RunLine.__struct_fields__ if name not in _CONVERTED_FIELDS)
@@ -201,8 +208,8 @@ class RedactedView:
         """Redact a reason and check its length, so that it can be stored."""
         return clean_reason(reason, self._redactor)
 
-    def summary(self, line: RunLine | Run, definition: Definition | None) -> RunSummary:
-        return RunSummary(**self._summary(line, definition))
+    def summary(self, run: ListedRun, definition: Definition | None) -> RunSummary:
+        return RunSummary(**self._summary(run, definition, run.error_type, run.message))
 
     def run(
         self,
@@ -211,8 +218,10 @@ class RedactedView:
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
     ) -> RunView:
+        error = _error_of(run, attempts)
+        error_type, message = (None, None) if error is None else (error.error_type, error.message)
         return RunView(
-            **self._summary(run, definition),
+            **self._summary(run, definition, error_type, message),
             steps=() if definition is None else planned_steps(definition),
             rate_limit_waits=run.rate_limit_waits,
             holds=run.holds,
@@ -222,7 +231,7 @@ class RedactedView:
             progress=self._stored(run.progress),
             retry_policy_override=self._stored(run.policy_override),
             step_only=bool(run.step_only),
-            error=_error_of(run, attempts),
+            error=error,
             dead_letter=LetterMark(letters[-1].id, letters[-1].state) if letters else None,
         )
 
@@ -241,8 +250,12 @@ class RedactedView:
         del fields["run_id"]
         return AttemptView(**fields)
 
-    def _summary(self, line: RunLine | Run, definition: Definition | None) -> dict[str, Any]:
+    def _summary(
+        self, line: RunLine, definition: Definition | None, error_type: str | None, message: str | None
+    ) -> dict[str, Any]:
         return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
+            "error_type": error_type,
+            "error_line": None if message is None else first_line(message[:MAX_ERROR_LINE]),
             "step": _step_name(definition, line.step_index),
             "idempotency_key": self._name(line.idempotency_key, line.id),
             "correlation_id": self._name(line.correlation_id, line.id),

@@ -80,11 +80,11 @@ async def wait_for(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
 
 
 @contextmanager
-def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on every SIGTERM and SIGINT instead of terminating the process."""
+def on_stop_signal(stop: Callable[[str], None]) -> Iterator[None]:
+    """Call `stop` with the name of every SIGTERM and SIGINT instead of terminating the process."""
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number.name)
     try:
         yield
     finally:

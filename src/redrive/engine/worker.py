@@ -57,6 +57,7 @@ class Worker:
         self._hurry = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
         self._requeued = 0
+        self._stop_cause = "stop"
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until `stop` is called. With `signals`, SIGTERM and SIGINT call `stop`."""
@@ -98,10 +99,15 @@ class Worker:
         if self._background is not None:
             await self._background
 
-    def stop(self) -> None:
-        """Claim nothing more and finish work in flight. On a second call, release it immediately."""
+    def stop(self, cause: str = "stop") -> None:
+        """Claim nothing more and finish work in flight. On a second call, release it immediately.
+
+        The log gets the cause of the first call.
+        """
         if self._stopping.is_set():
             self._hurry.set()
+        else:
+            self._stop_cause = cause
         self._stopping.set()
         for event in (
             self._signals.ready,
@@ -200,7 +206,7 @@ class Worker:
         """Finish the work in flight, and release work that does not finish within the grace period."""
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
-        self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace))
+        self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace, self._stop_cause))
         await asyncio.wait(loops, timeout=min(LOOPS_GRACE_SECONDS, grace))
         await _cancel(loops)
         with suppress(StoreError, TimeoutError):

@@ -16,7 +16,7 @@ from redrive.store.dead_letters import LetterFigures
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
-MAX_RELATED = 5
+MAX_RELATED = 20
 
 
 class DeadLetterQueries:
@@ -57,7 +57,7 @@ class DeadLetterQueries:
         return await self._letters.dependencies((await self._line(letter_id)).id, self._caller.org)
 
     async def related(self, letter_id: str) -> Related:
-        """Other letters with the same run, correlation id or failure: up to 5 of each, newest first."""
+        """Other letters with the same run, correlation id or failure: up to 20 of each, newest first."""
         letter = await self._line(letter_id)
         of_run = Term("run", (letter.run_id,))
         correlation = Term("correlation", (letter.correlation_id,))

@@ -158,11 +158,16 @@ class WorkerStarted(NamedTuple):
 
 
 class WorkerStopping(NamedTuple):
-    """A worker claims nothing more; its `in_flight` steps have `grace` seconds to finish."""
+    """A worker claims nothing more; its `in_flight` steps have `grace` seconds to finish.
+
+    `cause` is the name of the signal, such as SIGTERM; "server" if the server that contains the worker stops;
+    "stop" if the application stopped the worker.
+    """
 
     worker: str
     in_flight: int
     grace: float
+    cause: str
 
 
 class WorkerStopped(NamedTuple):

@@ -90,7 +90,7 @@ class NewRun(Row, frozen=True):
 
 
 class RunLine(Row, frozen=True, kw_only=True):
-    """A run in a list: without input and results."""
+    """The columns of a run that lists read: not its input and results."""
 
     id: RunId
     workflow: str
@@ -120,6 +120,13 @@ class RunLine(Row, frozen=True, kw_only=True):
     cancel_requested_at: Instant | None
     replays: int
     redrives: int
+
+
+class ListedRun(RunLine, frozen=True, kw_only=True):
+    """A run in a list, with the last error of its current step, unless the run succeeded."""
+
+    error_type: str | None
+    message: str | None
 
 
 class Run(RunLine, frozen=True, kw_only=True):

@@ -103,7 +103,7 @@ def _store_recovered(event: events.StoreRecovered) -> Line:
 
 def _stopping(event: events.WorkerStopping) -> Line:
     rest = f"; finishing {plural(event.in_flight, 'step')} first" if event.in_flight else ""
-    return "→", f"stopping{rest}"
+    return "→", f"stopping ({event.cause}){rest}"
 
 
 def _error(failure: Failure) -> str:

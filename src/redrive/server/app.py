@@ -88,7 +88,7 @@ async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        worker.stop()
+        worker.stop("server")
         with suppress(asyncio.CancelledError):
             await running
 

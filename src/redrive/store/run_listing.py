@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from redrive.model.query import MAX_COUNTED, Count, Order, Query
-from redrive.model.run import RunLine
+from redrive.model.run import ListedRun, RunLine
 from redrive.store.cursor import Cursor
 from redrive.store.database import Row, Session
 from redrive.store.rows import read_rows
@@ -25,7 +25,7 @@ _NOTHING = "SELECT id, submitted_at FROM redrive.runs WHERE 1 = 0"
 class RunLines(NamedTuple):
     """`next_cursor` is None on the last page."""
 
-    lines: list[RunLine]
+    lines: list[ListedRun]
     next_cursor: str | None
 
 
@@ -61,7 +61,7 @@ class RunListing:
     async def page(self, query: Query, org: str, size: int, cursor: str | None = None) -> RunLines:
         last = None if cursor is None else Cursor.read(cursor, Order.NEWEST)
         rows = await self._newest(RunFilter.of(query, org), last, size + 1)
-        lines = read_rows(RunLine, rows[:size])
+        lines = read_rows(ListedRun, rows[:size])
         if len(rows) <= size:
             return RunLines(lines, None)
         return RunLines(lines, str(Cursor(Order.NEWEST, lines[-1].submitted_at, lines[-1].id)))

@@ -26,6 +26,11 @@ def headline(message: str | None, error_type: str | None, title: str) -> str:
     return message if says_something or not kind or kind in message else f"{kind}: {message}"
 
 
+def first_line(text: str) -> str:
+    """Return the first line that is not blank, or an empty string."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
 def short(text: str, limit: int = 120) -> str:
     """Put a text on one line and truncate it to `limit` characters."""
     line = " ".join(text.split())

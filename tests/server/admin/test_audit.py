@@ -12,8 +12,27 @@ async def test_entries_lead_to_what_they_are_about(house: House) -> None:
     client, letter = await house.keyed("VIEWER"), await house.dead_letter()
     page = await read(client, "/app/admin/audit")
     assert f"/app/admin/dlq/{letter}" in page.links
-    assert "dead_letter.moved" in page.text
+    assert "Created a dead letter" in page.text
+    assert "dead_letter.moved" not in page.text
     assert "POST /api/v1/audit/verify" in page.actions
+
+
+async def test_a_bulk_replay_is_one_row_with_its_entries_behind_it(house: House) -> None:
+    for _ in range(3):
+        await house.dead_letter()
+    failures = house.app.failures(by="carla")
+    plan = await failures.plans.create(query="is:open", reason="the bank is back")
+    await failures.plans.start(plan.operation_id)
+    for _ in range(3):
+        await house.work()
+    page = await read(await house.keyed("VIEWER"), "/app/admin/audit")
+    texts = [each.text for each in page.find("tr", data_row="")]
+    [row] = [text for text in texts if text.startswith("Bulk replay: 3 replayed")]
+    assert "carla" in row
+    assert "the bank is back" in row
+    assert "Planned a bulk replay" in row
+    assert not [text for text in texts if text.startswith(("Planned", "Started", "Replay", "Finished"))]
+    assert f"/app/admin/replays/{plan.operation_id}" in page.links
 
 
 async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
@@ -53,7 +72,7 @@ async def test_pages_continue_where_the_last_one_ended(house: House) -> None:
     first = await read(client, "/app/admin/audit?action=dead_letter.noted")
     [onwards] = [each for each in first.find("a") if each.attributes.get("rel") == "next"]
     second = await read(client, onwards.attributes["href"])
-    people = [each.text for page in (first, second) for each in page.find("td", data_label="Actor")]
+    people = [each.text for page in (first, second) for each in page.find("td", class_="tight break actor")]
     assert sorted(people) == sorted(f"person {number}" for number in range(1, 60))
 
 

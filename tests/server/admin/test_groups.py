@@ -351,3 +351,21 @@ async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.Asy
     assert "<img" not in text
     page = Reading(text)
     assert not [each for each in page.elements if any(key.startswith("on") for key in each.attributes)]
+
+
+async def test_dead_letters_that_look_the_same_are_one_row_with_the_others_behind_it(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    ids = await letters(house, 15, "refund")
+    failures = await desk_of(house)
+    await failures.resolve(ids[0])
+    page = await read(admin, address(await group_of(house, ids[0])))
+    opened, resolved = rows(page)
+    assert "× 14" in opened.text
+    assert "×" not in resolved.text
+    assert {f"/app/admin/dlq/{each}" for each in ids} <= set(page.links)
+
+    page = await read(admin, f"/app/admin/dlq/{ids[1]}")
+    folds = [each.text.split(" 1a")[0] for each in page.find("details", class_="fold")]
+    assert folds == ["× 13"]
+    assert {f"/app/admin/dlq/{each}" for each in ids if each != ids[1]} <= set(page.links)

@@ -42,6 +42,20 @@ async def test_the_list_says_how_each_run_stands(house: House, viewer: httpx.Asy
     assert "redrive run list" in [each.attributes.get("data-copy") for each in page.find("button")]
 
 
+async def test_a_row_and_the_title_say_which_run_it_is_and_the_row_why_it_failed(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    run = await house.app.start("order", 7, key=f"order-7 {EVIL[:8]}")
+    await house.work()
+    [row] = (await read(viewer, RUNS)).find("tr", data_row="")
+    view = (await viewer.get(f"/api/v1/runs/{run.id}")).json()
+    assert f"order-7 {EVIL[:8]}" in row.text
+    assert view["error_line"] in row.text
+    page = await read(viewer, f"{RUNS}/{run.id}")
+    assert page.find("h1")[0].text.startswith(f"order order-7 {EVIL[:8]}")
+    assert page.find("title")[0].text.startswith("order order-7")
+
+
 async def test_filters_are_queries_and_the_one_that_is_asked_is_marked(
     house: House, viewer: httpx.AsyncClient
 ) -> None:

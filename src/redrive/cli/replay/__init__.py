@@ -51,7 +51,7 @@ def replay() -> None:
 @api_options
 def list_operations(client: Client, limit: int | None, output: str | None) -> None:
     """List bulk replays, newest first."""
-    rows, form = NewestRows(client, PATH, limit), chosen(output)
+    rows, form = NewestRows.read(client, PATH, limit), chosen(output)
     none = "No replays. Plan one with `redrive replay plan`."
     show_rows(rows, COLUMNS if form == "table" else FIELDS, form, flat=_flat, empty=none)
     rows.mention_rest()

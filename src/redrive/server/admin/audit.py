@@ -16,14 +16,16 @@ from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.api.request import Cursor
+from redrive.words.audit import AuditLine, describe_entry, describe_fold, fold_entries
 from redrive.words.failure import short
+from redrive.words.folds import Fold
 
 pages = Pages("audit")
 
-PAGE_SIZE = 50
+PAGE_SIZE, READ = 50, 200
+"""Rows of a page, and the entries that are read for them."""
 MAX_SUBJECTS, MAX_DETAILS = 3, 12
 SPANS = {"1h": 3_600.0, "24h": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
-_NONE = AuditPage([], None)
 _MOMENTS = ("_at", "until", "since")
 _ID = re.compile(r"(v\d+:)?[0-9a-f]{32,}")
 _PLACES = {"dead_letter": "/dlq/", "replay": "/dlq/", "operation": "/replays/", "run": "/runs/"} | {
@@ -34,17 +36,20 @@ Word = Annotated[str, Query(max_length=200)]
 Kind = Annotated[str, Query(max_length=60)]
 
 
-class AuditLine(NamedTuple):
-    """An entry in the list.
+class AuditRow(NamedTuple):
+    """A row of the list: an entry, or all entries of a bulk replay, of which `entry` is the newest.
 
     subjects  the first of them, with the addresses of their pages; `more` counts the rest
-    detail    values by name; a number is a time
+    detail    values by name; a number is a time; of a bulk replay, those of its oldest entry, its plan
+    entries   the entries of a bulk replay, each with its sentence
     """
 
     entry: AuditEntry
+    line: AuditLine
     subjects: list[tuple[str, str]]
     more: int
     detail: list[tuple[str, str | float]]
+    entries: list[tuple[AuditEntry, str]]
 
 
 @pages.get("/audit")
@@ -60,20 +65,22 @@ async def audit(
     try:
         found = await _found(book, page.now, action, actor, subject, since, cursor)
     except InvalidValueError as error:
-        found, problem = _NONE, str(error)
+        found, problem = AuditPage([], None), str(error)
+    folds, used = fold_entries(found.entries, PAGE_SIZE)
+    cut = str(found.entries[used - 1].sequence) if used < len(found.entries) else found.next_cursor
     chosen = {"action": action, "actor": actor, "subject": subject, "since": since}
     return await page.render(
         "audit.html",
         place="audit",
         status=422 if problem else 200,
-        lines=[_line(entry) for entry in found.entries],
+        rows=[_row(entries, operation) for entries, operation in folds],
         actions=[str(known) for known in Action],
         spans=tuple(SPANS),
         chosen=chosen,
         problem=problem,
         head=await book.head(),
         first=link("/audit", chosen) if cursor else "",
-        next=link("/audit", chosen, cursor=found.next_cursor) if found.next_cursor else "",
+        next=link("/audit", chosen, cursor=cut) if cut else "",
     )
 
 
@@ -87,15 +94,25 @@ async def _found(
         actor=actor or None,
         subject=subject or None,
         since=now - SPANS[since] if since else None,
-        size=PAGE_SIZE,
+        size=READ,
         cursor=cursor,
     )
 
 
-def _line(entry: AuditEntry) -> AuditLine:
-    detail = [_pair(name, value) for name, value in entry.detail.items() if value not in (None, "", [], {})]
-    links = list(_links(entry))[:MAX_SUBJECTS]
-    return AuditLine(entry, links, len(entry.subjects) - len(links), detail[:MAX_DETAILS])
+def _row(entries: Fold[AuditEntry], operation: str | None) -> AuditRow:
+    line = describe_fold(entries, operation)
+    told, links = entries.first, list(_links(entries.first))
+    if operation is not None:
+        told, links = entries.rows[-1], [(operation, link(f"{_PLACES['operation']}{segment(operation)}"))]
+    detail = [_pair(name, value) for name, value in told.detail.items() if value not in (None, "", [], {})]
+    return AuditRow(
+        entries.first,
+        line,
+        links[:MAX_SUBJECTS],
+        len(links) - MAX_SUBJECTS,
+        detail[:MAX_DETAILS],
+        [(entry, describe_entry(entry)) for entry in entries.rows] if entries.others else [],
+    )
 
 
 def _pair(name: str, value: Any) -> tuple[str, str | float]:

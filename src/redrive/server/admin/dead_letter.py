@@ -40,11 +40,15 @@ from redrive.server.site import site_of
 from redrive.words.decision import why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, short
+from redrive.words.folds import fold, letter_look
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
 from redrive.words.time import machine
 
 pages = Pages("dead_letter")
+
+MAX_FOLDS = 5
+"""Related dead letters of each kind that the page shows, not counting those that look the same."""
 
 AttemptNumbers = Annotated[list[Annotated[str, Query(max_length=100)]] | None, Query(max_length=50)]
 
@@ -104,12 +108,17 @@ async def _planned_in(failures: Failures, replays: Iterable[Replay]) -> str | No
 
 async def _surroundings(failures: Failures, letter: DeadLetter) -> dict[str, Any]:
     """Return its dependencies, its group, and related dead letters."""
-    dependencies = await failures.dependencies(letter.id)
+    dependencies, related = await failures.dependencies(letter.id), await failures.related(letter.id)
     return {
         "dependencies": dependencies,
         "obstacle": _obstacle(letter, dependencies),
         "group": await _group(failures, letter),
-        "related": await failures.related(letter.id),
+        "related": {
+            "Depends on": fold(dependencies, letter_look),
+            "Same run": fold(related.same_run, letter_look)[:MAX_FOLDS],
+            "Same correlation ID": fold(related.same_correlation, letter_look)[:MAX_FOLDS],
+            "Same failure": fold(related.same_failure, letter_look)[:MAX_FOLDS],
+        },
         "alike": {
             name: str(LetterQuery((Term(name, (value,)),)))
             for name, value in (("workflow", letter.workflow), ("step", letter.step), ("queue", letter.queue))

@@ -33,10 +33,13 @@ from redrive.server.admin.dead_letter import row_of
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.replay_report import ORDER
 from redrive.server.api.groups import Fingerprint
+from redrive.words.folds import fold, letter_look
 
 pages = Pages("groups")
 
 NEWEST, VERSIONS, QUEUES = 10, 8, 8
+READ = 50
+"""Newest dead letters to read, so that many that look the same still leave room for others."""
 HOUR = 3600.0
 SHORT_LENGTH = 16
 """Digits of a fingerprint in a query: enough to be unique, and fifty fingerprints fit into one query."""
@@ -175,7 +178,7 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupS
     detail = await failures.groups.view(fingerprint)
     name, now = detail.group.fingerprint, GroupState(detail.group.state)
     over_time = await failures.groups.occurrences(name, seconds=span.seconds, buckets=span.parts)
-    newest = await failures.list(f"fp:{name}", size=NEWEST)
+    newest = await failures.list(f"fp:{name}", size=READ)
     [row] = await rows_of(failures.groups, [GroupLine(detail.group, detail.letters)])
     return await page.render(
         "group.html",
@@ -187,7 +190,7 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupS
         spans=list(GroupSpan),
         chart=_chart(page, over_time, span),
         capped=over_time.capped,
-        newest=[row_of(line) for line in newest.lines],
+        newest=fold(map(row_of, newest.lines), lambda row: letter_look(row.line))[:NEWEST],
         replays=[(state, detail.replays[state]) for state in ORDER if detail.replays.get(state)],
         planned_in=await failures.plans.reaching(name),
         **await _sample(failures, detail),

@@ -103,12 +103,15 @@ SELECT id, submitted_at FROM (
 WHERE {rows}
 
 -- name: _page
--- Look up the runs of the page one at a time, whatever the planner expects.
+-- Look up the runs of the page and their errors one at a time, whatever the planner expects.
 WITH RECURSIVE {_over_keys}, {_idle_keys}, chosen AS MATERIALIZED (
     SELECT id, submitted_at FROM ({branches}) AS gathered {_newest}
 )
-SELECT {columns:RunLine listed} FROM chosen
+SELECT {_line} FROM chosen
 CROSS JOIN LATERAL (SELECT * FROM redrive.runs AS run WHERE run.id = chosen.id OFFSET 0) AS listed
+LEFT JOIN LATERAL (
+    SELECT error_type, message FROM redrive.attempts WHERE {_last_failed} ORDER BY number DESC LIMIT 1
+) AS failed ON true
 ORDER BY listed.submitted_at DESC, listed.id DESC
 
 -- name: _holders

@@ -109,9 +109,20 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 -- name: _correlated
 {_looked_up}
 
+-- name: _line
+{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000)
+
+-- name: _last_failed
+-- The last failed attempt of the current step.
+run_id = listed.id AND step_index = listed.step_index AND error_type IS NOT NULL AND listed.error_class IS NOT NULL
+    AND listed.state <> 'SUCCESS'
+
 -- name: _page
 WITH RECURSIVE {_over_keys}, {_idle_keys}
-SELECT {columns:RunLine listed} FROM redrive.runs AS listed WHERE listed.id IN (
+SELECT {_line} FROM redrive.runs AS listed
+LEFT JOIN redrive.attempts AS failed ON failed.run_id = listed.id AND failed.step_index = listed.step_index
+    AND failed.number = (SELECT max(number) FROM redrive.attempts WHERE {_last_failed})
+WHERE listed.id IN (
     SELECT id FROM ({branches}) AS gathered {_newest}
 )
 ORDER BY listed.submitted_at DESC, listed.id DESC
