@@ -5,6 +5,7 @@ RedriveError
 │   ├── InvalidFieldError      one field of a policy or of a change is invalid
 │   ├── NotStorableError       a value cannot be stored as JSON
 │   │   └── SealedError        it is encrypted with a key that is not configured (also UnavailableError)
+│   ├── AmbiguousIdError       several ids start with the given one
 │   ├── InvalidKeyError        a part of an idempotency key cannot be encoded
 │   └── PayloadError           a payload does not match the task's type annotations
 ├── NotFoundError              the run, task, workflow or breaker does not exist
@@ -102,6 +103,14 @@ class QueryWordError(InvalidValueError):
 
 class NotStorableError(InvalidValueError):
     """A value cannot be stored as JSON. The message gives the path within the value and the reason."""
+
+
+class AmbiguousIdError(InvalidValueError):
+    """Several ids start with the given one. `candidates` lists some of them (redrive.model.id.Candidate)."""
+
+    def __init__(self, message: str, *, candidates: Sequence[Any]) -> None:
+        super().__init__(message)
+        self.candidates = tuple(candidates)
 
 
 class InvalidKeyError(InvalidValueError):

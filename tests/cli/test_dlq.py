@@ -216,17 +216,24 @@ def test_stats(anywhere: Command, shop: Shop) -> None:
 def test_one_that_is_not_there(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "nothing like that", *([] if verb == "view" else ["--yes"]))
     assert (ended.code, ended.out) == (3, "")
-    assert "no dead letter has the id 'nothing like that': an id has 32 digits" in ended.err
+    assert "no dead letter has the id 'nothing like that': pass the 32 digits of an id" in ended.err
 
 
-def test_a_part_of_an_id(redrive: Command, shop: Shop) -> None:
+def test_the_beginning_of_an_id(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter()
-    ended = redrive("dlq", "view", letter[:8])
-    text = (
-        f"Error: no dead letter has the id '{letter[:8]}': an id has 32 digits; `redrive dlq list` lists them"
+    assert json.loads(anywhere("dlq", "view", letter[:8], "-o", "json").out)["id"] == letter
+    short = anywhere("dlq", "view", letter[:5])
+    assert short == (
+        3,
+        "",
+        f"Error: no dead letter has the id '{letter[:5]}': pass the 32 digits of an id, or at least its "
+        f"first 6; `redrive dlq list` lists them\n",
     )
-    assert ended == (3, "", f"{text}\n")
-    assert redrive("run", "view", letter[:8]).err.endswith("`redrive run list` lists them\n")
+    assert anywhere("dlq", "note", letter[:8], "called the bank").code == 0
+    assert anywhere("dlq", "resolve", letter[:12], "--yes").err == f"Resolved dead letter {letter}.\n"
+    assert anywhere("dlq", "reopen", letter[:12], "--yes").code == 0
+    replayed = anywhere("dlq", "replay", letter[:12], "--yes", "--no-wait")
+    assert replayed.code == 0, replayed.err
 
 
 @pytest.mark.parametrize(

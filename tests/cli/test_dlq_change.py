@@ -47,7 +47,7 @@ def test_several_all_or_none(anywhere: Command, shop: Shop) -> None:
     for mode in ("--yes", "--dry-run"):
         refused = anywhere("dlq", "resolve", first, second, "nothing", mode, "--reason", "it")
         assert (refused.code, refused.out) == (3, "")
-        assert "no dead letter has the id 'nothing': an id has 32 digits; `redrive dlq list`" in refused.err
+        assert "no dead letter has the id 'nothing': pass the 32 digits of an id" in refused.err
         assert refused.err.endswith(". Put quotes around a --reason of several words\n")
         assert anywhere("dlq", "reopen", first, "0" * 32, mode).code == 3
     assert anywhere("dlq", "resolve", first, second, "--dry-run").code == 0

@@ -212,3 +212,16 @@ def test_of_another_organization(redrive: Command, shop: Shop, tmp_path: Path) -
 def rows(command: Command, *arguments: str) -> list[dict[str, str]]:
     found: list[dict[str, str]] = json.loads(command(*arguments, "-o", "json").out)
     return found
+
+
+def test_the_beginning_of_an_id(anywhere: Command, shop: Shop) -> None:
+    first = shop.order(1, card="declined")
+    second = shop.order(2, card="declined")
+    shared = next(at for at, digit in enumerate(first) if digit != second[at])
+    assert json.loads(anywhere("run", "view", first[: shared + 1], "-o", "json").out)["id"] == first
+    ambiguous = anywhere("run", "view", first[:6])
+    assert (ambiguous.code, ambiguous.out) == (2, "")
+    assert f"2 runs start with '{first[:6]}'; type more digits: {second} (checkout, " in ambiguous.err
+    assert first in ambiguous.err
+    dry = anywhere("run", "retry", first[: shared + 1], "--dry-run")
+    assert (dry.code, f"Would retry run {first} of checkout" in dry.err) == (0, True)

@@ -13,7 +13,14 @@ import pytest
 from tests.engine.workbench import Ear, bench, new_app, sql
 
 from redrive.app import Redrive
-from redrive.errors import DriftError, InvalidValueError, NotFoundError, StoreError, TransitionError
+from redrive.errors import (
+    AmbiguousIdError,
+    DriftError,
+    InvalidValueError,
+    NotFoundError,
+    StoreError,
+    TransitionError,
+)
 from redrive.failures.groups import FailureGroups, settle
 from redrive.model.audit import Action
 from redrive.model.caller import Caller
@@ -126,8 +133,9 @@ async def test_a_beginning_that_several_groups_share_is_refused() -> None:
         for number, group in enumerate((first, second)):
             change = "UPDATE failure_groups SET fingerprint = ?2 WHERE fingerprint = ?1"
             await sql(at.app, change, group.fingerprint, f"v1:abcdef{number}")
-        with pytest.raises(InvalidValueError, match="several failure groups start with 'abcdef'"):
+        with pytest.raises(AmbiguousIdError, match="2 failure groups start with 'abcdef'") as refused:
             await at.groups.view("abcdef")
+        assert [candidate.id for candidate in refused.value.candidates] == ["v1:abcdef0", "v1:abcdef1"]
         assert (await at.groups.view("abcdef1")).group.fingerprint == "v1:abcdef1"
 
 

@@ -74,6 +74,7 @@ def _outward(kind: type[Exception]) -> tuple[str, str, str]:
 def _example(kind: type[Exception]) -> Exception:
     """Create an instance without a message: only its class matters."""
     error = kind.__new__(kind)
-    error.__dict__ |= {"changes": (), "number": 0, "run_id": "", "max_size": 0, "retry_after": 1.0}
+    error.__dict__ |= {"changes": (), "number": 0, "run_id": "", "max_size": 0, "candidates": ()}
     error.__dict__ |= {"seconds": 1.0, "word": "", "position": 1, "suggestion": None, "mismatch": None}
+    error.__dict__ |= {"retry_after": 1.0}
     return error

@@ -9,11 +9,12 @@ from docs.reference.generate.page import NOTE, page, table
 from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failure import Category, ErrorClass
+from redrive.model.id import MIN_PREFIX_LENGTH
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
-from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, MIN_PREFIX_LENGTH, RUNS
+from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, RUNS
 from redrive.store.dead_letter_filter import INDEXED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
 from redrive.store.run_filter import _RARE as RUN_RARE
@@ -49,6 +50,7 @@ TIME = "`30m`, `2h`, `7d`, `4w` (ago); `2026-11-01` (UTC); `2026-11-01T09:30:00Z
 ALIASES = ", ".join(
     f"`{word}` for `{state.lower()}`" for word, state in DEAD_LETTER_ALIASES.items() if word != state.lower()
 )
+IDS = f"one or more ids, or at least the first {MIN_PREFIX_LENGTH} digits of each"
 MEANINGS = {
     "is": (
         "the state",
@@ -69,8 +71,8 @@ MEANINGS = {
     "error": ("the type of the error", "a full name: `TimeoutError`, `httpx.ReadTimeout`"),
     "code": ("the public code", "one or more codes"),
     "status": ("the HTTP status", NUMBER),
-    "run": ("the run", "one or more ids"),
-    "id": ("the dead letter", "one or more ids"),
+    "run": ("the run", IDS),
+    "id": ("the dead letter", IDS),
     "correlation": ("the correlation id of the run", "one or more ids"),
     "assignee": ("the assignee", "one or more names; `me`; `none`"),
     "tag": ("the tags", "one or more tags; one match is enough"),
@@ -156,7 +158,7 @@ RUN_MEANINGS = {
     ),
     "workflow": ("the name of the workflow; for a job, the name of its task", NAME),
     "queue": ("the current or last queue", NAME),
-    "id": ("the run", "one or more ids"),
+    "id": ("the run", IDS),
     "key": ("the idempotency key of the start", "one or more keys"),
     "correlation": ("the correlation id; the id of the run if none was given", "one or more ids"),
     "tag": ("the tags", "one or more tags; one match is enough"),

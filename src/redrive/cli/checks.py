@@ -15,10 +15,11 @@ from redrive.cli.outcome import DeclinedError, Exit, exit_of
 from redrive.cli.table import Row
 from redrive.cli.terminal import escape_controls, notice
 from redrive.errors import NotFoundError, RedriveError, TransitionError
+from redrive.model.id import ID_LENGTH, MIN_PREFIX_LENGTH
 from redrive.model.transition import TransitionTable
 from redrive.words.suggestion import suggest
 
-_ID = re.compile(r"[0-9a-f]{32}")
+_ID = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
 _PART_OF_AN_ID = re.compile(r"[0-9a-f]+")
 
 
@@ -75,7 +76,8 @@ def explain_ids(kind: str, ids: Sequence[str], list_command: str) -> Iterator[No
         looks_like_words = len(ids) > 1 and not _PART_OF_AN_ID.fullmatch(odd[0])
         quoted = ". Put quotes around a --reason of several words" if looks_like_words else ""
         raise NotFoundError(
-            f"no {kind} has the id {odd[0]!r:.200}: an id has 32 digits; `{list_command}` lists them{quoted}"
+            f"no {kind} has the id {odd[0]!r:.200}: pass the {ID_LENGTH} digits of an id, or at least its "
+            f"first {MIN_PREFIX_LENGTH}; `{list_command}` lists them{quoted}"
         ) from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -136,9 +136,9 @@ def cancel(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes
         else:
             notice(f"Asked the worker to stop run {run_id}. It ends shortly.")
 
-    what = _describe(client, ids, "cancelled", "cancelled")
+    found, what = _look_up(client, ids, "cancelled", "cancelled")
     if confirm(f"cancel {what}", client.where, dry_run=dry_run, yes=yes):
-        _change(ids, cancel_one)
+        _change(found, cancel_one)
 
 
 @run.command()
@@ -153,24 +153,28 @@ def retry(client: Client, ids: tuple[str, ...], reason: str, dry_run: bool, yes:
         client.post(f"{PATH}/{segment(run_id)}/retry", {"reason": reason})
         notice(f"Queued run {run_id} again.")
 
-    what = _describe(client, ids, "replayed", "retried")
+    found, what = _look_up(client, ids, "replayed", "retried")
     if confirm(f"retry {what}", client.where, dry_run=dry_run, yes=yes):
-        _change(ids, retry_one)
+        _change(found, retry_one)
 
 
-def _describe(client: Client, ids: tuple[str, ...], cause: str, done: str) -> str:
-    """Look up each run, so that a wrong id is reported before anything is changed."""
+def _look_up(client: Client, ids: Sequence[str], cause: str, done: str) -> tuple[list[str], str]:
+    """Look up each run, so that a wrong id is reported before anything is changed.
+
+    Return the whole ids, and a description for the confirmation.
+    """
     with explain_ids("run", ids, "redrive run list"):
         runs = [client.get(f"{PATH}/{segment(run_id)}") for run_id in ids]
-    if len(runs) > 1:
-        return f"{len(runs):,} runs"
-    [run] = runs
+    found = list(dict.fromkeys(run["id"] for run in runs))
+    if len(found) > 1:
+        return found, f"{len(found):,} runs"
+    run = runs[0]
     what = f"run {run['id']}"
     require_state(RUN_TRANSITIONS, cause, run["state"], what, done)
-    return f"{what} of {run['workflow']} ({run['state'].lower()})"
+    return found, f"{what} of {run['workflow']} ({run['state'].lower()})"
 
 
-def _change(ids: tuple[str, ...], change: Callable[[str], None]) -> None:
+def _change(ids: Sequence[str], change: Callable[[str], None]) -> None:
     """Change each run. If one of several is rejected, report it and continue."""
     if len(ids) == 1:
         change(ids[0])

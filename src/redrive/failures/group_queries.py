@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from redrive.clock import Clock
 from redrive.duration import Seconds
+from redrive.engine.id_lookup import the_only
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.model.caller import Caller
 from redrive.model.failure_group import (
@@ -18,6 +19,7 @@ from redrive.model.failure_group import (
     GroupSort,
     Timeline,
 )
+from redrive.model.id import MAX_CANDIDATES, MIN_PREFIX_LENGTH, Candidate
 from redrive.model.query import Count
 from redrive.model.statistics import first_part, part_number
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds, require_whole
@@ -31,7 +33,6 @@ MAX_PAGE_SIZE = 500
 MAX_BUCKETS = 1_000
 MAX_SPARKLINES = 500
 HOUR_SECONDS, HOURS = 3600, 24
-MIN_PREFIX_LENGTH = 6
 MAX_FINGERPRINT_LENGTH = 200
 
 _PREFIX = re.compile(rf"(v\d+:)?([0-9a-f]{{{MIN_PREFIX_LENGTH},40}})")
@@ -124,15 +125,12 @@ async def find_group(store: Store, org: str, fingerprint: str) -> GroupLine:
     require_kind("fingerprint", fingerprint, str)
     if not fingerprint.isprintable() or len(fingerprint) > MAX_FINGERPRINT_LENGTH:
         raise not_found(fingerprint[:MAX_FINGERPRINT_LENGTH])
-    found = await store.groups.find(org, fingerprint, _prefix(fingerprint), 3)
-    exact = [line for line in found if line.group.fingerprint == fingerprint]
-    if len(exact or found) > 1:
-        raise InvalidValueError(
-            f"several failure groups start with {fingerprint!r}; give more digits of the fingerprint"
-        )
-    for line in exact or found:
-        return line
-    raise not_found(fingerprint)
+    found = await store.groups.find(org, fingerprint, _prefix(fingerprint), MAX_CANDIDATES + 1)
+    named = [line for line in found if line.group.fingerprint == fingerprint] or found
+    candidates = [Candidate(group.fingerprint, group.title, group.last_seen) for group, *_ in named]
+    if the_only("failure group", fingerprint, candidates) is None:
+        raise not_found(fingerprint)
+    return named[0]
 
 
 def not_found(fingerprint: str) -> NotFoundError:

@@ -18,6 +18,7 @@ from redrive.model.alias import DEAD_LETTER_ALIASES, RUN_ALIASES
 from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, DeadLetterState, Prospect
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import REGRESSED, GroupState
+from redrive.model.id import ID_LENGTH, MIN_PREFIX_LENGTH, prefix_of
 from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
@@ -25,8 +26,6 @@ from redrive.policy.fingerprint import VERSION
 from redrive.policy.presets import REDRIVE_POLICIES
 from redrive.words.suggestion import closest, suggest
 from redrive.words.time import parse_duration
-
-MIN_PREFIX_LENGTH = 6
 
 _COMPARED = re.compile(r"(>=|<=|>|<|=)?(-?[0-9]{1,9})")
 _SPAN = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})")
@@ -115,6 +114,13 @@ def _read_fingerprint(word: Word) -> tuple[Value, ...]:
     return (whole if len(found[1]) == _FULL else Beginning(whole),)
 
 
+def _read_id(word: Word) -> tuple[Value, ...]:
+    prefix = prefix_of(word.text)
+    if prefix is None or len(prefix) == ID_LENGTH:
+        return _read_text(word)
+    return (Beginning(prefix),)
+
+
 def _read_number(word: Word) -> tuple[Value, ...]:
     span, compared = _SPAN.fullmatch(word.text), _COMPARED.fullmatch(word.text)
     if span and int(span[1]) <= int(span[2]):
@@ -169,11 +175,12 @@ READERS: MappingProxyType[str, Reader] = MappingProxyType(
     }
     | dict.fromkeys(
         (
-            *("step", "task", "workflow", "queue", "error", "code", "run", "id", "correlation", "tag"),
+            *("step", "task", "workflow", "queue", "error", "code", "correlation", "tag"),
             *("template", "breaker", "version"),
         ),
         _read_text,
     )
+    | dict.fromkeys(("run", "id"), _read_id)
     | dict.fromkeys(("status", "attempts", "replays", "redrives", "priority"), _read_number)
     | dict.fromkeys(TIMES, _read_time)
 )
@@ -196,7 +203,8 @@ RUN_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
 
 _RUN_READERS: Mapping[str, Reader] = MappingProxyType(
     {"is": _one_of_states(RUN_WORDS)}
-    | dict.fromkeys(("workflow", "queue", "id", "key", "correlation", "tag", "version"), _read_text)
+    | {"id": _read_id}
+    | dict.fromkeys(("workflow", "queue", "key", "correlation", "tag", "version"), _read_text)
     | dict.fromkeys(("priority", "attempts"), _read_number)
     | dict.fromkeys(TIMES, _read_time)
 )

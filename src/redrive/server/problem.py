@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from redrive import errors
 from redrive.policy.redact import Redactor
-from redrive.server.answer import encoded
+from redrive.server.answer import encoded, when
 from redrive.words.fact import to_json
 
 MEDIA_TYPE = "application/problem+json"
@@ -118,6 +118,12 @@ def _with_message(status: int, code: str, hint: str = "") -> Callable[[Any], Pro
     return lambda error: ProblemError(status, code, str(error), hint=hint)
 
 
+def _ambiguous_id(error: errors.AmbiguousIdError) -> ProblemError:
+    candidates = [candidate._asdict() | {"at": when(candidate.at)} for candidate in error.candidates]
+    hint = "send more digits, or the whole id"
+    return ProblemError(422, "ambiguous_id", str(error), hint=hint, candidates=candidates)
+
+
 def _unavailable(code: str) -> Callable[[Any], ProblemError]:
     # The message may name the database and its address, which clients must not see.
     text = "the database is unavailable"
@@ -171,6 +177,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     ),
     (errors.PayloadError, _payload),
     (errors.QueryWordError, _query_word),
+    (errors.AmbiguousIdError, _ambiguous_id),
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
     (errors.NotFoundError, _with_message(404, "not_found", "check the id in the list of this resource")),
     (

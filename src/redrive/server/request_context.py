@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from redrive.app import Redrive
 from redrive.engine.breakers import Breakers
+from redrive.engine.id_lookup import IdLookup
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.runs import Runs
 from redrive.failures.service import Failures
@@ -48,6 +49,10 @@ class RequestContext(NamedTuple):
     @property
     def parts(self) -> Parts:
         return parts_of(self.app)
+
+    @property
+    def ids(self) -> IdLookup:
+        return IdLookup(self.parts.store_of(self.org), self.org)
 
     @property
     def failures(self) -> Failures:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
+from redrive.model.id import id_range
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Term, Value, Who
 from redrive.policy.codec import encode
 
@@ -114,6 +115,9 @@ class Writer:
         match value:
             case Who.NOBODY:
                 return f"{column} IS NULL"
+            case Beginning(text) if key in _IDS:
+                first, last = id_range(text)
+                return f"({column} >= {self._put(first)} AND {column} <= {self._put(last)})"
             case Beginning(text):
                 return _begins(column, self._put(text), self._put(text + BEYOND), self._put(len(text)))
             case Between(low, high):
@@ -132,6 +136,9 @@ class Writer:
 
 
 _TIMES = MappingProxyType({"since": ">=", "until": "<"})
+
+_IDS = ("id", "run")
+"""Keys whose values are ids. PostgreSQL stores the id of a run in 16 bytes, so a prefix is a range of ids."""
 
 BEYOND = "z"
 """Sorts after every continuation of a fingerprint in any collation, since fingerprints are hexadecimal."""

@@ -75,7 +75,9 @@ class DeadLetterListing:
         values: list[Value] = []
         for value in term.values:
             values += (
-                await self._expand_prefix(session, value, org) if isinstance(value, Beginning) else [value]
+                await self._expand_prefix(session, value, org)
+                if isinstance(value, Beginning) and term.key == "fp"
+                else [value]
             )
         return term._replace(values=tuple(dict.fromkeys(values)))
 

@@ -11,6 +11,7 @@ from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.groups import Groups
 from redrive.store.idempotency import IdempotencyKeys
+from redrive.store.ids import IdStore
 from redrive.store.leases import Leases
 from redrive.store.limits import Limits
 from redrive.store.memberships import Memberships
@@ -56,6 +57,7 @@ class Store:
         self.tallies = Tallies(session)
         self.groups = Groups(session)
         self.replays = ReplayStore(session, self.audit)
+        self.ids = IdStore(session)
         self.runs = RunStore(session, self.replays, self.audit)
         self.run_lists = RunListing(session)
         self.dead_letters = DeadLetterStore(session)

@@ -185,7 +185,7 @@ async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.As
     assert [each.attributes["id"] for each in rows(page)] == [f"d-{first}", f"d-{second}"]
     row = rows(page)[0].text
     assert row.startswith("the card of 0 was declined redrive.errors.FinalError charge default")
-    for text in ("Open", "ben", "vip", "b2b", first[-4:]):
+    for text in ("Open", "ben", "vip", "b2b", first[:15]):
         assert text in row
     assert "2 dead letters" in page.text
     assert "redrive dlq list is:needs-you" in copied(page)

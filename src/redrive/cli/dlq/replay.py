@@ -129,9 +129,10 @@ def replay(
     Exits with 0 if the replay succeeds and with 7 if it fails. To replay many, use `redrive replay plan`.
     """
     body = _body(**options)
-    path = f"{PATH}/{segment(letter_id)}"
     with explain_letter_ids([letter_id]):
-        letter, verdict = client.get(path), client.get(f"{path}/verdict")
+        letter = client.get(f"{PATH}/{segment(letter_id)}")
+    path = f"{PATH}/{letter['id']}"
+    verdict = client.get(f"{path}/verdict")
     for sentence in (verdict["why"]["text"], advice_of(verdict)):
         notice(escape(sentence))
     what = f"dead letter {letter['id']}"

@@ -35,7 +35,7 @@ from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_o
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
-from redrive.server.api.request import Id
+from redrive.server.api.request import LetterId
 from redrive.server.site import site_of
 from redrive.words.decision import why
 from redrive.words.fact import paragraph, text_of
@@ -70,7 +70,7 @@ def row_of(line: DeadLetterLine) -> LetterRow:
 
 
 @pages.get("/dlq/{id}")
-async def dead_letter(page: OnPage, letter_id: Id, compare: AttemptNumbers = None) -> Response:
+async def dead_letter(page: OnPage, letter_id: LetterId, compare: AttemptNumbers = None) -> Response:
     failures = page.visit.failures
     letter = await failures.view(letter_id)
     verdict, replays = await failures.verdict(letter.id), await failures.replays.list(letter.id)

@@ -10,12 +10,14 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from fastapi import Query
 from starlette.responses import Response
 
+from redrive.engine.id_lookup import IdKind
 from redrive.errors import InvalidValueError, QueryWordError, StatementTimeoutError
 from redrive.failures.service import Failures
 from redrive.model.query import Count
 from redrive.policy.query import about_groups, parse
 from redrive.server.admin.dead_letter import row_of
 from redrive.server.admin.groups import rows_of, sections_of
+from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.selection import select_query
 from redrive.server.api.request import Cursor
@@ -75,6 +77,8 @@ async def listed(
     failures, problem, correction, status, found = page.visit.failures, "", "", 200, _nothing()
     asked = _request(query, view or View.GROUPS, sort, cursor)
     try:
+        if (found_page := await page_of_id(page, query, IdKind.DEAD_LETTER)) is not None:
+            return found_page
         asked = _checked_request(query, view, sort, cursor)
         found |= await (_grouped if asked.view is View.GROUPS else _flat)(page, failures, asked)
     except InvalidValueError as error:

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.failures.overview import BETWEEN_ATTEMPTS
+from redrive.model.id import short_id
 from redrive.server.admin.chart import sparkline
 from redrive.server.admin.static_files import static_path, takes_gzip
 from redrive.words.decision import computation, explain, why
@@ -99,6 +100,7 @@ def environment() -> Environment:
         "machine": machine,
         "short": short,
         "list_fields": list_fields,
+        "short_id": short_id,
         "text_of": text_of,
         "paragraph": paragraph,
         "why": why,

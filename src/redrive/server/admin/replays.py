@@ -18,7 +18,7 @@ from redrive.server.admin.page import OnPage, Pages
 from redrive.server.admin.replay_editor import steps_before
 from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, progress, replayed
 from redrive.server.admin.selection import select_replay
-from redrive.server.api.request import Cursor, Id
+from redrive.server.api.request import Cursor, OperationId
 from redrive.words.replay import MODES, Selection, selection_of
 
 pages = Pages("replays")
@@ -79,7 +79,8 @@ async def new(
     failures, problem, found, verdict = page.visit.failures, "", None, None
     steps: Sequence[StepView] = ()
     try:
-        found = await select_replay(failures, q, ids, group)
+        named = await page.visit.ids.complete_letters([name for name in (ids or "").split(",") if name])
+        found = await select_replay(failures, q, named, group)
     except InvalidValueError as error:
         problem = str(error)
     if found is not None and found.one is not None:
@@ -117,7 +118,7 @@ def command_of(body: Mapping[str, Any]) -> str:
 @pages.get("/replays/{id}")
 async def one(
     page: OnPage,
-    operation_id: Id,
+    operation_id: OperationId,
     state: Annotated[ReplayState | None, Query()] = None,
     cursor: Cursor = None,
 ) -> Response:

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from redrive.engine.id_lookup import IdKind
 from redrive.engine.run_view import PlannedStep, RunSummary, StepView
 from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
 from redrive.policy.description import describe_stored_policy
+from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of
-from redrive.server.api.request import Cursor, Id, QueryText
+from redrive.server.api.request import Cursor, QueryText, RunId
 
 pages = Pages("runs")
 
@@ -57,6 +59,8 @@ class RunStep(NamedTuple):
 async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Response:
     book = page.visit.runs
     try:
+        if (found_page := await page_of_id(page, q, IdKind.RUN)) is not None:
+            return found_page
         found, problem = await _found(page, book, q, cursor), ""
     except InvalidValueError as error:
         found, problem = {"lines": (), "next_cursor": None, "count": None}, str(error)
@@ -76,7 +80,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
 
 
 @pages.get("/runs/{id}")
-async def one(page: OnPage, run_id: Id) -> Response:
+async def one(page: OnPage, run_id: RunId) -> Response:
     runs = page.visit.runs
     run, story = await runs.view(run_id), await runs.story(run_id)
     planned = {step.step_index: step for step in run.steps}

@@ -88,14 +88,14 @@ class ReplaySelection(NamedTuple):
 
 
 async def select_replay(
-    failures: Failures, query: str | None, ids: str | None, group: str | None
+    failures: Failures, query: str | None, ids: Sequence[str], group: str | None
 ) -> ReplaySelection | None:
     """Return None if the request selects nothing yet."""
-    given = [text for text in (query, ids, group) if text]
+    given = [selected for selected in (query, ids, group) if selected]
     if len(given) > 1:
         raise InvalidValueError("pass only one of q, ids and group")
     if ids:
-        return await _select_ids(failures, [letter_id for letter_id in ids.split(",") if letter_id])
+        return await _select_ids(failures, ids)
     if group:
         return await _select_group(failures, group)
     return await _select_query(failures, query) if query else None

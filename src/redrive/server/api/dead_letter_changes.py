@@ -13,6 +13,7 @@ from fastapi import Path
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
+from redrive.engine.id_lookup import IdKind
 from redrive.errors import InvalidValueError
 from redrive.failures.external_tasks import clear_queue
 from redrive.failures.preconditions import MAX_CONCURRENT
@@ -25,10 +26,10 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, etag
 from redrive.server.api.dead_letters import ALIASES, LETTER, NOTE, PREFIX
 from redrive.server.api.request import (
-    Id,
     Ids,
     IdText,
     IfMatch,
+    LetterId,
     Reason,
     Reasoned,
     RequestBody,
@@ -37,7 +38,7 @@ from redrive.server.api.request import (
     versions,
 )
 from redrive.server.api.resource import ResponseBody
-from redrive.server.request_context import CallersFailures, Visiting
+from redrive.server.request_context import CallersFailures, RequestContext, Visiting
 from redrive.server.route import Routes
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
@@ -89,7 +90,7 @@ class RevealedShape(ResponseBody):
 
 @routes.post("/{id}/resolve", OPERATE, returns=LETTER.model)
 async def resolve(
-    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: LetterId, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Mark a dead letter as resolved."""
     return await _change(failures, letter_id, if_match, failures.resolve, reason_of(body))
@@ -97,7 +98,7 @@ async def resolve(
 
 @routes.post("/{id}/ignore", OPERATE, returns=LETTER.model)
 async def ignore(
-    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: LetterId, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Mark a dead letter as ignored."""
     return await _change(failures, letter_id, if_match, failures.ignore, reason_of(body))
@@ -105,7 +106,7 @@ async def ignore(
 
 @routes.post("/{id}/archive", OPERATE, returns=LETTER.model)
 async def archive(
-    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: LetterId, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Archive a dead letter."""
     return await _change(failures, letter_id, if_match, failures.archive, reason_of(body))
@@ -113,7 +114,7 @@ async def archive(
 
 @routes.post("/{id}/reopen", OPERATE, returns=LETTER.model)
 async def reopen(
-    failures: CallersFailures, letter_id: Id, body: Reasoned | None = None, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: LetterId, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
     """Reopen a closed dead letter, unless its run has continued since."""
     return await _change(failures, letter_id, if_match, failures.reopen, reason_of(body))
@@ -121,40 +122,44 @@ async def reopen(
 
 @routes.post("/{id}/assign", ANNOTATE, returns=LETTER.model)
 async def assign(
-    failures: CallersFailures, letter_id: Id, body: Assignment, if_match: IfMatch = None
+    failures: CallersFailures, letter_id: LetterId, body: Assignment, if_match: IfMatch = None
 ) -> Response:
     """Assign a dead letter to someone, or remove the assignee."""
     return await _change(failures, letter_id, if_match, failures.assign, body.name)
 
 
 @routes.post("/{id}/tags", ANNOTATE, returns=LETTER.model)
-async def tag(failures: CallersFailures, letter_id: Id, body: Tagging, if_match: IfMatch = None) -> Response:
+async def tag(
+    failures: CallersFailures, letter_id: LetterId, body: Tagging, if_match: IfMatch = None
+) -> Response:
     """Add and remove tags of a dead letter."""
     return await _change(failures, letter_id, if_match, failures.tag, body.add, body.remove)
 
 
 @routes.post("/{id}/notes", ANNOTATE, status_code=201, returns=NOTE.model)
-async def note(failures: CallersFailures, letter_id: Id, body: NewNote) -> Response:
+async def note(failures: CallersFailures, letter_id: LetterId, body: NewNote) -> Response:
     """Add a note to a dead letter."""
     return answer(NOTE.view(await failures.note(letter_id, body.text)), 201)
 
 
 @routes.post("/{id}/dependencies", OPERATE, returns=Changed)
-async def link(failures: CallersFailures, letter_id: Id, body: Dependency) -> Response:
+async def link(visit: Visiting, letter_id: LetterId, body: Dependency) -> Response:
     """Add a dependency: redrive this dead letter only after another one is resolved."""
-    return answer({"changed": int(await failures.link(letter_id, body.depends_on))})
+    depends_on = await visit.ids.complete(IdKind.DEAD_LETTER, body.depends_on)
+    return answer({"changed": int(await visit.failures.link(letter_id, depends_on))})
 
 
 @routes.delete("/{id}/dependencies/{depends_on}", OPERATE, returns=Changed)
 async def unlink(
-    failures: CallersFailures, letter_id: Id, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
+    visit: Visiting, letter_id: LetterId, depends_on: Annotated[str, Path(min_length=1, max_length=200)]
 ) -> Response:
     """Remove a dependency."""
-    return answer({"changed": int(await failures.unlink(letter_id, depends_on))})
+    depends_on = await visit.ids.complete(IdKind.DEAD_LETTER, depends_on)
+    return answer({"changed": int(await visit.failures.unlink(letter_id, depends_on))})
 
 
 @routes.post("/{id}/reveal", may(Permission.REVEAL, repeatable=False), returns=RevealedShape)
-async def reveal(failures: CallersFailures, letter_id: Id, body: RevealRequest) -> Response:
+async def reveal(failures: CallersFailures, letter_id: LetterId, body: RevealRequest) -> Response:
     """Get the original payload, including secrets. The audit log records the caller and the reason."""
     return answer({"payload": await failures.reveal(letter_id, reason=body.reason)})
 
@@ -224,39 +229,41 @@ class Closed(Changed):
 
 
 @routes.post("/resolve", OPERATE, returns=Closed)
-async def resolve_many(failures: CallersFailures, body: Closing) -> Response:
+async def resolve_many(visit: Visiting, body: Closing) -> Response:
     """Mark many dead letters as resolved."""
-    return await _close(body, failures, failures.resolve, DeadLetterState.RESOLVED)
+    return await _close(visit, body, visit.failures.resolve, DeadLetterState.RESOLVED)
 
 
 @routes.post("/ignore", OPERATE, returns=Closed)
-async def ignore_many(failures: CallersFailures, body: Closing) -> Response:
+async def ignore_many(visit: Visiting, body: Closing) -> Response:
     """Mark many dead letters as ignored."""
-    return await _close(body, failures, failures.ignore, DeadLetterState.IGNORED)
+    return await _close(visit, body, visit.failures.ignore, DeadLetterState.IGNORED)
 
 
 @routes.post("/archive", OPERATE, returns=Closed)
-async def archive_many(failures: CallersFailures, body: Closing) -> Response:
+async def archive_many(visit: Visiting, body: Closing) -> Response:
     """Archive many dead letters."""
-    return await _close(body, failures, failures.archive, DeadLetterState.ARCHIVED)
+    return await _close(visit, body, visit.failures.archive, DeadLetterState.ARCHIVED)
 
 
 @routes.post("/reopen", OPERATE, returns=Changed)
-async def reopen_many(failures: CallersFailures, body: Reopening) -> Response:
+async def reopen_many(visit: Visiting, body: Reopening) -> Response:
     """Reopen many closed dead letters, unless one of their runs has continued since."""
-    return _changed(await failures.reopen(body.ids, body.reason))
+    return _changed(await visit.failures.reopen(await visit.ids.complete_letters(body.ids), body.reason))
 
 
 @routes.post("/assign", ANNOTATE, returns=Changed)
-async def assign_many(failures: CallersFailures, body: Assignments) -> Response:
+async def assign_many(visit: Visiting, body: Assignments) -> Response:
     """Assign many dead letters to someone, or remove the assignee."""
-    return _changed(await failures.assign(body.ids, body.name))
+    return _changed(await visit.failures.assign(await visit.ids.complete_letters(body.ids), body.name))
 
 
 @routes.post("/tags", ANNOTATE, returns=Changed)
-async def tag_many(failures: CallersFailures, body: Taggings) -> Response:
+async def tag_many(visit: Visiting, body: Taggings) -> Response:
     """Add and remove tags of many dead letters."""
-    return _changed(await failures.tag(body.ids, body.add, body.remove))
+    return _changed(
+        await visit.failures.tag(await visit.ids.complete_letters(body.ids), body.add, body.remove)
+    )
 
 
 @routes.post("/clear", may(Permission.MANAGE), returns=Changed)
@@ -274,10 +281,10 @@ async def clear(visit: Visiting, body: Clearing) -> Response:
     return _changed(removed)
 
 
-async def _close(body: Closing, failures: Failures, close: Change, state: DeadLetterState) -> Response:
+async def _close(visit: RequestContext, body: Closing, close: Change, state: DeadLetterState) -> Response:
     if body.query is None or body.expect is None:
-        return _changed(await close(body.ids, body.reason))
-    ids = await failures.close_matching(body.query, state, body.reason, expect=body.expect)
+        return _changed(await close(await visit.ids.complete_letters(body.ids or ()), body.reason))
+    ids = await visit.failures.close_matching(body.query, state, body.reason, expect=body.expect)
     return answer({"changed": len(ids), "ids": ids})
 
 

@@ -16,7 +16,7 @@ from redrive.server.answer import answer, etag, page
 from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
 from redrive.server.api.replays import REPLAY
-from redrive.server.api.request import Cursor, Id, QueryText, Size, at_most
+from redrive.server.api.request import Cursor, LetterId, QueryText, Size, at_most
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
 from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
@@ -92,20 +92,20 @@ async def figures(visit: Visiting, queue: QueueName = None) -> Response:
 
 
 @routes.get("/{id}", READ, returns=LETTER.model)
-async def get(failures: CallersFailures, letter_id: Id) -> Response:
+async def get(failures: CallersFailures, letter_id: LetterId) -> Response:
     """Get a dead letter and its ETag."""
     letter = await failures.view(letter_id)
     return answer(LETTER.view(letter), headers=etag(version_of(letter)))
 
 
 @routes.get("/{id}/payload", READ, returns=PAYLOAD.model)
-async def payload(failures: CallersFailures, letter_id: Id) -> Response:
+async def payload(failures: CallersFailures, letter_id: LetterId) -> Response:
     """Get the payload and the config of the failed step, redacted."""
     return answer(PAYLOAD.view(await failures.view(letter_id)))
 
 
 @routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
-async def attempts(failures: CallersFailures, runs: CallersRuns, letter_id: Id) -> Response:
+async def attempts(failures: CallersFailures, runs: CallersRuns, letter_id: LetterId) -> Response:
     """List the attempts of the failed step, oldest first."""
     letter = await failures.view(letter_id)
     found = [
@@ -115,7 +115,7 @@ async def attempts(failures: CallersFailures, runs: CallersRuns, letter_id: Id) 
 
 
 @routes.get("/{id}/history", READ, returns=HistoryShape)
-async def history(failures: CallersFailures, letter_id: Id) -> Response:
+async def history(failures: CallersFailures, letter_id: LetterId) -> Response:
     """List the actions on a dead letter and its replays, newest first."""
     letter = await failures.view(letter_id)
     entries = await failures.audit.about(letter.id, letter.created_at)
@@ -124,18 +124,18 @@ async def history(failures: CallersFailures, letter_id: Id) -> Response:
 
 
 @routes.get("/{id}/verdict", READ, returns=VERDICT.model)
-async def verdict(failures: CallersFailures, letter_id: Id) -> Response:
+async def verdict(failures: CallersFailures, letter_id: LetterId) -> Response:
     """Explain why the run stopped, what changed since, and whether a replay is likely to succeed."""
     return answer(VERDICT.view(await failures.verdict(letter_id)))
 
 
 @routes.get("/{id}/notes", READ, returns=NOTE.page("NoteList"))
-async def notes(failures: CallersFailures, letter_id: Id) -> Response:
+async def notes(failures: CallersFailures, letter_id: LetterId) -> Response:
     """List the notes on a dead letter, oldest first."""
     return page(NOTE.views(await failures.notes(letter_id)), None)
 
 
 @routes.get("/{id}/dependencies", READ, returns=LINES)
-async def dependencies(failures: CallersFailures, letter_id: Id) -> Response:
+async def dependencies(failures: CallersFailures, letter_id: LetterId) -> Response:
     """List the dead letters that must be resolved before this one is redriven."""
     return page(LINE.views(await failures.dependencies(letter_id)), None)

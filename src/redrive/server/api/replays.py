@@ -25,10 +25,12 @@ from redrive.server.access_control import may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import (
     Cursor,
-    Id,
     Ids,
+    LetterId,
+    OperationId,
     Reason,
     Reasoned,
+    ReplayId,
     RequestBody,
     Size,
     at_most,
@@ -133,7 +135,9 @@ PREVIEW = Resource(
 
 @dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
 @workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
-async def replay(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
+async def replay(
+    failures: CallersFailures, letter_id: LetterId, body: ReplayRequest | None = None
+) -> Response:
     """Replay a dead letter: only the failed step, or the run from there to its end."""
     asked = body or ReplayRequest()
     started = await failures.replay(letter_id, retry=asked.retry, reason=asked.reason, **asked.place)
@@ -149,7 +153,7 @@ async def preview(failures: CallersFailures, letter_id: Id, body: ReplayRequest 
 
 
 @routes.get("/{id}", READ, returns=REPLAY.model)
-async def _get(failures: CallersFailures, replay_id: Id) -> Response:
+async def _get(failures: CallersFailures, replay_id: ReplayId) -> Response:
     """Get a replay."""
     return answer(REPLAY.view(await failures.replays.view(replay_id)))
 
@@ -222,9 +226,11 @@ DRIFTING = Resource(Drifting, "DriftingShape")
 
 
 @operation_routes.post("", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
-async def plan(failures: CallersFailures, body: PlanRequest) -> Response:
+async def plan(visit: Visiting, failures: CallersFailures, body: PlanRequest) -> Response:
     """Plan a bulk replay: fix the selection and describe what will happen, without starting anything."""
     given = body.model_dump()
+    if body.ids is not None:
+        given["ids"] = await visit.ids.complete_letters(body.ids)
     policy = given.pop("override_retry_policy")
     retry = None if policy is None else override_from_json(policy)
     made = (await failures.plans.create(**given, retry=retry)).operation_id
@@ -241,7 +247,7 @@ async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Resp
 
 
 @operation_routes.get("/{id}", READ, returns=OPERATION.model)
-async def get(failures: CallersFailures, operation_id: Id) -> Response:
+async def get(failures: CallersFailures, operation_id: OperationId) -> Response:
     """Get a bulk replay and its plan."""
     return answer(OPERATION.view(await failures.plans.view(operation_id)))
 
@@ -249,7 +255,7 @@ async def get(failures: CallersFailures, operation_id: Id) -> Response:
 @operation_routes.get("/{id}/items", READ, returns=REPLAY.page("ItemPage"))
 async def items(
     visit: Visiting,
-    operation_id: Id,
+    operation_id: OperationId,
     state: Annotated[ReplayState | None, Query()] = None,
     size: Size = 50,
     cursor: Cursor = None,
@@ -261,19 +267,19 @@ async def items(
 
 
 @operation_routes.get("/{id}/drift", READ, returns=DRIFTING.model)
-async def drift(failures: CallersFailures, operation_id: Id) -> Response:
+async def drift(failures: CallersFailures, operation_id: OperationId) -> Response:
     """List what changed since the plan, and the number of dead letters that would still be replayed."""
     return answer(DRIFTING.view(await failures.plans.drift(operation_id)))
 
 
 @operation_routes.get("/{id}/report", READ, returns=REPORT.model)
-async def report(failures: CallersFailures, operation_id: Id) -> Response:
+async def report(failures: CallersFailures, operation_id: OperationId) -> Response:
     """Get the results of a bulk replay so far."""
     return answer(REPORT.view(await failures.plans.report(operation_id)))
 
 
 @operation_routes.post("/{id}/start", OPERATE, status_code=202, returns=OPERATION.model)
-async def start(failures: CallersFailures, operation_id: Id, body: Start | None = None) -> Response:
+async def start(failures: CallersFailures, operation_id: OperationId, body: Start | None = None) -> Response:
     """Start a planned bulk replay. Fails if dead letters changed since, unless they may be skipped."""
     asked = body or Start()
     started = await failures.plans.start(operation_id, accept_drift=asked.accept_drift, expect=asked.expect)
@@ -281,18 +287,24 @@ async def start(failures: CallersFailures, operation_id: Id, body: Start | None 
 
 
 @operation_routes.post("/{id}/pause", OPERATE, returns=OPERATION.model)
-async def pause(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def pause(
+    failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
+) -> Response:
     """Pause a bulk replay: no more items start until it is resumed."""
     return answer(OPERATION.view(await failures.plans.pause(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/resume", OPERATE, returns=OPERATION.model)
-async def resume(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def resume(
+    failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
+) -> Response:
     """Resume a bulk replay. After an automatic stop, it starts with a canary again."""
     return answer(OPERATION.view(await failures.plans.resume(operation_id, reason_of(body))))
 
 
 @operation_routes.post("/{id}/cancel", OPERATE, returns=OPERATION.model)
-async def cancel(failures: CallersFailures, operation_id: Id, body: Reasoned | None = None) -> Response:
+async def cancel(
+    failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
+) -> Response:
     """Cancel a bulk replay permanently. Running items finish."""
     return answer(OPERATION.view(await failures.plans.cancel(operation_id, reason_of(body))))

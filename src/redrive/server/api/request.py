@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Header, Path, Query
+from fastapi import Depends, Header, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from redrive.engine.id_lookup import IdKind
 from redrive.errors import DriftError, InvalidValueError, NumberDriftError
 from redrive.failures.preconditions import MAX_CONCURRENT
 from redrive.policy.user_text import MAX_REASON_LENGTH
 from redrive.server.problem import ProblemError
-from redrive.server.request_context import RequestContext
+from redrive.server.request_context import RequestContext, Visiting
 
 MAX_PAGE_SIZE = 500
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
@@ -26,6 +27,23 @@ _STRONG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
 # Parameters
 
 Id = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
+_GivenId = Annotated[
+    str, Path(alias="id", min_length=1, max_length=200, description="The id, or at least its first 6 digits")
+]
+
+
+def _completed(kind: IdKind) -> Any:
+    async def complete(visit: Visiting, given: _GivenId) -> str:
+        return await visit.ids.complete(kind, given)
+
+    return Depends(complete)
+
+
+RunId = Annotated[str, _completed(IdKind.RUN)]
+LetterId = Annotated[str, _completed(IdKind.DEAD_LETTER)]
+ReplayId = Annotated[str, _completed(IdKind.REPLAY)]
+OperationId = Annotated[str, _completed(IdKind.OPERATION)]
+"""Ids in the path. If a request gives only the first digits of one, the route gets the whole id."""
 Name = Annotated[str, Path(min_length=1, max_length=200, description="Percent-encode spaces and slashes")]
 QueryText = Annotated[
     str, Query(max_length=2000, description="A query in the query language, such as is:open")

@@ -21,7 +21,7 @@ from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
-from redrive.server.api.request import Cursor, Id, QueryText, Reasoned, Size, at_most, reason_of
+from redrive.server.api.request import Cursor, QueryText, Reasoned, RunId, Size, at_most, reason_of
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
@@ -121,31 +121,31 @@ async def counts(runs: CallersRuns) -> Response:
 
 
 @routes.get("/{id}", READ, returns=RUN.model)
-async def get(runs: CallersRuns, run_id: Id) -> Response:
+async def get(runs: CallersRuns, run_id: RunId) -> Response:
     """Get a run with its input and result, redacted."""
     return answer(RUN.view(await runs.view(run_id)))
 
 
 @routes.get("/{id}/steps", READ, returns=STEP.page("StepList"))
-async def steps(runs: CallersRuns, run_id: Id) -> Response:
+async def steps(runs: CallersRuns, run_id: RunId) -> Response:
     """List the steps of a run with their retry policies and results."""
     return page(STEP.views(await runs.steps(run_id)), None)
 
 
 @routes.get("/{id}/attempts", READ, returns=ATTEMPTS)
-async def attempts(runs: CallersRuns, run_id: Id) -> Response:
+async def attempts(runs: CallersRuns, run_id: RunId) -> Response:
     """List the attempts of all steps, oldest first."""
     return page(ATTEMPT.views(await runs.attempts(run_id)), None)
 
 
 @routes.get("/{id}/events", READ, returns=TIMELINE_EVENT.page("TimelineEventList"))
-async def events(runs: CallersRuns, run_id: Id) -> Response:
+async def events(runs: CallersRuns, run_id: RunId) -> Response:
     """List the events of a run, oldest first."""
     return page(TIMELINE_EVENT.views(await runs.events(run_id)), None)
 
 
 @routes.post("/{id}/cancel", OPERATE, responses={200: {"model": Cancelled}, 202: {"model": Cancelled}})
-async def cancel(runs: CallersRuns, run_id: Id, body: Reasoned | None = None) -> Response:
+async def cancel(runs: CallersRuns, run_id: RunId, body: Reasoned | None = None) -> Response:
     """Cancel a run. 202: a worker is executing it and has been asked to stop."""
     outcome = await runs.cancel(run_id, reason=reason_of(body))
     if outcome is Cancellation.ENDED:
@@ -157,7 +157,7 @@ async def cancel(runs: CallersRuns, run_id: Id, body: Reasoned | None = None) ->
 @routes.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
 @jobs.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
 async def retry(
-    visit: Visiting, failures: CallersFailures, run_id: Id, body: Reasoned | None = None
+    visit: Visiting, failures: CallersFailures, run_id: RunId, body: Reasoned | None = None
 ) -> Response:
     """Retry a failed run from the step where it stopped."""
     await failures.replay_run(run_id, reason=reason_of(body))
