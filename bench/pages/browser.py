@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 from bench.work.servers import HOST
 
 PATIENCE = 60.0
-_ASSET = re.compile(r"""<(?:link|script)\b[^>]*?\b(?:href|src)="([^"]+\.(?:css|js)(?:\?[^"]*)?)\"""")
+_ASSET = re.compile(r"""<(?:link|script)\b[^>]*?\b(?:href|src)="([^"]+\.(?:css|js|woff2)(?:\?[^"]*)?)\"""")
 _IMPORT = re.compile(r"""\b(?:import|from)\s*\(?\s*["']([^"']+)["']""")
 
 
@@ -53,7 +53,7 @@ class Browser:
         body = answer.read()
         seconds = perf_counter() - started
         packed = answer.getheader("content-encoding") == "gzip"
-        text = (gzip.decompress(body) if packed else body).decode()
+        text = (gzip.decompress(body) if packed else body).decode(errors="replace")
         return Answer(answer.status, seconds, len(body), text)
 
     def load(self, path: str) -> dict[str, int]:

@@ -15,7 +15,7 @@ NOTABLE = 30.0
 """Pages make several calls: those above it are marked."""
 REFUSAL = 12_000.0
 """Two statements that are stopped after five seconds, and what surrounds them."""
-FIRST_LOAD = 120_000
+FIRST_LOAD = 160_000
 _CURSOR = re.compile(r"cursor=[^&]+")
 
 

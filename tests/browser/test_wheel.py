@@ -185,10 +185,11 @@ def test_all_files_of_the_package_are_in_the_wheel(built: Built) -> None:
 
 
 def test_what_is_not_ours_comes_with_its_licence(built: Built) -> None:
-    licence = "redrive/server/admin/static/htmx-licence.txt"
+    folder = "redrive/server/admin/static"
     with zipfile.ZipFile(built.wheel) as wheel:
-        assert b"BSD" in wheel.read(licence)
+        assert b"BSD" in wheel.read(f"{folder}/htmx-licence.txt")
+        assert b"SIL OPEN FONT LICENSE" in wheel.read(f"{folder}/inter-licence.txt")
         assert any(each.endswith(".dist-info/licenses/LICENSE") for each in wheel.namelist())
     with tarfile.open(built.source) as source:
         names = {each.partition("/")[2] for each in source.getnames()}
-    assert {f"src/{licence}", "LICENSE"} <= names
+    assert {f"src/{folder}/htmx-licence.txt", f"src/{folder}/inter-licence.txt", "LICENSE"} <= names

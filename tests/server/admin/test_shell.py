@@ -191,6 +191,11 @@ async def test_files_are_kept_forever_under_an_address_that_changes_with_them(sm
     plain = await client.get(styles.attributes["href"], headers={"Accept-Encoding": "identity"})
     assert plain.content == whole.content, "the client has unpacked it"
     assert len(gzip.compress(plain.content)) < 20_000
+    [typeface] = page.find("link", rel="preload")
+    font = await client.get(typeface.attributes["href"])
+    assert (font.headers["content-type"], font.content[:4]) == ("font/woff2", b"wOF2")
+    assert "immutable" in font.headers["cache-control"]
+    assert "font-src 'self'" in POLICY
     old = await client.get("/app/static/old/app.css")
     assert old.headers["cache-control"] == "no-cache"
     assert (await client.get("/app/static/1/no.css")).status_code == 404

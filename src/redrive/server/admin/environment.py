@@ -43,7 +43,7 @@ COMPRESSION_LEVEL = 4
 """Fast: a page is compressed for each request."""
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 PREFERENCES_COOKIE = "redrive_look"
 Theme = Literal["auto", "light", "dark"]

@@ -1,4 +1,4 @@
-"""Static files: the scripts and styles of all pages, at an address that changes when they do.
+"""Static files: the scripts, styles and typeface of all pages, at an address that changes when they do.
 
 They are the same for every caller, so they are compressed once, and browsers may cache them forever.
 """
@@ -23,11 +23,15 @@ routes = Routes("pages.static", "/app")
 
 FOREVER = "public, max-age=31536000, immutable"
 
-TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml; charset=utf-8",
+    "woff2": "font/woff2",
+}
 STYLES = "app.css"
 _FIRST_STYLES = ("tokens.css", "base.css", "parts.css")
-_LICENCE = "htmx-licence.txt"
-
+_LICENCES = ("htmx-licence.txt", "inter-licence.txt")
 
 Version = Annotated[str, Path(max_length=40)]
 Name = Annotated[str, Path(max_length=80)]
@@ -57,13 +61,12 @@ def static_files() -> dict[str, StaticFile]:
     """Return the files by name. All style sheets become one file: tokens first, pages last."""
     found = {file.name: file.read_bytes() for file in (files("redrive.server.admin") / "static").iterdir()}
     styles = {name: found.pop(name) for name in sorted(found) if name.endswith(".css")}
-    found.pop(_LICENCE, None)
+    for name in _LICENCES:
+        del found[name]
     in_order = (*_FIRST_STYLES, *(name for name in styles if name not in _FIRST_STYLES))
     found[STYLES] = b"\n".join(styles[name] for name in in_order)
     return {
-        name: StaticFile(
-            f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8", content, gzip.compress(content, 9, mtime=0)
-        )
+        name: StaticFile(TYPES[name.rpartition(".")[2]], content, gzip.compress(content, 9, mtime=0))
         for name, content in found.items()
     }
 
