@@ -68,9 +68,10 @@ def replay(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Replay a dead letter from the failed step, and wait for the result.
+    """Replay a dead letter, and wait for the result.
 
-    Exits with 0 if the replay succeeds and with 7 if it fails. To replay many, use `redrive replay plan`.
+    By default, the run continues from the failed step to its end. Exits with 0 if the replay succeeds and
+    with 7 if it fails. To replay many, use `redrive replay plan`.
     """
     body = _body(**options)
     path = f"{PATH}/{segment(letter_id)}"
