@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bench.work import growth, running
-from bench.work.contender import entries
+from bench.work.contender import NAMES, entries
 from bench.work.machine import Stopwatch
 from bench.work.plan import DATABASES, GROUPS, ON_REQUEST, planned
 from bench.work.running import Results
@@ -50,7 +50,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--only", type=_words_of(GROUPS), default=usual, help=f"{', '.join(GROUPS)}; all but {ON_REQUEST}"
     )
     parser.add_argument(
-        "--peers", type=_words_of(None), default=None, help="names of peers; all unless given"
+        "--peers", type=_words_of(NAMES), default=None, help="names of peers; all unless given"
     )
     parser.add_argument(
         "--database", type=_words_of(DATABASES), default=list(DATABASES), help=", ".join(DATABASES)
@@ -63,11 +63,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _words_of(known: Sequence[str] | dict[str, tuple[str, ...]] | None):  # type: ignore[no-untyped-def]
+def _words_of(known: Collection[str]):  # type: ignore[no-untyped-def]
     def read(text: str) -> list[str]:
         words = text.split(",")
         for word in words:
-            if known is not None and word not in known:
+            if word not in known:
                 raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
         return words
 

@@ -94,6 +94,8 @@ ENTRIES = (
     Entry("dbos", "sqlite", "of_dbos", 250, _WORKFLOWS, bulk=False, workflows=60),
 )
 
+NAMES = tuple(sorted({entry.name for entry in ENTRIES}))
+
 
 def entries(names: Iterable[str] | None, databases: Iterable[str]) -> list[Entry]:
     """Redrive and the yardsticks always, of the peers those that are named."""

@@ -1,8 +1,8 @@
-"""What a page tells to type into two terminals works, and answers as the page shows it.
+"""The commands on a page work when they are typed into two terminals, and print what the page shows.
 
-A block with `redrive serve` is the first terminal: a real server. The others are typed into the second one,
-which stays open, and must print the JSON after them. Questions are asked until they are answered so: a worker
-may still be at it.
+The block with `redrive serve` is the first terminal: a real server. Blocks followed by JSON are typed into
+the second one, which stays open, and must print that JSON. Requests that only read are repeated until they
+do: a worker may still be executing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PAGES = [ROOT / "docs" / "guides" / "serving.md"]
 SECONDS = 60.0
 END = "that was all"
 
-_BLOCK = re.compile(r"^```(sh|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND_WITH_ANSWER = re.compile(r"^```sh\n([^`]*)^```\n\n```json\n([^`]*)^```$", re.MULTILINE)
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -81,23 +82,23 @@ def _process(command: list[str], directory: Path, **streams: int) -> Iterator[su
 def test_what_to_type_works(page: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     text = page.read_text().replace(".venv/bin/redrive", f"{sys.executable} -m redrive.cli")
-    blocks = _BLOCK.findall(text)
-    [first] = [number for number, (_, block) in enumerate(blocks) if "-m redrive.cli serve" in block]
-    with serving(blocks[first][1].strip(), tmp_path) as port, terminal(tmp_path) as second:
-        for (_, typed), (kind, shown) in zip(blocks[first + 1 :: 2], blocks[first + 2 :: 2], strict=True):
-            assert kind == "json"
+    [command] = [command for command in _COMMAND.findall(text) if "-m redrive.cli serve" in command]
+    answered = _COMMAND_WITH_ANSWER.findall(text)
+    assert answered
+    with serving(command.strip(), tmp_path) as port, terminal(tmp_path) as second:
+        for typed, shown in answered:
             _compare(second, typed.replace("localhost:8400", f"localhost:{port}"), shown)
 
 
 def _compare(second: Terminal, typed: str, shown: str) -> None:
     until = time.monotonic() + SECONDS
     answer = second.type(typed)
-    while _masked(answer) != _masked(shown) and _is_question(typed) and time.monotonic() < until:
+    while _masked(answer) != _masked(shown) and _only_reads(typed) and time.monotonic() < until:
         answer = second.type(typed)
     assert _masked(answer) == _masked(shown)
 
 
-def _is_question(typed: str) -> bool:
+def _only_reads(typed: str) -> bool:
     return typed.startswith("curl") and " -d " not in typed and " -X " not in typed
 
 

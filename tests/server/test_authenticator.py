@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,6 +78,40 @@ async def test_a_key_revoked_during_its_lookup_is_not_cached(
 
     asked.during = revoke
     await authenticator.authenticate(shown(key))
+    assert await authenticator.authenticate(shown(key)) is None
+
+
+async def test_simultaneous_requests_share_one_lookup(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, asked = await small_house.key(), KeyLookups(monkeypatch)
+    authenticator, together = Authenticator(small_house.app), asyncio.Event()
+    asked.during = together.wait
+    first, *others = [asyncio.create_task(authenticator.authenticate(shown(key))) for _ in range(4)]
+    while asked.times == 0:
+        await asyncio.sleep(0)
+    first.cancel()  # its client disconnected
+    together.set()
+    assert None not in await asyncio.gather(*others)
+    assert first.cancelled()
+    assert asked.times == 1
+
+
+async def test_a_request_after_a_revocation_does_not_share_an_earlier_lookup(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, asked = await small_house.key(name="ci"), KeyLookups(monkeypatch)
+    authenticator, answered = Authenticator(small_house.app), asyncio.Event()
+    asked.during = answered.wait
+    earlier = asyncio.create_task(authenticator.authenticate(shown(key)))
+    while asked.times == 0:
+        await asyncio.sleep(0)
+    asked.during = None
+    await small_house.app.members().keys.revoke("ci")
+    authenticator.forget()
+    assert await authenticator.authenticate(shown(key)) is None
+    answered.set()
+    assert await earlier is not None
     assert await authenticator.authenticate(shown(key)) is None
 
 

@@ -1,12 +1,14 @@
 """Authentication: identifies the caller by API key or session cookie.
 
-A valid credential is cached for `TRUSTED_SECONDS`. If this process revokes a credential, it is refused
-immediately; if another process does, within that time. Changes that use a session bypass the cache,
-because the user may have switched to another organization in another process.
+A valid credential is cached for `TRUSTED_SECONDS`, and simultaneous requests share one lookup. If this
+process revokes a credential, it is refused immediately; if another process does, within that time. Changes
+that use a session bypass the cache, because the user may have switched to another organization in another
+process.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from hashlib import sha256
 from typing import NamedTuple
@@ -46,6 +48,7 @@ class Authenticator:
         self._cookie = f"__Host-{COOKIE}" if self.is_secure else COOKIE
         self.proxies = Proxies(parts_of(app).settings)
         self._known: OrderedDict[bytes, AuthenticatedCaller] = OrderedDict()
+        self._lookups: dict[bytes, asyncio.Task[AuthenticatedCaller | None]] = {}
         self._times_forgotten = 0
 
     async def authenticate(self, request: Request) -> AuthenticatedCaller | None:
@@ -71,6 +74,7 @@ class Authenticator:
     def forget(self) -> None:
         """Clear the cache, because access was revoked or changed."""
         self._known.clear()
+        self._lookups.clear()
         self._times_forgotten += 1
 
     # The session cookie: scripts can't read it, and forms of other sites don't send it
@@ -97,11 +101,23 @@ class Authenticator:
         if not text or len(text) > MAX_CREDENTIAL_LENGTH or not text.isascii():
             return None
         now, name = parts_of(self._app).clock.monotonic(), sha256(f"{kind}:{text}".encode()).digest()
+        if fresh:
+            return await self._look_up(name, kind, text)
         known = self._known.get(name)
-        if known is not None and now < known.until and not fresh:
+        if known is not None and now < known.until:
             return known
-        before = self._times_forgotten
-        found = await (self._by_key(text, now) if kind == "key" else self._by_session(text, now))
+        lookup = self._lookups.get(name)
+        if lookup is None:
+            lookup = self._lookups[name] = asyncio.create_task(self._look_up(name, kind, text))
+        return await asyncio.shield(lookup)  # a client that disconnects must not end it for the others
+
+    async def _look_up(self, name: bytes, kind: str, text: str) -> AuthenticatedCaller | None:
+        now, before = parts_of(self._app).clock.monotonic(), self._times_forgotten
+        try:
+            found = await (self._by_key(text, now) if kind == "key" else self._by_session(text, now))
+        finally:
+            if self._lookups.get(name) is asyncio.current_task():
+                del self._lookups[name]
         if before == self._times_forgotten:  # otherwise it may have been revoked in the meantime
             self._remember(name, found)
         return found
