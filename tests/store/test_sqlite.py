@@ -557,7 +557,7 @@ async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, c
     path.write_bytes(content)
     database = SqliteDatabase(str(path))
 
-    with pytest.raises(StoreError, match=r"redrive\.db refused: .*not a database") as raised:
+    with pytest.raises(StoreError, match=r"redrive\.db reported an error: .*not a database") as raised:
         await database.migrate()
 
     assert not isinstance(raised.value, StoreUnavailableError)
@@ -571,7 +571,7 @@ async def test_a_damaged_file_is_said_to_be(database: SqliteDatabase, path: Path
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
 
-    with pytest.raises(StoreError, match=r"redrive\.db refused: .*malformed") as raised:
+    with pytest.raises(StoreError, match=r"redrive\.db reported an error: .*malformed") as raised:
         await Store(database).runs.all()
 
     assert not isinstance(raised.value, StoreUnavailableError)

@@ -34,7 +34,6 @@ FURTHER = (
 PARTS = {
     "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
     "Failures": (
-        ("redrive.failures.dead_letters", "DeadLetters"),
         ("redrive.failures.groups", "FailureGroups"),
         ("redrive.failures.replays", "Replays"),
         ("redrive.failures.bulk_replays", "BulkReplays"),
@@ -43,8 +42,19 @@ PARTS = {
     ),
 }
 """Classes that users of these names meet without importing them."""
-HIDDEN = ("worker_in_test", "prepare", "define", "start_within")
-"""Members used only by the CLI, the server and the tests."""
+HIDDEN = {
+    *("worker_in_test", "prepare", "define", "start_within"),
+    *("Context.begin", "Context.cancel", "Context.out_of_time"),
+    *("Attempt.expires_by", "Attempt.out_of_time"),
+    *("BulkReplays.progress", "BulkReplays.reaching", "BulkReplays.under_way"),
+    *("Dependency.admit", "Dependency.configure", "Dependency.give_back", "Dependency.is_open_for"),
+    *("Dependency.may_retry", "Dependency.report_failure", "Dependency.report_nothing"),
+    "Dependency.report_success",
+    "Rule.applies",
+    *("Task.limit_for", "Task.of"),
+    *("Template.function_name", "Template.matches", "Template.redrive_choice"),
+}
+"""Members used only by Redrive itself and its tests."""
 WIDTH = 100
 
 _ALIGNED = re.compile(r"^\S.*?\S {2,}\S|^\s+\S", re.MULTILINE)
@@ -147,7 +157,8 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
         if not base.__module__.startswith("redrive"):
             continue
         for name, found in vars(base).items():
-            if not name.startswith("_") and name not in (*HIDDEN, *seen) and _is_member(found):
+            hidden = name.startswith("_") or HIDDEN & {name, f"{thing.__name__}.{name}"}
+            if not hidden and name not in seen and _is_member(found):
                 seen.add(name)
                 yield name, found
 

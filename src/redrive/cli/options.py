@@ -204,7 +204,7 @@ server_options = add_options(
         metavar="URL",
         expose_value=False,
         callback=_store,
-        help=f"Use this server, with the key in REDRIVE_API_KEY, not a database. Env: {SERVER_VARIABLE}.",
+        help=f"Use this server, not a database; REDRIVE_API_KEY has its key. Env: {SERVER_VARIABLE}.",
     ),
     click.option(
         "--context",

@@ -45,6 +45,7 @@ class DeadLetterQueries:
         return await self._letters.lines_by_ids(known, self._caller.org)
 
     async def view(self, letter_id: str) -> DeadLetter:
+        """A letter with its payload, config, traceback and decision, redacted."""
         [known] = checked_ids([letter_id])
         return await self._letters.get(known, self._caller.org)
 
@@ -68,6 +69,7 @@ class DeadLetterQueries:
         )
 
     async def statistics(self, queue: str | None = None) -> LetterFigures:
+        """Count letters by state, category and policy, of one queue or all; also totals since the start."""
         return await self._letters.figures(self._caller.org, queue)
 
     async def _others(self, letter: DeadLetterLine, *terms: Term) -> tuple[DeadLetterLine, ...]:

@@ -79,22 +79,27 @@ class DeadLetters(DeadLetterQueries):
     # Closing and reopening: each method returns the number of letters it changed
 
     async def resolve(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        """Close letters because the work was done in another way. Return how many."""
         return await self._close(ids, DeadLetterState.RESOLVED, reason, version)
 
     async def ignore(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        """Close letters because the work doesn't need to be done. Return how many."""
         return await self._close(ids, DeadLetterState.IGNORED, reason, version)
 
     async def archive(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
+        """Close letters without a decision, and keep them forever. Return how many."""
         return await self._close(ids, DeadLetterState.ARCHIVED, reason, version)
 
     async def resolve_matching(self, query: str, reason: str = "", *, expect: int) -> int:
-        """Resolve the letters that match the query: all if there are exactly `expect` of them, else none."""
+        """Resolve the letters that match the query, if there are exactly `expect` of them."""
         return len(await self.close_matching(query, DeadLetterState.RESOLVED, reason, expect=expect))
 
     async def ignore_matching(self, query: str, reason: str = "", *, expect: int) -> int:
+        """Ignore the letters that match the query, if there are exactly `expect` of them."""
         return len(await self.close_matching(query, DeadLetterState.IGNORED, reason, expect=expect))
 
     async def archive_matching(self, query: str, reason: str = "", *, expect: int) -> int:
+        """Archive the letters that match the query, if there are exactly `expect` of them."""
         return len(await self.close_matching(query, DeadLetterState.ARCHIVED, reason, expect=expect))
 
     async def close_matching(
@@ -116,7 +121,7 @@ class DeadLetters(DeadLetterQueries):
         return list(locked)
 
     async def reopen(self, ids: str | Iterable[str], reason: str = "", *, version: Version = None) -> int:
-        """Reopen closed letters. Raises TransitionError if the run of a letter has moved on since."""
+        """Reopen closed letters. Raises TransitionError if the run of a letter has continued since."""
         named, why = checked_ids(ids), clean_reason(reason, self._redactor)
         async with self._store.database.transaction() as session:
             await self._letters.lock_runs(session, named, self._caller.org)
@@ -149,6 +154,7 @@ class DeadLetters(DeadLetterQueries):
         *,
         version: Version = None,
     ) -> int:
+        """Add and remove tags. Return the number of letters."""
         added, removed = (
             clean_words("add", add, self._redactor),
             clean_words("remove", remove, self._redactor),

@@ -21,6 +21,7 @@ from redrive.policy.verdict import ReplayVerdict
 class Failures(DeadLetters):
     """The failed work of the caller's organization: list, view, close and replay dead letters.
 
+    replay   replays a dead letter; see Replays.start
     groups   failure groups: failures with the same fingerprint
     plans    bulk replays: planned first, started with a canary, stopped when too many items fail
     replays  the replays of single dead letters
@@ -44,7 +45,7 @@ class Failures(DeadLetters):
         self._runs = FailedRuns(parts, self.replays)
 
     async def verdict(self, letter_id: str) -> ReplayVerdict:
-        """Explain why the work stopped, which changes followed, and whether a replay is likely to succeed."""
+        """Explain why the work stopped, what has changed since, and whether a replay is likely to succeed."""
         return await self._verdicts.of(letter_id)
 
     async def overview(self, span: Span | str = Span.DAY) -> Overview:

@@ -14,7 +14,7 @@ _SENTENCES = {
     Category.NETWORK: "The service could not be reached.",
     Category.PROVIDER_5XX: "The service had a problem.",
     Category.RATE_LIMIT: "The service is busy.",
-    Category.RESOURCE: "A resource is used up.",
+    Category.RESOURCE: "A resource is exhausted.",
     Category.VALIDATION: "The data is not valid.",
     Category.PERMISSION: "Access was denied.",
     Category.MISSING_CONFIG: "The service is not set up.",

@@ -64,18 +64,20 @@ class Settings(_WithOrigins):
     )
     gateway_timeout_ms: int | None = declare(
         None,
-        "the timeout of one attempt, for tasks that set none; 300,000 by default",
+        "the timeout of one attempt, unless the task sets one; 300,000 by default",
         ge=1,
         le=DAY_IN_MS,
         none="default",
     )
-    worker_concurrency: int = declare(100, "steps that a worker executes concurrently", ge=1, le=10_000)
-    worker_threads: int = declare(32, "threads of a worker for functions that are not async", ge=1, le=1000)
+    worker_concurrency: int = declare(
+        100, "the maximum number of steps that a worker executes at once", ge=1, le=10_000
+    )
+    worker_threads: int = declare(32, "the number of threads for functions that are not async", ge=1, le=1000)
     worker_grace_sec: float = declare(
         30.0, "how long running work may take to finish when a worker stops", ge=0, le=3600
     )
     worker_poll_ms: int = declare(
-        1000, "how often a worker polls for work that no notification announced", ge=10, le=60_000
+        1000, "how often a worker polls for work, in case no notification arrives", ge=10, le=60_000
     )
     circuit_window: int = declare(
         20, "the number of most recent calls that a breaker evaluates", ge=1, le=10_000
@@ -91,7 +93,7 @@ class Settings(_WithOrigins):
     )
     org_concurrency: int | None = declare(
         None,
-        "steps of one organization that all workers together execute concurrently",
+        "the maximum number of steps of one organization that run at once, over all workers",
         ge=1,
         le=1_000_000,
         none="unlimited",
@@ -120,7 +122,7 @@ class Settings(_WithOrigins):
         one_of(REDRIVE_POLICIES),
     )
     dlq_default_max_retries: int = declare(
-        3, "the maximum number of automatic redrives of a dead letter that sets none", ge=0, le=10
+        3, "the maximum number of automatic redrives, unless a task or dead letter sets one", ge=0, le=10
     )
     dlq_processor_enabled: bool = declare(True, "workers redrive dead letters that are due", FLAG)
     dlq_interval_sec: float = declare(

@@ -97,7 +97,7 @@ def _refusal(error: BaseException, place: str) -> StoreError:
     if state.startswith(_PASSING):
         return StoreUnavailableError(f"cannot use the database {place}: {text}{advice}")
     kind = DuplicateRowError if state == "23505" else StoreError
-    return kind(f"the database {place} refused: {text}{advice}")
+    return kind(f"the database {place} reported an error: {text}{advice}")
 
 
 def _state(error: BaseException) -> str:

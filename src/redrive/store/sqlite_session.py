@@ -110,7 +110,9 @@ class SqliteSession:
             raise StoreUnavailableError(f"cannot use the database {self.path}: {error}; {advice}") from error
         except apsw.Error as error:
             kind = DuplicateRowError if getattr(error, "extendedresult", 0) in _DUPLICATE else StoreError
-            raise kind(f"the database {self.path} refused: {type(error).__name__}: {error}") from error
+            raise kind(
+                f"the database {self.path} reported an error: {type(error).__name__}: {error}"
+            ) from error
 
     def _open(self) -> apsw.Connection:
         if self._connection is None:

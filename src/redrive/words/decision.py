@@ -22,7 +22,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         Reason.UNKNOWN_ERROR: "no rule matches this error, and unknown errors are not retried",
         Reason.ATTEMPTS_SPENT: "all attempts are used up",
         Reason.RATE_LIMIT_WAITS_SPENT: "it was rate limited too often",
-        Reason.HOLDS_SPENT: "it was put back too often without being charged",
+        Reason.HOLDS_SPENT: "it was put on hold or released too often",
         Reason.NO_RETRIES: "the policy allows no retries",
         Reason.NOT_REPEATABLE: "it may have been executed, and is not safe to execute twice",
         Reason.DEADLINE: "the next attempt would start after the deadline",

@@ -62,10 +62,10 @@ GROUPS = Listing(
 @output_option
 @api_options
 def groups(client: Client, query: str, sort: str, limit: int | None, output: str | None) -> None:
-    """List groups of dead letters with the same failure, or show one group.
+    """List failure groups, or show one group.
 
-    Without a QUERY, lists groups with dead letters that are not closed. With the first 6 or more digits of a
-    fingerprint, shows that group.
+    A group contains the dead letters with the same failure. Without a QUERY, lists groups with dead letters
+    that are not closed. With the first 6 or more digits of a fingerprint, shows that group.
     """
     if _TOO_SHORT.fullmatch(query):
         raise click.UsageError(

@@ -118,10 +118,11 @@ def replay(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Replay a dead letter from the failed step, and wait for the result.
+    """Replay a dead letter, and wait for the result.
 
-    To repair the payload, set single fields. A PATH has a dot before a field and the index of an item in
-    brackets; a name with dots is written as ["a.b"]. A VALUE is JSON if it is valid JSON, otherwise a string.
+    By default, the run continues from the failed step to its end. To repair the payload, set single fields.
+    A PATH has a dot before a field and the index of an item in brackets; a name with dots is written as
+    ["a.b"]. A VALUE is JSON if it is valid JSON, otherwise a string.
 
     \b
     redrive dlq replay ID --set-field address.country=DE --set-field items[0].price=5 --reason "typo"

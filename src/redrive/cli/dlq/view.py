@@ -41,9 +41,10 @@ LIKELY = {
 @output_option
 @api_options
 def view(client: Client, letter_id: str, stack: bool, output: str | None) -> None:
-    """Show a dead letter: why it stopped, what has changed since, and what to do.
+    """Show a dead letter, and what to do about it.
 
-    The JSON output has the dead letter with its verdict, payload, attempts, history and notes.
+    Shows why it stopped, what has changed since, and whether a replay is likely to succeed. The JSON output
+    has the dead letter with its verdict, payload, attempts, history and notes.
     """
     with explain_letter_ids([letter_id]):
         letter = read_letter(client, letter_id, PARTS)

@@ -46,7 +46,7 @@ def explain(
     deadline: float | None,
     output: str | None,
 ) -> None:
-    """Explain a retry policy: every attempt with its wait, and which errors are retried.
+    """Explain a retry policy: its waits, and what it retries.
 
     NAME is a preset (see `redrive policy list`). MODULE:ATTRIBUTE explains the policies of your application,
     and --work alone those of runs in the database. Without any of these, explains the default policy of the

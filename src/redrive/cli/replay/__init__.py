@@ -62,7 +62,7 @@ def list_operations(client: Client, limit: int | None, output: str | None) -> No
 @output_option
 @api_options
 def view(client: Client, operation_id: str, output: str | None) -> None:
-    """Show a replay: the plan before it starts, and its progress afterwards.
+    """Show a replay: its plan, then its progress.
 
     Exits with 7 if the replay stopped, was cancelled, or finished with failed or refused items.
     """
@@ -159,7 +159,7 @@ def items(
     limit: int | None,
     output: str | None,
 ) -> None:
-    """List the dead letters of a replay, in the order in which they start.
+    """List the items of a replay, in start order.
 
     \b
     redrive replay items 0123… --state FAILED

@@ -83,7 +83,7 @@ plan_options = add_options(
         "--canary",
         type=NumberParam(0, MAX_ITEMS),
         metavar="N",
-        help="Start with a canary of N; the rest follow if it goes well. Default: 10.",
+        help="Start with a canary of N; the rest follow if it succeeds. Default: 10.",
     ),
     click.option(
         "--rate",

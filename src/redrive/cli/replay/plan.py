@@ -61,9 +61,10 @@ def plan(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Plan a replay of dead letters, selected by ids, a query or a failure group.
+    """Plan a replay: what will run, wait or be refused.
 
-    The plan shows what will run, wait or not run, and why. Start it with `redrive replay start`.
+    Select the dead letters by ids, a query or a failure group. The plan shows what will happen to each of
+    them, and why. Start it with `redrive replay start`.
 
     \b
     redrive replay plan --query is:open --max 100
