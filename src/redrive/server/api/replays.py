@@ -145,7 +145,9 @@ async def replay(
 
 
 @dead_letter_routes.post("/{id}/replay/preview", OPERATE, returns=PREVIEW.model)
-async def preview(failures: CallersFailures, letter_id: Id, body: ReplayRequest | None = None) -> Response:
+async def preview(
+    failures: CallersFailures, letter_id: LetterId, body: ReplayRequest | None = None
+) -> Response:
     """Describe what a replay would do: its steps, and the changes of the payload. Nothing is started."""
     asked = body or ReplayRequest()
     asked.retry  # noqa: B018 — an invalid policy is an error here too
