@@ -165,7 +165,7 @@ async def test_a_list_is_shown_although_a_definition_is_damaged(world: World, da
 
 REFUSED = (
     ("wrkflow:a", "unknown key 'wrkflow' at position 1; did you mean 'workflow'"),
-    ("category:timeout", "unknown key 'category' at position 1; use one of: is, workflow"),
+    ("category:timeout", "unknown key 'category' at position 1; use one of: is, id, workflow"),
     ("is:sucess", "did you mean 'success'"),
     ("checkout", "the term at position 1, 'checkout', has no key, and runs cannot be searched by text"),
     ('-"a b"', "put a key before it: is, workflow, queue"),

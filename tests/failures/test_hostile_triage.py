@@ -750,6 +750,8 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Replays, "view"): lambda part, it: part.view(it.replay),
     (Replays, "list"): lambda part, it: part.list(it.letters[1]),
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
+    (Replays, "input"): lambda part, it: part.input(it.letters[0]),
+    (Replays, "preview"): lambda part, it: part.preview(it.letters[0]),
     (BulkReplays, "cancel"): lambda part, it: part.cancel(it.operation),
     (BulkReplays, "failures"): lambda part, it: part.failures(it.operation),
     (BulkReplays, "progress"): lambda part, it: part.progress([_alike(it.operation)]),

@@ -239,7 +239,7 @@ def _authenticator() -> Iterator[Guard]:
     yield Guard(
         "authenticator.revoked during lookup",
         "a key revoked during its lookup is cached as valid",
-        (Code(f"{place}_remembered", "if before == self._times_forgotten:", "if True:"),),
+        (Code(f"{place}_look_up", "if before == self._times_forgotten:", "if True:"),),
         (f"{AUTHENTICATOR}test_a_key_revoked_during_its_lookup_is_not_cached",),
     )
     yield Guard(

@@ -41,7 +41,7 @@ _POINTS = {
         (f"{PAYLOADS}test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sealed",),
     ),
     "edited payload": (
-        "redrive.failures.replays:Replays._edited",
+        "redrive.failures.replays:Replays._changed",
         "self._parts.encryption.encrypt(text)",
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),

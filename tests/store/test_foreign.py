@@ -420,7 +420,7 @@ _GIVEN = {
 
 
 def dead_letter(run_id: str) -> record.NewDeadLetter:
-    texts = dict.fromkeys([*_GIVEN, "stack", "public_message"], "100% of :it $1")
+    texts = dict.fromkeys([*_GIVEN, "stack", "public_message", "pattern"], "100% of :it $1")
     numbers = dict.fromkeys(("may_have_executed", "redrives", "max_redrives"), 1)
     own = {
         "id": uuid.uuid4().hex,

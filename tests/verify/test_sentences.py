@@ -29,7 +29,7 @@ PAGES = ("", "/runs", "/dlq", "/breakers", "/queues", "/workers", "/audit", "/re
 LISTS = ("runs", "dead-letters", "groups", "operations", "audit")
 
 
-IGNORED = {"text"}
+IGNORED = {"text", "error_line"}
 """Fields of answers that are sentences."""
 
 

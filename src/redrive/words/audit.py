@@ -13,7 +13,7 @@ from redrive.words.folds import Fold, fold
 from redrive.words.number import plural
 
 
-class Entry(Protocol):
+class EntryFields(Protocol):
     """An entry of the audit, as the service or the API returns it."""
 
     @property
@@ -26,7 +26,7 @@ class Entry(Protocol):
     def detail(self) -> Mapping[str, Any]: ...
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=EntryFields)
 
 
 class AuditLine(NamedTuple):
@@ -124,7 +124,7 @@ _OF_REPLAYS = frozenset(
 """What Redrive records about dead letters that are being replayed."""
 
 
-def describe_entry(entry: Entry) -> str:
+def describe_entry(entry: EntryFields) -> str:
     """Say what was done: "Resolved 3 dead letters". An action of a newer version keeps its name."""
     if entry.action == Action.REPLAY_REQUESTED and entry.detail.get("automatic"):
         text, noun = "Redrove {} automatically", _LETTER
@@ -175,7 +175,7 @@ def fold_entries(entries: Sequence[E], most: int) -> tuple[list[tuple[Fold[E], s
     ], used
 
 
-def _operations(entries: Sequence[Entry]) -> list[str | None]:
+def _operations(entries: Sequence[EntryFields]) -> list[str | None]:
     """Return the bulk replay that each entry belongs to."""
     found: list[str | None] = []
     replayed_by: dict[str, str | None] = {}
