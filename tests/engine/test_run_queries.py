@@ -168,7 +168,7 @@ REFUSED = (
     ("category:timeout", "unknown key 'category' at position 1; use one of: is, id, workflow"),
     ("is:sucess", "did you mean 'success'"),
     ("checkout", "the term at position 1, 'checkout', has no key, and runs cannot be searched by text"),
-    ('-"a b"', "put a key before it: is, workflow, queue"),
+    ('-"a b"', "put a key before it: is, id, workflow, queue"),
     ("is:open", "unknown value 'open' of 'is'"),
 )
 

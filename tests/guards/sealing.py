@@ -42,7 +42,7 @@ _POINTS = {
     ),
     "edited payload": (
         "redrive.failures.replays:Replays._changed",
-        "self._parts.encryption.encrypt(text)",
+        "parts.encryption.encrypt(text)",
         "text",
         ("tests/guards/test_sealing.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
     ),
