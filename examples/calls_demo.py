@@ -143,7 +143,7 @@ def evidence() -> None:
         message = f"order {order}: postgres://shop:{password}@db is down"
         group = fingerprint(step="load", message=redactor.text(message))
         say(redactor.text(message))
-        say(paint("2", f"group {group.value[:15]}  {group.title}"))
+        say(paint("2", f"group {group.value[:15]}  {group.pattern}"))
 
 
 def main() -> None:

@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from redrive.duration import Seconds
+    from redrive.model.failure import PayloadMismatch
 
 
 class RedriveError(Exception):
@@ -124,7 +125,7 @@ class PayloadError(InvalidValueError):
     fields, if the task expects an object.
     """
 
-    def __init__(self, message: str = "", *, mismatch: Any = None) -> None:
+    def __init__(self, message: str = "", *, mismatch: PayloadMismatch | None = None) -> None:
         super().__init__(message)
         self.mismatch = mismatch
 

@@ -58,7 +58,7 @@ class Gateway:
 
 @pytest.fixture(params=["plain", "encrypted"])
 async def gateway(request: pytest.FixtureRequest) -> AsyncIterator[Gateway]:
-    keys = new_encryption_key() if request.param == "encrypted" else None
+    keys = (new_encryption_key(),) if request.param == "encrypted" else None
     app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=keys), log=False)
     async with bench(app):
         yield Gateway(app)
@@ -76,7 +76,11 @@ async def test_the_payload_that_was_shown_is_repaired_and_its_secrets_are_kept(g
 async def test_a_mark_in_another_place_is_refused_and_nothing_changes(gateway: Gateway) -> None:
     letter = await gateway.letter()
     moved = {"country": "DE", "pan": letter.payload["card"], "items": []}
-    for change in ({"payload": moved}, {"set_fields": {"pan": letter.payload["card"]}}):
+    changes: tuple[dict[str, Any], ...] = (
+        {"payload": moved},
+        {"set_fields": {"pan": letter.payload["card"]}},
+    )
+    for change in changes:
         with pytest.raises(InvalidValueError, match="at pan"):
             await gateway.app.failures().replay(letter.id, reason="repaired", **change)
     assert (await gateway.app.failures().view(letter.id)).state == "OPEN"

@@ -41,8 +41,8 @@ def test_a_malformed_path_says_how_to_write_one(text: str) -> None:
 
 
 def test_any_name_can_be_written() -> None:
-    @given(st.lists(st.text() | st.integers(0, 10**6), min_size=1, max_size=5))
-    def holds(path: list[str | int]) -> None:
-        assert parse_path(path_text(path)) == tuple(path)
+    @given(st.lists(st.text() | st.integers(0, 10**6), min_size=1, max_size=5).map(tuple))
+    def holds(path: tuple[str | int, ...]) -> None:
+        assert parse_path(path_text(path)) == path
 
     holds()

@@ -136,6 +136,7 @@ def test_a_list_without_marks_may_change_freely() -> None:
 
 
 def test_a_new_payload_has_no_marks() -> None:
+    value: Any
     for value in (None, 7, "redacted", {"a": ["[redacted]"]}):
         reject_marks(value)
     for value in (
