@@ -106,7 +106,7 @@ async def test_a_failure_is_read_from_its_group_to_its_run(tour: Browsing) -> No
     await boxes.nth(1).check()
     await page.locator("#attempts").get_by_role("button", name=re.compile("Compare")).click()
     await expect(page.locator("#compare")).to_contain_text(re.compile(r"\d+ compared with attempt \d+"))
-    await page.get_by_role("link", name="Replay…").click()  # a page of its own, not a dialog
+    await page.get_by_role("link", name="Replay…", exact=True).click()  # a page of its own, not a dialog
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await page.go_back()
     await page.locator(".fact", has_text="Run").get_by_role("link").click()
