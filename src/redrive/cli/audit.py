@@ -47,7 +47,7 @@ TABLE = (
     TableColumn("sequence", "#"),
     TableColumn("at", short=stamp, whole=True),
     "actor",
-    TableColumn("text", "what"),
+    TableColumn("text", "what", whole=True),
     "subjects",
     TableColumn("detail", short=_detail),
 )
