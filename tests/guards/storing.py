@@ -13,6 +13,7 @@ RECORDS = "tests/store/test_records.py::"
 RETENTION = "tests/store/test_retention.py::"
 SQLITE = "tests/store/test_sqlite.py::"
 POSTGRES = "tests/store/test_postgres.py::"
+SILENT = "tests/store/test_silent_hosts.py::"
 FOREIGN = "tests/store/test_foreign.py::"
 MIGRATION = "tests/store/test_migration.py::"
 CONVERSION = "tests/store/test_conversion.py::"
@@ -396,6 +397,24 @@ GUARDS = (
         "a breaker or limit releases a run that another one holds",
         (Sql("limits.release", r"held_by = [?$]\d+"),),
         (f"{HOLDS}test_only_keys_of_this_holder_are_released",),
+    ),
+    Guard(
+        "silent host",
+        "a silent host in the address keeps Redrive from using the next one",
+        (
+            Code(
+                "redrive.store.postgres_hosts:Hosts._first",
+                "timeout=HOST_DELAY if left else None",
+                "timeout=None",
+            ),
+        ),
+        (f"{SILENT}test_a_silent_first_host_is_passed_by_and_then_tried_last",),
+    ),
+    Guard(
+        "silent server",
+        "a statement waits for a frozen server until its own timeout",
+        (Code("redrive.store.postgres_connections:Connections.lend", "self._watch.add(connection)", "pass"),),
+        (f"{SILENT}test_a_frozen_server_is_left_for_another_host[statement]",),
     ),
     Guard(
         "migration.lock",
