@@ -64,6 +64,8 @@ EVERYTHING_ONLY = (
     "tests/cli/test_replay.py::test_starting_asks_*",
     "tests/server/test_metrics_api.py::test_without_prometheus_*",
     "tests/store/test_migration.py::test_several_processes_*",
+    "tests/test_forking.py::test_a_child_that_ends_*",
+    "tests/test_forking_servers.py*",
     "tests/store/test_silent_hosts.py::test_a_frozen_server_*?transaction?",
     "tests/journeys/test_idempotency.py*",
     "tests/journeys/test_deploy.py*",

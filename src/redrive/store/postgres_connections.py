@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError
+from redrive.forking import StartsAnew, join_forks, never_finalize
 from redrive.store.postgres_failure import contains_values, failure_of, is_silence, is_stale, place_of
 from redrive.store.postgres_hosts import CONNECT_TIMEOUT, Hosts
 from redrive.store.postgres_watch import Watch
@@ -50,7 +51,7 @@ _SOCKET_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP
 """The same for this end. An operating system may lack some of them."""
 
 
-class Connections:
+class Connections(StartsAnew):
     """Lends up to `most` connections at a time, each to one borrower, the last returned one first.
 
     The pool of asyncpg lends a proxy of each connection and resets it afterwards. Neither is needed here, and
@@ -70,6 +71,12 @@ class Connections:
         self._watch = Watch(self._answers, self._leave)
         self._idle: list[_Idle] = []
         self._generation = 0
+        join_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave all connections to the parent: both would read from the same sockets."""
+        never_finalize(self._loop, self._idle, self._watch)
+        self._loop, self._idle = None, []
 
     def borrowed(self) -> Loan:
         return Loan(self)
