@@ -20,6 +20,7 @@ from redrive.engine.signature import Signature
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
+from redrive.forking import StartsAnew, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_seconds, require_whole
@@ -108,7 +109,7 @@ class _Waiting(NamedTuple):
     run_id: asyncio.Future[str]
 
 
-class Enqueuer:
+class Enqueuer(StartsAnew):
     """Stores new runs. Callers that arrive during a write share the next write."""
 
     def __init__(
@@ -133,6 +134,7 @@ class Enqueuer:
         self._waiting: list[_Waiting] = []
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
+        join_forks(self)
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
         """Validate the payload and options and return the run to store."""
@@ -202,6 +204,10 @@ class Enqueuer:
             metadata=common.metadata,
         )
         return run, common.definition
+
+    def after_fork_in_child(self) -> None:
+        """Forget the writes of the parent."""
+        self._is_writing, self._waiting, self._writer = False, [], None
 
     async def start(self, prepared: Prepared) -> str:
         """Store a run. Return its id, or the id of the existing run with the same idempotency key."""
