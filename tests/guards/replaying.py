@@ -647,4 +647,34 @@ OF_THE_AUDIT = (
         (f"{AUDIT}test_an_edit_of_any_column_is_found",),
     ),
 )
-GUARDS = (*BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)
+KNOWN = "tests/test_known_ids.py::"
+OF_KNOWN_IDS = (
+    Guard(
+        "known id.payload",
+        "a failed task disappears because another one was reported under its id",
+        (
+            Code(
+                "redrive.store.external_failures:_is_other",
+                "task.request_hash != new.request_hash",
+                "False",
+            ),
+        ),
+        (
+            *_both(f"{KNOWN}test_10_a_live_task_and_another_payload_is_a_conflict"),
+            *_both(f"{KNOWN}test_10_what_is_captured_is_stored_separately_with_a_warning"),
+        ),
+    ),
+    Guard(
+        "known id.exhausted",
+        "a task that was exhausted once is never redriven again",
+        (
+            Sql(
+                "external_failures.lock_known",
+                r"letter\.state IN \('OPEN', 'REPLAYING'\)",
+                "letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')",
+            ),
+        ),
+        (f"{KNOWN}test_10_gap_6_a_nightly_job_gets_its_redrives_every_day",),
+    ),
+)
+GUARDS = (*OF_KNOWN_IDS, *BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)
