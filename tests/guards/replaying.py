@@ -647,6 +647,23 @@ OF_THE_AUDIT = (
         (f"{AUDIT}test_an_edit_of_any_column_is_found",),
     ),
 )
+OF_OVERRIDES = (
+    Guard(
+        "merged override",
+        "asking for more retries replaces the waits and the categories of the step's policy",
+        (
+            Code(
+                "redrive.policy.policy_change:PolicyOverride.of",
+                "replace(\n        policy,",
+                "replace(\n        STEP,",
+            ),
+        ),
+        (
+            "tests/policy/test_override.py::test_12_a_partial_override_changes_only_the_fields_that_it_names",
+            "tests/failures/test_replays.py::test_12_a_partial_override_keeps_the_rest_of_the_steps_policy",
+        ),
+    ),
+)
 KNOWN = "tests/test_known_ids.py::"
 OF_KNOWN_IDS = (
     Guard(
@@ -677,4 +694,4 @@ OF_KNOWN_IDS = (
         (f"{KNOWN}test_10_gap_6_a_nightly_job_gets_its_redrives_every_day",),
     ),
 )
-GUARDS = (*OF_KNOWN_IDS, *BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)
+GUARDS = (*OF_KNOWN_IDS, *OF_OVERRIDES, *BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)
