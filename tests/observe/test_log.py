@@ -91,6 +91,7 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (StoreRecovered("claim", 4.0), I),
     (ThreadAbandoned(REF), W),
     (events.DeadLetterRefused(REF, "there are too many"), E),
+    (events.TaskStoredSeparately("default", "dlq:default", "order-7", "order-7~2"), W),
     (events.DeadLetterChanged("acme", "letter", "OPEN", "RESOLVED", "ada"), I),
     (events.ReplayRequested("acme", "letter", "run-7", "FROM_STEP", "ada"), D),
     (events.ReplayEnded("acme", "letter", "run-7", "SUCCEEDED"), D),

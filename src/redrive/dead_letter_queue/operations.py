@@ -48,21 +48,27 @@ class QueueOperations:
     ) -> FailedTask:
         """Add a failed task; see TaskFields for the options.
 
-        If a live task has the same id, update it with the new error. QueueFullError if the queue is full.
+        If the task with this id is pending or being retried, this is another failure of it; ConflictError if
+        its task or context differs. If it is exhausted, completed, discarded or archived, it stays as it is,
+        and this is a new task with its own redrives. QueueFullError if the queue is full.
         """
         evidence = self._tasks.evidence(error, fields)
         if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
             raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
-        return await self._keep(task_id, task, evidence, fields)
+        return await self._keep(task_id, task, evidence, fields, separately=False)
 
     async def offer(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask | None:
-        """Add a failed task if the queue's strategy accepts it; otherwise return None."""
+        """Add a failed task if the queue's strategy accepts it; otherwise return None.
+
+        Unlike `enqueue`, this never raises ConflictError: if another task with this id is not done, the queue
+        stores the task under the id <id>~2, <id>~3, … and logs a warning.
+        """
         evidence = self._tasks.evidence(error, fields)
         if rejection(self.app.strategy, evidence.failure.category):
             return None
-        return await self._keep(task_id, task, evidence, fields)
+        return await self._keep(task_id, task, evidence, fields, separately=True)
 
     async def get(self, task_id: str) -> FailedTask | None:
         """Return the task with this id, or None."""
@@ -210,11 +216,13 @@ class QueueOperations:
     def _tasks(self) -> FailedTasks:
         return FailedTasks(self.app, self.org)
 
-    async def _keep(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> FailedTask:
+    async def _keep(
+        self, task_id: str, task: object, evidence: Evidence, fields: TaskFields, *, separately: bool
+    ) -> FailedTask:
         report = self._tasks.report(task_id, task, evidence, fields)
         await self.app.open()
-        await self._tasks.keep(report)
-        return self._tasks.view(await self._existing(task_id))
+        stored_as = await self._tasks.keep(report, separately=separately)
+        return self._tasks.view(await self._existing(stored_as))
 
     async def _start_replay(self, row: FailedTaskRow, reason: str) -> None:
         try:

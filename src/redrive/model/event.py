@@ -205,6 +205,15 @@ class DeadLetterRefused(NamedTuple):
     reason: str
 
 
+class TaskStoredSeparately(NamedTuple):
+    """A failed task has the id of another live task, so a stand-alone queue stored it under another id."""
+
+    org: str
+    queue: str
+    task_id: str
+    stored_as: str
+
+
 class DeadLetterChanged(NamedTuple):
     """A dead letter changed its state."""
 
@@ -293,6 +302,7 @@ Event = (
     | StoreRecovered
     | ThreadAbandoned
     | DeadLetterRefused
+    | TaskStoredSeparately
     | DeadLetterChanged
     | ReplayRequested
     | ReplayEnded
@@ -325,6 +335,7 @@ _NAMES: dict[type, str] = {
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
     DeadLetterRefused: "dead_letter.refused",
+    TaskStoredSeparately: "task.stored_separately",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",
     ReplayEnded: "replay.ended",

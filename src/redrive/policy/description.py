@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from redrive.errors import RedriveError
@@ -28,6 +28,14 @@ def describe_stored_policy(stored: JsonValue) -> tuple[str, ...]:
         return tuple(describe_retry_policy(policy_from_json(stored)))
     except (RedriveError, LookupError, TypeError, ValueError):
         return ()
+
+
+def describe_override(stored: JsonValue) -> tuple[str, ...]:
+    """Return the sentences about the policy override of a bulk replay: a whole policy, or some fields."""
+    if isinstance(stored, Mapping) and "max_attempts" not in stored:
+        changes = ", ".join(f"{name} {value}" for name, value in stored.items())
+        return (f"Each first step keeps its policy, except for {changes}.",)
+    return describe_stored_policy(stored)
 
 
 def describe_retry_policy(policy: RetryPolicy) -> Iterator[str]:

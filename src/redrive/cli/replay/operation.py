@@ -80,7 +80,9 @@ def policy_text(operation: Row) -> str | None:
     policy = operation["override_retry_policy"]
     if not policy:
         return None
-    return f"at most {plural(policy['max_attempts'], 'attempt')}" if "max_attempts" in policy else str(policy)
+    if "max_attempts" in policy:
+        return f"at most {plural(policy['max_attempts'], 'attempt')}"
+    return ", ".join(f"{name} {value:g}" for name, value in policy.items())
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
