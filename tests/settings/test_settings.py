@@ -26,6 +26,7 @@ DEFAULTS = {
     "retry_max_attempts": None,
     "retry_base_delay_ms": None,
     "retry_jitter_max_ms": None,
+    "retry_after_max_days": 7.0,
     "worker_lease_ttl_sec": 60.0,
     "gateway_timeout_ms": None,
     "worker_concurrency": 100,
@@ -96,6 +97,7 @@ WHOLE: list[tuple[str, int, int]] = [
     ("server_streams", 1, 10_000),
 ]
 NUMBERS: list[tuple[str, float, float]] = [
+    ("retry_after_max_days", 0.001, 365),
     ("worker_lease_ttl_sec", 3, 3600),
     ("worker_grace_sec", 0, 3600),
     ("retention_days", 0.01, 36_500),

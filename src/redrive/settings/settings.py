@@ -59,6 +59,9 @@ class Settings(_WithOrigins):
         **UP_TO_A_DAY,
         none="default",
     )
+    retry_after_max_days: float = declare(
+        7.0, "the longest wait that a server can ask for with Retry-After, in days", ge=0.001, le=365
+    )
     worker_lease_ttl_sec: float = declare(
         60.0, "how long a worker may be silent before other workers take over its steps", ge=3, le=3600
     )
