@@ -319,7 +319,13 @@ class Parts:
         )
         recorder = Recorder(self.store, self.retrier, reporter)
         failure_handler = FailureHandler(
-            self.clock, self.random, self.ids, recorder, reporter, self.declared.letter_policy(self.random)
+            self.clock,
+            self.random,
+            self.ids,
+            recorder,
+            reporter,
+            self.declared.letter_policy(self.random),
+            self.settings.retry_after_max_days * DAY_SECONDS,
         )
         works = WorkFactory(
             self.registry, self.definitions, self.retrier, self.encryption, self.settings.org_concurrency

@@ -145,3 +145,15 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     wait, close = (shown.index(f"redrive breaker {verb} gateway") for verb in ("view", "close"))
     assert wait < close
     assert "wait: the next probe is in " in shown
+
+
+def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
+    anywhere: Command, shop: Shop
+) -> None:
+    shop.order()
+    anywhere("breaker", "open", "gateway", "--reason", "maintenance")
+    assert anywhere("breaker", "auto", "gateway").err.endswith("It is HALF_OPEN.\n")
+    view = anywhere("breaker", "view", "gateway", "-o", "table").out
+    assert "The dependency is tried with the next run that needs it." in view
+    assert "a probe is running" not in view
+    assert "gateway" not in anywhere("status", "-o", "table").out

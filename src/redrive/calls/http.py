@@ -24,6 +24,7 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
+from redrive.calls.socket_deadline import limit_sockets
 from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import require_kind
@@ -133,13 +134,14 @@ class _Client:
 class HttpClient(_Client):
     """The sync client. Use it as a context manager, or close it.
 
-    A sync attempt cannot be interrupted from outside: the client checks the time between the chunks of a
-    response, and waits for each chunk no longer than the attempt may take.
+    The timeout limits all socket operations of an attempt together: connecting, TLS, sending and receiving.
+    Only the lookup of the host name has the limits of the system's resolver.
     """
 
     def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
         super().__init__(base_url, options)
         self._http = httpx2.Client(base_url=base_url, timeout=None)
+        limit_sockets(self._http)
 
     @overload
     def request(
@@ -180,9 +182,12 @@ class HttpClient(_Client):
 
     def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
-        with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
-            for chunk in response.iter_bytes():
-                body.add(chunk)
+        try:
+            with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
+                for chunk in response.iter_bytes():
+                    body.add(chunk)
+        except (httpx2.ReadTimeout, httpx2.WriteTimeout) as error:
+            raise attempt.out_of_time() from error
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
 
     def close(self) -> None:

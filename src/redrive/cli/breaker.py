@@ -191,6 +191,8 @@ def _sentences(breaker: Row) -> Iterator[str]:
         yield f"{verb} by hand{by}{until}{why}."
     elif breaker["state"] == "OPEN" and breaker["open_until"] is not None:
         yield f"The next probe is {soon(breaker['open_until'])}."
+    elif breaker["idle"]:
+        yield "No run waits for it. The dependency is tried with the next run that needs it."
 
 
 def soon(moment: str) -> str:
@@ -206,16 +208,22 @@ def _opens(policy: Row) -> str:
     window = [] if policy["window_calls"] is None else [f"the last {plural(policy['window_calls'], 'call')}"]
     if policy["window_seconds"] is not None:
         window.append(f"calls in the last {age(policy['window_seconds'])}")
-    return (
-        f"of {' or '.join(window)}, {' or '.join(parts)} (needs at least {policy['minimum_calls']:,} calls)"
-    )
+    return f"of {' or '.join(window)}, {' or '.join(parts)} (needs at least {_minimum(policy)})"
+
+
+def _minimum(policy: Row) -> str:
+    enough = policy["minimum_calls"]
+    if policy["window_calls"] is None or policy["window_seconds"] is None:
+        return f"{enough:,} calls"
+    recent, seconds = min(enough, policy["minimum_recent_calls"]), policy["window_seconds"]
+    return f"{min(enough, policy['window_calls']):,} calls, or {recent:,} in the last {age(seconds)}"
 
 
 def _next(breaker: Row) -> Iterator[tuple[str, str]]:
     name = quote(breaker["name"])
     if breaker["force"] is not None:
         yield f"redrive breaker auto {name}", "return it to automatic control"
-    elif breaker["state"] != "CLOSED":
+    elif breaker["state"] != "CLOSED" and not breaker["idle"]:
         until = breaker["open_until"]
         probe = "a probe is running" if until is None else f"the next probe is {soon(until)}"
         yield f"redrive breaker view {name}", f"wait: {probe}"

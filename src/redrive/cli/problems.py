@@ -32,7 +32,7 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
         text = f"worker is gone; another worker {'takes it' if number == 1 else 'takes them'} over"
         yield CurrentProblem("lease", plural(number, "run"), "EXPIRED", "bad", text)
     for breaker in found["breakers"]:
-        if breaker["state"] != "CLOSED" or breaker["force"] is not None:
+        if breaker["force"] is not None or not (breaker["state"] == "CLOSED" or breaker["idle"]):
             style = BREAKER_STYLES.get(breaker["state"], "warn")
             yield CurrentProblem("breaker", breaker["name"], breaker["state"], style, _breaker_text(breaker))
     for queue in found["queues"]:

@@ -43,6 +43,7 @@ class FailureHandler:
     recorder: Recorder
     reporter: EventReporter
     letter_policy: DeadLetterPolicy
+    longest_hint: float
 
     def classify(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
@@ -146,6 +147,7 @@ class FailureHandler:
             now=self.clock.now(),
             draw=self.random.random(),
             repeatable=work.step.effect is not Effect.UNSAFE,
+            longest_hint=self.longest_hint,
         )
 
     def _deferred(self, work: Work, evidence: Evidence, error: BaseException) -> Decision | None:

@@ -64,7 +64,15 @@ def describe_opening(policy: BreakerPolicy) -> str:
     rules = [f"at least {percent(policy.failure_rate)} {_window(policy)} fail"]
     if policy.slow_seconds is not None:
         rules.append(f"at least {percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
-    return f"Opens when {' or '.join(rules)}; needs at least {plural(policy.minimum_calls, 'call')}."
+    return f"Opens when {' or '.join(rules)}; needs at least {describe_minimum(policy)}."
+
+
+def describe_minimum(policy: BreakerPolicy) -> str:
+    """Name the number of calls that the windows need: "20 calls, or 5 in the last 2 min"."""
+    calls, recent = policy.enough_calls, policy.enough_recent_calls
+    if calls is None or recent is None:
+        return plural(policy.minimum_calls if calls is None else calls, "call")
+    return f"{plural(calls, 'call')}, or {recent:,} in the last {duration(policy.window_seconds or 0.0)}"
 
 
 def _window(policy: BreakerPolicy) -> str:

@@ -69,6 +69,7 @@ _LABELS = MappingProxyType(
         # Breakers
         "BREAKER_OPEN": StateLabel(Tone.BAD, "Open"),
         "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
+        "BREAKER_IDLE": StateLabel(Tone.CALM, "Tried with the next run"),
         "BREAKER_CLOSED": StateLabel(Tone.GOOD, "Closed"),
         # Workers
         "WORKER_RUNNING": StateLabel(Tone.GOOD, "Working"),

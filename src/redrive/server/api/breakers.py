@@ -42,8 +42,9 @@ BREAKER = Resource(
     "BreakerShape",
     description=(
         "A breaker and its current state. Probes start at `open_until`. `waiting` counts the runs of your "
-        "organization that it holds."
+        "organization that it holds. `idle`: half-open, but nothing waits; the next run tries the dependency."
     ),
+    properties=("idle",),
 )
 
 
