@@ -938,7 +938,10 @@ class TestChecks:
             ({"name": ""}, "the name of a dead-letter queue"),
             ({"timeot": 5}, "a dead-letter queue has no option 'timeot'; did you mean 'timeout'"),
             ({"max_sise": 500}, "a dead-letter queue has no option 'max_sise'; did you mean 'max_size'"),
-            ({"zzz": 1}, "use one of: archive_days, breaker, by, .*interval, .*org, .*templates, .*url"),
+            (
+                {"zzz": 1},
+                "use one of: access, archive_days, breaker, by, .*interval, .*org, .*templates, .*url",
+            ),
             ({"default_policy": "sometimes"}, "dlq_default_policy must be one of"),
             ({"archive_days": 0}, "dlq_archive_days must be a number from 0.01"),
             ({"templates": ["bank"]}, "template must be of type Template"),

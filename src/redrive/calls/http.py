@@ -2,6 +2,9 @@
 
 Every request has a time limit, is retried by its policy if that is safe, sends `x-request-id` and its
 idempotency key, and shares the breaker and retry budget of its host.
+
+Inside a step of a run, a request makes one attempt by default, because the step is retried, and names the run
+and the step in its headers.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
+from urllib.parse import quote
 from uuid import uuid4
 
 try:
@@ -25,11 +30,16 @@ from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
 from redrive.calls.socket_deadline import limit_sockets
+from redrive.calls.step import CURRENT_STEP, CurrentStep
 from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
+from redrive.model.step import Effect
 from redrive.policy.bounds import require_kind
 
 R = TypeVar("R")
+
+_PLAIN = " !#$&'()*+,/:;<=>?@[]^`{|}~"
+"""Characters that a header has as they are; `quote` encodes the others, such as letters with accents."""
 
 Token = str | Callable[[], str]
 
@@ -94,7 +104,7 @@ class _Client:
         reject_unknown(options, RequestOptions)
         _reject_outside_path(path)
         json = options.get("json")
-        return Exchange(
+        exchange = Exchange(
             method=method.upper(),
             path=path,
             params=options.get("params"),
@@ -103,6 +113,16 @@ class _Client:
             create_if_absent=create_if_absent,
             returns=returns,
         )
+        step = CURRENT_STEP.get()
+        return exchange if step is None else self._of_step(exchange, step)
+
+    def _of_step(self, exchange: Exchange[R], step: CurrentStep) -> Exchange[R]:
+        """Name the run, and give a request with side effects the key of the step if it has no key."""
+        own = {"x-run-id": step.run_id, "x-correlation-id": quote(step.correlation_id, safe=_PLAIN)}
+        if exchange.effect is not Effect.NONE:
+            request = exchange.method, self._base_url, exchange.path, exchange.params, exchange.content
+            own["idempotency-key"] = quote(step.key_of_request(*request), safe=_PLAIN)
+        return replace(exchange, headers=own | dict(exchange.headers))
 
     def _headers(self, options: RequestOptions) -> dict[str, str]:
         headers = {
@@ -123,12 +143,13 @@ class _Client:
 
     def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
         own = {name: value for name, value in options.items() if name in ("timeout", "idempotency_key")}
-        return Guard(
-            options.get("operation") or str(exchange),
-            effect=exchange.effect,
-            fields={"request_id": exchange.headers["x-request-id"]},
-            **(self._guard_options | own),
-        )
+        fields = {"request_id": exchange.headers["x-request-id"]}
+        given, step = self._guard_options | own, CURRENT_STEP.get()
+        if step is not None:
+            fields |= {"run_id": step.run_id, "correlation_id": step.correlation_id}
+            given = given if "policy" in given else {"max_attempts": 1} | given
+        operation = options.get("operation") or str(exchange)
+        return Guard(operation, effect=exchange.effect, fields=fields, **given)
 
 
 class HttpClient(_Client):

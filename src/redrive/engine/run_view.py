@@ -27,9 +27,11 @@ from redrive.words.failure import first_line
 class RunSummary:
     """A run in a list. `step` is the name of the step at `step_index`, or empty if it is unknown.
 
+    queued_at   when the run was submitted, or last replayed or retried by a person
     due_at      when the run becomes due, if it is waiting
     attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
     held_by     the breaker or limit that holds the run
+    worker      the worker that executes the run, or that finished it
     error_type  of the last error of the current step; None if the run succeeded
     error_line  first line of that error's message, redacted
     """
@@ -44,6 +46,7 @@ class RunSummary:
     step: str
     step_state: StepState
     submitted_at: Instant
+    queued_at: Instant
     due_at: Instant | None
     held_by: str | None
     attempt: int
@@ -68,6 +71,19 @@ class RunSummary:
     @property
     def next_retry_at(self) -> Instant | None:
         return self.due_at if self.step_state == StepState.RETRYING else None
+
+    @property
+    def updated_at(self) -> Instant:
+        """The newest instant of the run."""
+        known = (
+            self.queued_at,
+            self.started_at,
+            self.attempt_started_at,
+            self.last_failed_at,
+            self.cancel_requested_at,
+            self.ended_at,
+        )
+        return max(at for at in known if at is not None)
 
 
 class PlannedStep(NamedTuple):
@@ -121,6 +137,16 @@ class RunView(RunSummary):
     step_only: bool
     error: RunError | None
     dead_letter: LetterMark | None
+
+    @property
+    def dlq_enqueued(self) -> bool:
+        """Whether the run has a dead letter. Another name for `dead_letter is not None`."""
+        return self.dead_letter is not None
+
+    @property
+    def dlq_task_id(self) -> str | None:
+        """Another name for `dead_letter.id`."""
+        return None if self.dead_letter is None else self.dead_letter.id
 
 
 class StepView(NamedTuple):
@@ -176,7 +202,17 @@ SEALED = "$sealed"
 MAX_ERROR_LINE = 1_000
 """Characters of a message that the lists of runs read from the database."""
 
-_CONVERTED_FIELDS = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
+_CONVERTED_FIELDS = frozenset(
+    {
+        "definition",
+        "idempotency_key",
+        "correlation_id",
+        "tags",
+        "worker",
+        "started_at",
+        "attempt_started_at",
+    }
+)
 _COPIED_FIELDS = tuple(name for name in RunLine.__struct_fields__ if name not in _CONVERTED_FIELDS)
 _ERROR_FIELDS = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
@@ -209,7 +245,7 @@ class RedactedView:
         return clean_reason(reason, self._redactor)
 
     def summary(self, run: ListedRun, definition: Definition | None) -> RunSummary:
-        return RunSummary(**self._summary(run, definition, run.error_type, run.message))
+        return RunSummary(**self._summary(run, definition, run.error_type, run.message, run.requeued_at))
 
     def run(
         self,
@@ -217,11 +253,12 @@ class RedactedView:
         definition: Definition | None,
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
+        requeued_at: float | None = None,
     ) -> RunView:
         error = _error_of(run, attempts)
         error_type, message = (None, None) if error is None else (error.error_type, error.message)
         return RunView(
-            **self._summary(run, definition, error_type, message),
+            **self._summary(run, definition, error_type, message, requeued_at),
             steps=() if definition is None else planned_steps(definition),
             rate_limit_waits=run.rate_limit_waits,
             holds=run.holds,
@@ -251,11 +288,20 @@ class RedactedView:
         return AttemptView(**fields)
 
     def _summary(
-        self, line: RunLine, definition: Definition | None, error_type: str | None, message: str | None
+        self,
+        line: RunLine,
+        definition: Definition | None,
+        error_type: str | None,
+        message: str | None,
+        requeued_at: float | None,
     ) -> dict[str, Any]:
         return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
             "error_type": error_type,
             "error_line": None if message is None else first_line(message[:MAX_ERROR_LINE]),
+            "queued_at": max(line.submitted_at, requeued_at or 0.0),
+            "worker": line.current_worker,
+            "started_at": line.started_at if line.was_executed else None,
+            "attempt_started_at": line.attempt_started_at if line.was_executed else None,
             "step": _step_name(definition, line.step_index),
             "idempotency_key": self._name(line.idempotency_key, line.id),
             "correlation_id": self._name(line.correlation_id, line.id),

@@ -11,7 +11,7 @@ from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_seconds, require_whole
-from redrive.policy.curve import CURVES, Curve, Exponential, Immediate, Linear, Never
+from redrive.policy.curve import CURVES, Curve, Exponential, Immediate, Linear, Never, Table
 from redrive.policy.jitter import Proportional, parse_jitter
 from redrive.policy.policy_json import policy_from_json, policy_to_json
 from redrive.policy.presets import STEP, preset
@@ -49,6 +49,7 @@ class Alteration(NamedTuple):
     factor: float | None = None
     increment: Seconds | None = None
     cap: Seconds | None = None
+    delays: tuple[Seconds, ...] = ()
     jitter: str | None = None
     also_retry: tuple[str, ...] = ()
     never_retry: tuple[str, ...] = ()
@@ -93,16 +94,18 @@ class Alteration(NamedTuple):
 
     def _backoff(self, backoff: Backoff) -> Backoff:
         curve = self._curve(backoff.curve)
-        # A base above the old cap raises the cap, unless a cap is given.
-        cap = max(backoff.cap, to_seconds(self.base or 0.0)) if self.cap is None else self.cap
+        # A wait above the old cap raises the cap, unless a cap is given.
+        waits = map(to_seconds, (self.base or 0.0, *self.delays))
+        cap = max(backoff.cap, *waits) if self.cap is None else self.cap
         return Backoff(curve, cap, backoff.jitter if self.jitter is None else parse_jitter(self.jitter))
 
     def _curve(self, curve: Curve) -> Curve:
-        given = {"base": self.base, "factor": self.factor, "step": self.increment}
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {"base": self.base, "factor": self.factor, "step": self.increment, "delays": self.delays}
+        given = {name: value for name, value in given.items() if value not in (None, ())}
         if not given and self.curve is None:
             return curve
         kind: type[Any] = type(curve) if self.curve is None else CURVES[self.curve]
+        kind = Table if self.delays and self.curve is None else kind
         names = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
         for name in given:
             if name not in names:

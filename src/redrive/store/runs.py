@@ -134,6 +134,11 @@ class RunStore:
         rows = await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
         return read_rows(RunEvent, rows)
 
+    async def requeued_at(self, run_id: str, org: str) -> float | None:
+        """Return when the run was last replayed, by a dead letter or as a whole."""
+        [[at]] = await self._session.fetch(_SQL["requeued_at"], {"id": run_id, "org": org})
+        return None if at is None else float(at)
+
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}
 

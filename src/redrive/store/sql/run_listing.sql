@@ -110,7 +110,16 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 {_looked_up}
 
 -- name: _line
-{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000)
+{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000),
+    CASE WHEN listed.replays > 0 THEN {_requeued_at} END
+
+-- name: _requeued_at
+-- A dead letter is kept longer than the bulk replay that replayed it.
+(SELECT max(at) FROM (
+    SELECT max(started_at) AS at FROM redrive.replays WHERE run_id = listed.id AND number IS NOT NULL
+    UNION ALL
+    SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = listed.id
+) AS replayed)
 
 -- name: _last_failed
 -- The last failed attempt of the current step.
