@@ -162,14 +162,14 @@ class Enqueuer(StartsAnew):
     def _common(self, workflow: str, options: StartOptions) -> _Common:
         reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
-        first = self._registry.tasks.get(definition.steps[0].task)
+        first = self._registry.task(definition.steps[0].task)
         org = checked_name("org", options.get("org", DEFAULT_ORG))
         queue = options.get("queue")
         priority = options.get("priority", 0)
         require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
         delay = require_seconds("delay", options.get("delay", 0.0), 0.0, MAX_START_DELAY_SECONDS)
         return _Common(
-            definition=DefinitionRow(definition.digest, workflow, definition.body),
+            definition=DefinitionRow(definition.digest, definition.workflow, definition.body),
             signature=None if first is None else first.signature,
             org=org,
             queue=definition.steps[0].queue if queue is None else self._registry.queue(queue),

@@ -234,7 +234,7 @@ class Replays:
         parts, before = self._parts, await self._stored_input(start)
         after = change.applied_to(before, parts.redactor, parts.limits)
         value, text = json_and_text(after, limits=parts.limits)
-        task = parts.registry.tasks.get(start.definition.steps[start.step_index].task)
+        task = parts.registry.task(start.definition.steps[start.step_index].task)
         if task is not None:
             task.signature.check(value)
         return ChangedInput(parts.encryption.encrypt(text), differences(before, value, parts.redactor))

@@ -115,7 +115,6 @@ class TaskUnknown(NamedTuple):
     """No task with this name is registered here; the step waits for a worker that has it."""
 
     ref: StepRef
-    delay: float
 
 
 class HeldReleased(NamedTuple):

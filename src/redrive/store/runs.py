@@ -17,6 +17,7 @@ from redrive.model.field import RunId
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep
+from redrive.policy.codec import encode
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
@@ -98,6 +99,11 @@ class RunStore:
         if len(stored) == len(runs):
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
+
+    async def definitions_of(self, workflows: Iterable[str], most: int) -> list[str]:
+        """Return the digests of the newest definitions of these workflows."""
+        parameters = {"workflows": encode(sorted(workflows)), "most": most}
+        return [row[0] for row in await self._session.fetch(_SQL["definitions_of"], parameters)]
 
     async def definition(self, digest: str) -> str:
         rows = await self._session.fetch(_SQL["definition"], {"digest": digest})

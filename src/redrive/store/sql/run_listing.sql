@@ -50,14 +50,6 @@ idle_keys (id) AS (
     FROM idle_keys JOIN redrive.runs AS run ON run.id = idle_keys.id
 )
 
--- name: _ready_queues
-ready_queues (queue) AS (
-    SELECT (SELECT min(queue) FROM {_ready})
-    UNION ALL
-    SELECT (SELECT min(queue) FROM {_ready} AND queue > ready_queues.queue) FROM ready_queues
-    WHERE ready_queues.queue IS NOT NULL
-)
-
 -- name: _newest
 ORDER BY submitted_at DESC, id DESC LIMIT :most
 
@@ -178,16 +170,19 @@ UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
 ) AS leased GROUP BY queue
 
 -- name: overall_depths
--- `oldest` is the oldest of the counted runs of a queue, which are the next to be claimed.
-WITH RECURSIVE {_ready_queues}
+-- `oldest` is the oldest of the counted runs of a workflow in a queue, which are the next to be claimed.
+WITH RECURSIVE {_ready_queues}, {_ready_kinds}
 SELECT queue, 'ready', (
-    SELECT count(*) FROM (SELECT 1 FROM {_ready} AND queue = ready_queues.queue LIMIT :most) AS counted
+    SELECT count(*) FROM (
+        SELECT 1 FROM {_ready} AND queue = kinds.queue AND workflow = kinds.workflow LIMIT :most
+    ) AS counted
 ), 0, (
     SELECT min(submitted_at) FROM (
-        SELECT submitted_at FROM {_ready} AND queue = ready_queues.queue ORDER BY sort_key, id LIMIT :most
+        SELECT submitted_at FROM {_ready} AND queue = kinds.queue AND workflow = kinds.workflow
+        ORDER BY sort_key, id LIMIT :most
     ) AS next
 ), :now
-FROM ready_queues WHERE queue IS NOT NULL
+FROM kinds WHERE workflow IS NOT NULL
 UNION ALL SELECT queue, 'waiting', count(*), 1, NULL, :now FROM (
     SELECT queue FROM {_waiting} LIMIT :most
 ) AS waiting GROUP BY queue

@@ -2,6 +2,12 @@
 INSERT INTO redrive.definitions (digest, workflow, body, created_at) VALUES (:digest, :workflow, :body, :now)
 ON CONFLICT (digest) DO NOTHING
 
+-- name: definitions_of
+SELECT definition.digest FROM redrive.definitions AS definition
+JOIN {items:workflows} AS wanted ON wanted.value = definition.workflow
+ORDER BY definition.created_at DESC
+LIMIT :most
+
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
