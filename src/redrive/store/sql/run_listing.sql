@@ -110,7 +110,11 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 {_looked_up}
 
 -- name: _line
-{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000)
+{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000),
+CASE WHEN listed.state = 'DLQ_PENDING' AND EXISTS (
+    SELECT 1 FROM redrive.dead_letters AS letter
+    WHERE letter.run_id = listed.id AND letter.state IN ('OPEN', 'EXHAUSTED') AND letter.next_redrive_at IS NULL
+) THEN 1 ELSE 0 END
 
 -- name: _last_failed
 -- The last failed attempt of the current step.
