@@ -21,6 +21,7 @@ from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
 from redrive.store.rows import UNREADABLE
 from redrive.words.failure import first_line
+from redrive.words.state import status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class RunSummary:
     attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
     held_by     the breaker or limit that holds the run
     worker      the worker that executes the run, or that finished it
+    needs_you   it has a dead letter that stays as it is until an operator handles it
     error_type  of the last error of the current step; None if the run succeeded
     error_line  first line of that error's message, redacted
     """
@@ -67,6 +69,20 @@ class RunSummary:
     cancel_requested_at: Instant | None
     replays: int
     redrives: int
+    needs_you: bool
+
+    @property
+    def detailed_state(self) -> str:
+        """A more precise state: what a live run is doing, and whether a failed one needs a person."""
+        if self.ended_at is not None:
+            return "NEEDS_ATTENTION" if self.needs_you else self.state
+        if self.place == Place.WAITING:
+            return "WAITING" if self.next_retry_at is None else "RETRYING"
+        return _POSITIONS[self.place]
+
+    @property
+    def status(self) -> str:
+        return status(self.detailed_state)
 
     @property
     def next_retry_at(self) -> Instant | None:
@@ -84,6 +100,9 @@ class RunSummary:
             self.ended_at,
         )
         return max(at for at in known if at is not None)
+
+
+_POSITIONS = {Place.READY: "READY", Place.ALONE: "READY", Place.HELD: "HELD", Place.LEASED: "RUNNING"}
 
 
 class PlannedStep(NamedTuple):
@@ -213,6 +232,7 @@ _CONVERTED_FIELDS = frozenset(
         "attempt_started_at",
     }
 )
+_NEEDS_YOU = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 _COPIED_FIELDS = tuple(name for name in RunLine.__struct_fields__ if name not in _CONVERTED_FIELDS)
 _ERROR_FIELDS = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
@@ -245,7 +265,8 @@ class RedactedView:
         return clean_reason(reason, self._redactor)
 
     def summary(self, run: ListedRun, definition: Definition | None) -> RunSummary:
-        return RunSummary(**self._summary(run, definition, run.error_type, run.message, run.requeued_at))
+        fields = self._summary(run, definition, run.error_type, run.message, run.requeued_at)
+        return RunSummary(**fields, needs_you=bool(run.needs_you))
 
     def run(
         self,
@@ -268,6 +289,9 @@ class RedactedView:
             progress=self._stored(run.progress),
             retry_policy_override=self._stored(run.policy_override),
             step_only=bool(run.step_only),
+            needs_you=any(
+                letter.state in _NEEDS_YOU and letter.next_redrive_at is None for letter in letters[-1:]
+            ),
             error=error,
             dead_letter=LetterMark(letters[-1].id, letters[-1].state) if letters else None,
         )

@@ -138,12 +138,14 @@ class RunLine(Row, frozen=True, kw_only=True):
 class ListedRun(RunLine, frozen=True, kw_only=True):
     """A run in a list, with the last error of its current step, unless the run succeeded.
 
-    `requeued_at`: when it was last replayed.
+    requeued_at  when it was last replayed
+    needs_you    it has a dead letter that stays as it is until an operator handles it
     """
 
     error_type: str | None
     message: str | None
     requeued_at: Instant | None
+    needs_you: bool
 
 
 class Run(RunLine, frozen=True, kw_only=True):
@@ -186,6 +188,7 @@ RUN_TRANSITIONS = TransitionTable(
     _P,
     [
         *moves("a step is claimed", [_P], [_R]),
+        *moves("held or released before its first attempt", [_R], [_P]),
         *moves("the last step succeeded", [_R], [RunState.SUCCESS]),
         *moves("a step failed permanently", [_R], [RunState.FAILED]),
         *moves("a step replayed alone succeeded", [_R], [RunState.PARTIAL]),

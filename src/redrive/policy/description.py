@@ -15,7 +15,7 @@ from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.rollout import RolloutOptions
 from redrive.policy.schedule import Schedule
 from redrive.words.number import number, percent, plural
-from redrive.words.time import duration
+from redrive.words.time import duration, pace
 
 MAX_WAITS = 5
 
@@ -155,7 +155,7 @@ def describe_rollout(rollout: RolloutOptions, will_run: int) -> Iterator[str]:
     elif not rest or rollout.rate is None:
         yield f"Starts all {number(will_run)} immediately."
     if rollout.rate is not None and rest:
-        yield f"At most {rollout.rate:g} per second, so {duration(rest / rollout.rate)} or longer."
+        yield f"At most {pace(rollout.rate)}, so {duration(rest / rollout.rate)} or longer."
     if will_run > 1:
         yield f"Stops automatically {_describe_stop(rollout)}."
 

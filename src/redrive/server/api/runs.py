@@ -48,7 +48,7 @@ LINE = Resource(
         "A run in a list. `attempt` counts the attempts of the current step, `failures` the ones that "
         "count against its retry budget; `held_by` is the breaker or limit that holds the run."
     ),
-    properties=("next_retry_at", "updated_at"),
+    properties=("next_retry_at", "updated_at", "status"),
 )
 PLANNED_STEP = Resource(PlannedStep, "PlannedStepShape")
 ERROR = Resource(RunError, "RunErrorShape")
@@ -57,7 +57,7 @@ RUN = Resource(
     RunView,
     "RunShape",
     description="A run with its input and result, redacted. Undecryptable data is shown as `$sealed`.",
-    properties=("next_retry_at", "updated_at", "dlq_enqueued", "dlq_task_id"),
+    properties=("next_retry_at", "updated_at", "status", "dlq_enqueued", "dlq_task_id"),
 )
 STEP = Resource(
     StepView,

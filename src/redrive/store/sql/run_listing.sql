@@ -103,7 +103,11 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 
 -- name: _line
 {columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000),
-    CASE WHEN listed.replays > 0 THEN {_requeued_at} END
+    CASE WHEN listed.replays > 0 THEN {_requeued_at} END,
+    CASE WHEN listed.state = 'DLQ_PENDING' AND EXISTS (
+        SELECT 1 FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = listed.id AND letter.state IN ('OPEN', 'EXHAUSTED') AND letter.next_redrive_at IS NULL
+    ) THEN 1 ELSE 0 END
 
 -- name: _requeued_at
 -- A dead letter is kept longer than the bulk replay that replayed it.
