@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 from redrive.dead_letter_queue.app import Background, QueueApp
 from redrive.dead_letter_queue.capture import Capturing, captured
 from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
-from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
+from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields, task_fields
 from redrive.duration import Seconds
 from redrive.engine.evidence import Evidence
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
@@ -50,6 +50,7 @@ class QueueOperations:
 
         If a live task has the same id, update it with the new error. QueueFullError if the queue is full.
         """
+        fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
         if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
             raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
@@ -59,6 +60,7 @@ class QueueOperations:
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask | None:
         """Add a failed task if the queue's strategy accepts it; otherwise return None."""
+        fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
         if rejection(self.app.strategy, evidence.failure.category):
             return None
@@ -205,6 +207,19 @@ class QueueOperations:
         """
         capturing = partial(Capturing, self.offer, self.app, quiet, fields)
         return lambda function: captured(function, task_id, capturing)
+
+    # Other names of these methods, which other dead-letter queues use
+
+    get_task = get
+    list_tasks = list  # noqa: A003
+    retry_task = retry
+    archive_task = archive
+    get_statistics = statistics
+    clear_all = clear
+    stop_retry_processor = stop
+
+    async def start_retry_processor(self) -> None:
+        self.start()
 
     @property
     def _tasks(self) -> FailedTasks:

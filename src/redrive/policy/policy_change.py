@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from redrive.duration import Seconds, to_seconds
 from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
+from redrive.model.spelling import own_names
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_seconds, require_whole
 from redrive.policy.curve import CURVES, Curve, Exponential
@@ -125,6 +126,7 @@ def override_from_json(value: object) -> RetryPolicy:
         raise InvalidValueError(
             f"a retry policy must be a JSON object, for example {{'max_retries': 5}}, got {value!r:.80}"
         )
+    value = own_names(value, {*_DEFAULTS, *(field.name for field in fields(RetryPolicy))})
     if "backoff" in value or "max_attempts" in value:
         return policy_from_json(value)
     unknown = sorted(str(name)[:80] for name in value.keys() - _DEFAULTS.keys())
