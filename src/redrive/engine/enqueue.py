@@ -53,6 +53,7 @@ class StartOptions(TypedDict, total=False):
     correlation_id  an id that relates the run to other work; default: the id of the run
     tags            words to find the run by
     metadata        a mapping with further information, stored as JSON
+    owner           the name of the user who may retry the run without the permission to operate
     """
 
     org: str
@@ -64,6 +65,7 @@ class StartOptions(TypedDict, total=False):
     correlation_id: str | None
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
+    owner: str | None
 
 
 Prepared = tuple[NewRun, DefinitionRow]
@@ -83,6 +85,7 @@ class _Common(NamedTuple):
     correlation_id: str | None
     tags: str | None
     metadata: str | None
+    owner: str | None
 
 
 class Pieces:
@@ -177,6 +180,7 @@ class Enqueuer:
             correlation_id=_checked_text("correlation_id", options.get("correlation_id")),
             tags=_checked_tags(options.get("tags", ())),
             metadata=self._metadata(options.get("metadata")),
+            owner=_checked_text("owner", options.get("owner")),
         )
 
     def _new_run(self, common: _Common, payload: object, key: str | None) -> Prepared:
@@ -200,6 +204,7 @@ class Enqueuer:
             correlation_id=common.correlation_id or identifier,
             tags=common.tags,
             metadata=common.metadata,
+            owner=common.owner,
         )
         return run, common.definition
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Delays(click.ParamType):
+class _Delays(click.ParamType[tuple[float, ...]]):
     """Waits separated by commas, such as 20s,5m,30m."""
 
     name = "waits"
