@@ -33,7 +33,9 @@ GUARDS = (
         "owner.batch",
         "runs that are started together get the owner of another caller",
         (Code("redrive.store.runs:_are_alike", "len(set(map(_shared, runs))) <= 1", "True"),),
-        (f"{_17}runs_of_several_owners_in_one_write_keep_their_owners[postgres]",),
+        (
+            "tests/store/test_runs.py::test_runs_of_several_owners_in_one_write_keep_their_owners_p8[postgres]",
+        ),
     ),
     Guard(
         "names.looked up",

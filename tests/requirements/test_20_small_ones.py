@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 from tests.cases import loop_over
 from tests.server.house import House
-from tests.server.served_process import Served, served, status_of
+from tests.server.test_connection import caller, door, everything
 
 from redrive.cli.program import run
 from redrive.server.admin.environment import PAGES
@@ -132,12 +131,6 @@ async def test_20_the_same_key_in_two_objects_is_fine(small_house: House) -> Non
 # A whole URL as the target of a request
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("absolute")) as running:
-        yield running
-
-
 @pytest.mark.parametrize(
     ("target", "host", "status"),
     [
@@ -151,12 +144,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (b"ftp://localhost/api/v1/session", b"localhost", 400),
     ],
 )
-def test_20_the_target_of_a_request_names_the_host(
-    server: Served, target: bytes, host: bytes, status: int
+async def test_20_the_target_of_a_request_names_the_host(
+    small_house: House, target: bytes, host: bytes, status: int
 ) -> None:
-    with server.connected() as client:
-        client.say(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
-        assert status_of(client.rest()) == status
+    request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+    async with door(small_house.api) as port, caller(port) as (reader, writer):
+        writer.write(request)
+        answer = await everything(reader)
+    assert int(answer.split(b" ", 2)[1]) == status
 
 
 # Passwords on a command line
