@@ -32,7 +32,7 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
         text = f"worker is gone; another worker {'takes it' if number == 1 else 'takes them'} over"
         yield CurrentProblem("lease", plural(number, "run"), "expired", "bad", text)
     for breaker in found["breakers"]:
-        if breaker["state"] != "CLOSED" or breaker["force"] is not None:
+        if _needs_watching(breaker):
             style = BREAKER_STYLES.get(breaker["state"], "warn")
             yield CurrentProblem("breaker", breaker["name"], breaker["status"], style, _breaker_text(breaker))
     for queue in found["queues"]:
@@ -53,6 +53,13 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
         because = operation["stopped_because"]
         text = because["text"] if because else progress
         yield CurrentProblem("replay", operation["id"][:SHORT_ID], operation["status"], style, text)
+
+
+def _needs_watching(breaker: Row) -> bool:
+    """Return False for a closed breaker, and for one whose outage is over and that has nothing to do."""
+    if breaker["state"] == "HALF_OPEN" and breaker["force"] is None:
+        return bool(breaker["waiting"]["number"] or breaker["probes_under_way"])
+    return breaker["state"] == "OPEN" or breaker["force"] is not None
 
 
 def _missing_workers(found: dict[str, Any]) -> Iterator[CurrentProblem]:

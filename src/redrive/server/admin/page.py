@@ -89,7 +89,7 @@ class Shell(NamedTuple):
 
     counters     dead letters by state
     attention    number of dead letters that need attention
-    failing      breakers that are not closed, sorted by the number of runs that they hold
+    failing      breakers that are open, or probe while runs wait, sorted by the number of runs that they hold
     memberships  the organizations that the caller can switch to
     watched      whether any breaker exists
     """
@@ -114,9 +114,16 @@ async def shell_of(visit: RequestContext, token: str | None) -> Shell:
         memberships = await visit.app.members().sessions.organizations(token)
     breakers = await visit.breakers.list()
     attention = (await visit.failures.needs_you()).total
-    failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
+    failing = [breaker for breaker in breakers if _needs_watching(breaker)]
     failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
     return Shell(figures.by_state, attention, failing, memberships, bool(breakers))
+
+
+def _needs_watching(breaker: BreakerView) -> bool:
+    """Return False for a closed breaker, and for one whose outage is over and that has nothing to do."""
+    if breaker.state == BreakerState.HALF_OPEN:
+        return bool(breaker.waiting.number or breaker.probes_under_way)
+    return breaker.state == BreakerState.OPEN
 
 
 class ViewLink(NamedTuple):
