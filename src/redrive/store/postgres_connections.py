@@ -7,9 +7,10 @@ remember it. After the server went away or became read-only, all connections are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -144,6 +145,23 @@ def _id_bytes(text: str) -> bytes:
 _id_text = bytes.hex
 
 
+_BUILT_IN = {"ns": "pg_catalog", "kind": b"b", "elemdelim": b",", "depth": 0}
+_NO_OTHER_KIND = dict.fromkeys(
+    ("basetype", "basetype_name", "range_subtype", "range_subtype_name", "attrtypoids", "attrnames")
+)
+_ARRAYS = {
+    oid: {"oid": oid, "name": name, "elemtype": element, "elemtype_name": of, **_BUILT_IN, **_NO_OTHER_KIND}
+    for oid, name, element, of in (
+        (1007, "_int4", 23, "integer"),
+        (1016, "_int8", 20, "bigint"),
+        (1022, "_float8", 701, "double precision"),
+        (2951, "_uuid", 2950, "uuid"),
+    )
+}
+"""The types of batch parameters by oid, as PostgreSQL describes them. Oids of built-in types never change."""
+_NOTHING_SENT = SimpleNamespace(name="nothing sent")
+
+
 class Lent(NamedTuple):
     """A lent connection. One of an earlier generation is closed when it is returned."""
 
@@ -194,6 +212,16 @@ def _connection_class() -> Any:
             """Close the connection without waiting for a silent server, as asyncpg would."""
             with suppress(Exception):
                 await asyncio.wait_for(super().close(**options), RELEASE_TIMEOUT)
+
+        async def _introspect_types(self, oids: Sequence[int], *options: Any) -> Any:
+            """Describe arrays. For these, asyncpg would send three statements on every new connection.
+
+            The answer includes the statement that was sent last: asyncpg prepares its own again after an
+            unnamed one.
+            """
+            if _ARRAYS.keys() >= set(oids):
+                return [_ARRAYS[oid] for oid in oids], _NOTHING_SENT
+            return await super()._introspect_types(oids, *options)
 
     return Connection
 
