@@ -125,6 +125,7 @@ class MortalPostgres:
     def __init__(self, start: Callable[[int], _Process]) -> None:
         self._start = start
         self._port = _free_port()
+        self._frozen: list[int] = []
         self.url = _postgres_url(self._port)
         self.start()
 
@@ -135,8 +136,22 @@ class MortalPostgres:
 
     def kill(self) -> None:
         """At once, without a word to anybody."""
+        self.thaw()
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
+
+    def freeze(self) -> None:
+        """Stop all its processes. Its connections stay open, the kernel accepts new ones, nothing answers."""
+        os.kill(self._process.pid, signal.SIGSTOP)  # the first one, so that it starts no others
+        self._frozen = [self._process.pid, *children_of(self._process.pid)]
+        for pid in self._frozen[1:]:
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        for pid in reversed(self._frozen):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._frozen = []
 
 
 @contextlib.contextmanager
@@ -147,6 +162,10 @@ def mortal_postgresql() -> Iterator[MortalPostgres]:
             yield server
         finally:
             server.kill()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @contextlib.contextmanager

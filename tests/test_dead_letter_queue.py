@@ -27,8 +27,10 @@ from redrive.errors import (
 )
 from redrive.model.event import AlertRaised, DeadLetterChanged, Event, ReplayEnded, StepDied
 from redrive.model.failed_task import FailedTask
+from redrive.model.failure import Category
 from redrive.parts import parts_of
 from redrive.policy import Backoff, Immediate, RetryPolicy
+from redrive.policy.classify import Classifier, Rule
 from redrive.policy.codec import JsonLimits
 from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
@@ -240,10 +242,10 @@ class TestStory:
     ) -> None:
         first = await dlq.enqueue("wf-1", {"to": "ana"}, error=raised(TimeoutError("first")))
         second = await dlq.enqueue(
-            "wf-1", {"to": "bob"}, error=raised(ValueError("second")), policy="linear", max_retries=1
+            "wf-1", {"to": "ana"}, error=raised(ValueError("second")), policy="linear", max_retries=1
         )
         assert (second.id, second.run_id) == (first.id, first.run_id)
-        assert (second.task, second.error, second.last_error) == ({"to": "bob"}, "first", "second")
+        assert (second.task, second.error, second.last_error) == ({"to": "ana"}, "first", "second")
         assert (second.error_category, second.retry_policy, second.max_retries) == ("validation", "linear", 1)
         assert second.total_attempts == 2
         assert await dlq.size() == 1
@@ -307,7 +309,7 @@ class TestStory:
             assert no.value.max_size == 100
             assert await dlq.get("one more") is None
             assert await dlq.size() == 100
-            assert (await dlq.enqueue("7", "newer", error=error)).task == "newer"
+            assert (await dlq.enqueue("7", 7, error=error)).total_attempts == 2
             await dlq.archive("0")
             assert (await dlq.enqueue("one more", 1, error=error)).status == "pending"
 
@@ -333,6 +335,61 @@ class TestPolicies:
     async def test_an_unknown_error_is_left_to_a_person(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", 1, error="it broke")
         assert (item.error_category, item.retry_policy, item.next_retry_at) == ("permanent", "never", None)
+
+    @pytest.mark.parametrize(
+        ("text", "category", "policy"),
+        [
+            ("Connection timeout", "network", "exponential"),
+            ("503 Service Unavailable", "transient", "exponential"),
+            ("rate limit exceeded", "transient", "exponential"),
+            ("out of memory", "resource", "linear"),
+            ("permission denied", "permission", "never"),
+            ("validation failed", "validation", "never"),
+            ("it broke", "permanent", "never"),
+        ],
+    )
+    async def test_13_a_text_is_classified_by_its_words(
+        self, small: DeadLetterQueue, text: str, category: str, policy: str
+    ) -> None:
+        """M4, gap 5."""
+        item = await small.enqueue("a", 1, error=text)
+        assert (item.error_category, item.retry_policy) == (category, policy)
+        assert (item.next_retry_at is None) is (policy == "never")
+        assert (item.error, item.last_error) == (text, text)
+
+    async def test_13_the_classifier_of_a_queue_is_asked_with_the_text(self, tmp_path: Path) -> None:
+        rule = Rule.when("bank", lambda error: "bank" in str(error), Category.RESOURCE)
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, classifier=Classifier([rule]), log=False) as dlq:
+            item = await dlq.enqueue("a", 1, error="timeout of the bank")
+            assert (item.error_category, item.retry_policy) == ("resource", "linear")
+            other = await dlq.enqueue("b", 1, error="timeout of the post")
+            assert (other.error_category, other.retry_policy) == ("network", "exponential")
+
+    @pytest.mark.parametrize("default", ["exponential", "linear"])
+    async def test_13_an_explicit_number_of_retries_is_a_wish_to_be_redriven(
+        self, tmp_path: Path, default: str
+    ) -> None:
+        """M1: by the default policy, if the category has none."""
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, default_policy=default, log=False) as dlq:
+            for task_id, error in (("a", "it broke"), ("b", "permission denied")):
+                item = await dlq.enqueue(task_id, 1, error=error, max_retries=5)
+                assert (item.retry_policy, item.max_retries) == (default, 5)
+                assert item.next_retry_at is not None
+            none = await dlq.enqueue("c", 1, error="timeout", max_retries=0)
+            assert (none.max_retries, none.next_retry_at) == (0, None)
+            never = await dlq.enqueue("d", 1, error="timeout", max_retries=5, policy="never")
+            assert (never.retry_policy, never.next_retry_at) == ("never", None)
+
+    async def test_13_selective_keeps_texts_that_a_retry_may_fix(self, tmp_path: Path) -> None:
+        """M5."""
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+        async with DeadLetterQueue(url, strategy="selective", log=False) as dlq:
+            assert await dlq.offer("a", 1, error="Connection timeout") is not None
+            assert await dlq.offer("b", 1, error="503 Service Unavailable") is not None
+            assert await dlq.offer("c", 1, error="permission denied") is None
+            assert await dlq.offer("d", 1, error="it broke") is None
 
     async def test_a_category_that_is_given_wins_over_the_error(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", 1, error=raised(ValueError("x")), category="transient")
@@ -675,7 +732,7 @@ class TestExecuting:
         await small.enqueue("a", {"to": "ana"}, error="first")
         item = await found(small, "a")
         await small.app.failures().replays.start(item.id)
-        again = await small.enqueue("a", {"to": "bob"}, error="second")
+        again = await small.enqueue("a", {"to": "ana"}, error="second")
         assert (again.status, again.last_error, again.task) == ("retrying", "first", {"to": "ana"})
         ended = Ended(small, 1)
         async with small.processing():
@@ -881,7 +938,10 @@ class TestChecks:
             ({"name": ""}, "the name of a dead-letter queue"),
             ({"timeot": 5}, "a dead-letter queue has no option 'timeot'; did you mean 'timeout'"),
             ({"max_sise": 500}, "a dead-letter queue has no option 'max_sise'; did you mean 'max_size'"),
-            ({"zzz": 1}, "use one of: archive_days, breaker, by, .*interval, .*org, .*templates, .*url"),
+            (
+                {"zzz": 1},
+                "use one of: access, archive_days, breaker, by, .*interval, .*org, .*templates, .*url",
+            ),
             ({"default_policy": "sometimes"}, "dlq_default_policy must be one of"),
             ({"archive_days": 0}, "dlq_archive_days must be a number from 0.01"),
             ({"templates": ["bank"]}, "template must be of type Template"),

@@ -126,12 +126,15 @@ class Redrive(NamesRenamed):
             self._parts.declared.add_redrive_function(task.name, redrive)
         return task
 
-    def workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
+    def workflow(
+        self, name: str, steps: Sequence[AnyTask | StepDefinition], *, aliases: Sequence[str] = ()
+    ) -> Definition:
         """Register a workflow: a named, ordered list of steps.
 
-        The first step receives the run's payload, each later step the previous step's result.
+        The first step receives the run's payload, each later step the previous step's result. `aliases` are
+        former names of the workflow: runs that were started under one of them are executed.
         """
-        return self._parts.registry.add_workflow(name, steps)
+        return self._parts.registry.add_workflow(name, steps, aliases)
 
     def breaker(
         self,

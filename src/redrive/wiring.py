@@ -23,6 +23,7 @@ from redrive.engine.handle import RunHandle, RunParts, Waiters
 from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker, Threads
+from redrive.engine.known_work import KnownWork
 from redrive.engine.recorder import Recorder
 from redrive.engine.registry import Registry
 from redrive.engine.run_view import RedactedView
@@ -314,12 +315,21 @@ class Parts:
     def worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
         processor, signals, ended_runs = self.processor(), Signals(self.clock), EndedRunCounts()
         in_flight = InFlight(self.database, self.clock, options.lease_seconds, signals)
+        known_work = KnownWork(self.registry, self.clock, options.workflows)
         reporter = EventReporter(
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
         )
         recorder = Recorder(self.store, self.retrier, reporter)
+        letter_policy = self.declared.letter_policy(self.random)
         failure_handler = FailureHandler(
-            self.clock, self.random, self.ids, recorder, reporter, self.declared.letter_policy(self.random)
+            self.clock,
+            self.random,
+            self.ids,
+            recorder,
+            reporter,
+            letter_policy,
+            self.settings.retry_after_max_days * DAY_SECONDS,
+            known_work,
         )
         works = WorkFactory(
             self.registry, self.definitions, self.retrier, self.encryption, self.settings.org_concurrency
@@ -358,6 +368,7 @@ class Parts:
                 redactor=self.redactor,
                 signals=signals,
                 in_flight=in_flight,
+                known_work=known_work,
                 works=works,
                 breakers=self.breakers,
                 gate=Gate(self.store, self.breakers),

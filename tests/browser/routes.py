@@ -25,6 +25,8 @@ PLAIN = [
     Route("overview-7d", f"{ADMIN}?span=7d"),
     Route("overview-viewer", ADMIN, "viewer"),
     Route("runs", f"{ADMIN}/runs"),
+    Route("run-start", f"{ADMIN}/runs/new"),
+    Route("run-start-form", f"{ADMIN}/runs/new?work=checkout"),
     Route("runs-held", f"{ADMIN}/runs?q=is:held"),
     Route("runs-none", f"{ADMIN}/runs?q=workflow:nothing-like-it"),
     Route("dlq", f"{ADMIN}/dlq"),

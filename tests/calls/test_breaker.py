@@ -53,8 +53,8 @@ def break_it(where: Dependency, clock: VirtualClock) -> None:
 
 
 class TestOpening:
-    def test_by_default_half_of_the_last_20_calls(self, clock: VirtualClock, play: Play) -> None:
-        where = Dependency("shop", clock=clock)
+    def test_half_of_the_last_20_calls(self, clock: VirtualClock, play: Play) -> None:
+        where = Dependency("shop", breaker=BreakerPolicy(window_seconds=None), clock=clock)
         guard = single(where, clock)
         for number in range(19):
             play(Script("fine"), guard) if number % 2 else _failing(play, guard, ConnectionError())

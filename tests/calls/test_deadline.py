@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.calls.script import Play, Script
+from tests.calls.script import Play, Script, play_async, play_async_block, play_block
 
 from redrive import Attempt, Backoff, Guard, RateLimitedError, attempts, call, retry
 from redrive.calls import current_attempt
@@ -95,9 +95,12 @@ class TestDeadline:
             play(script, Guard("work", max_attempts=5, backoff=every(50.0), clock=clock))
         assert script.executions == 5
 
-    def test_a_success_is_a_success_however_late(self, clock: VirtualClock, play: Play) -> None:
+    @pytest.mark.parametrize("play_late", [play_async, play_block, play_async_block])
+    def test_a_success_of_a_block_or_of_async_code_that_never_waits_is_one_however_late(
+        self, clock: VirtualClock, play_late: Play
+    ) -> None:
         script = Script("late", clock=clock, takes=(100.0,))
-        assert play(script, Guard("work", timeout=1.0, deadline=2.0, clock=clock)) == "late"
+        assert play_late(script, Guard("work", timeout=1.0, deadline=2.0, clock=clock)) == "late"
 
     def test_it_is_that_of_one_call_not_of_the_guard(self, clock: VirtualClock) -> None:
         guard = Guard("work", deadline=5.0, backoff=every(1.0), clock=clock)
@@ -121,15 +124,16 @@ class TestRemaining:
         assert left == [10.0, 10.0, 10.0, 10.0, 6.0]
 
     def test_shrinks_and_never_goes_below_nothing(self, clock: VirtualClock) -> None:
-        def work(attempt: Attempt) -> list[tuple[float, float]]:
-            seen = []
+        seen: list[tuple[float, float]] = []
+
+        def work(attempt: Attempt) -> None:
             for step in (0.0, 1.5, 1.5, 100.0):
                 clock.time += step
                 seen.append((attempt.remaining(), attempt.elapsed()))
-            return seen
 
         clock.time = 7.0
-        seen = Guard("work", timeout=3.0, clock=clock).call(work)
+        with pytest.raises(AttemptTimeoutError):
+            Guard("work", timeout=3.0, max_attempts=1, clock=clock).call(work)
         assert seen == [(3.0, 0.0), (1.5, 1.5), (0.0, 3.0), (0.0, 103.0)]
 
     def test_check_raises_from_the_last_moment_on(self, clock: VirtualClock) -> None:
@@ -140,6 +144,7 @@ class TestRemaining:
             clock.time += 0.001
             with pytest.raises(AttemptTimeoutError, match=r"attempt 1 of 'sum up'.* 3 s"):
                 attempt.check()
+            clock.time -= 0.001
 
         Guard("sum up", timeout=3.0, clock=clock).call(work)
 

@@ -47,7 +47,7 @@ class TestName:
     def test_configured_after_it_was_used(self) -> None:
         """A new policy starts anew."""
         early = guard("shop")
-        for _ in range(15):
+        for _ in range(4):
             fail(early)
         shop = dependency("shop", breaker=BreakerPolicy(window_calls=10, minimum_calls=10))
         assert shop.snapshot().calls == 0

@@ -24,7 +24,7 @@ def breaker(redrive: Command, name: str = "gateway") -> dict[str, Any]:
 def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None:
     shop.order()
     opened = anywhere("breaker", "open", "gateway", "--reason", "the bank is down", "--for", "10m")
-    assert opened == (0, "", "Breaker 'gateway' is OPEN for 10 min.\n")
+    assert opened == (0, "", "Breaker 'gateway' is open for 10 min.\n")
     found = breaker(anywhere)
     assert (found["state"], found["force"]["reason"]) == ("OPEN", "the bank is down")
 
@@ -42,10 +42,10 @@ def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None
     assert "and release 1 run; their failed attempts will count.\n" in would.err
     assert breaker(anywhere)["state"] == "OPEN"
     closed = anywhere(*closing, "-y")
-    assert closed.err.startswith("Breaker 'gateway' is CLOSED.\n")
+    assert closed.err.startswith("Breaker 'gateway' is closed.\n")
     assert "redrive breaker auto gateway" in closed.err
     left = anywhere("breaker", "auto", "gateway")
-    assert left == (0, "", "Returned breaker 'gateway' to automatic control. It is CLOSED.\n")
+    assert left == (0, "", "Returned breaker 'gateway' to automatic control. It is closed.\n")
     again = anywhere("breaker", "auto", "gateway")
     assert again == (0, "", "Breaker 'gateway' is already under automatic control.\n")
     actions = [row["action"] for row in json.loads(anywhere("audit", "list", "-o", "json").out)]
@@ -59,8 +59,8 @@ def test_a_list_for_people_and_programs(
     shop.dead_letter(card="slow")
     redrive("breaker", "open", "gateway", "--reason", "a long story " * 20)
     heading, line = redrive("breaker", "list", "-o", "table").out.splitlines()
-    assert heading.split()[:4] == ["NAME", "STATE", "FAILING", "HELD"]
-    assert line.startswith("gateway  OPEN")
+    assert heading.split()[:4] == ["NAME", "STATUS", "FAILING", "ON"]
+    assert line.startswith("gateway  open")
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
         for verb in (["list"], ["view", "gateway"]):
@@ -145,3 +145,15 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     wait, close = (shown.index(f"redrive breaker {verb} gateway") for verb in ("view", "close"))
     assert wait < close
     assert "wait: the next probe is in " in shown
+
+
+def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
+    anywhere: Command, shop: Shop
+) -> None:
+    shop.order()
+    anywhere("breaker", "open", "gateway", "--reason", "maintenance")
+    assert anywhere("breaker", "auto", "gateway").err.endswith("It is HALF_OPEN.\n")
+    view = anywhere("breaker", "view", "gateway", "-o", "table").out
+    assert "The dependency is tried with the next run that needs it." in view
+    assert "a probe is running" not in view
+    assert "gateway" not in anywhere("status", "-o", "table").out

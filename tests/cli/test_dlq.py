@@ -109,7 +109,7 @@ def test_one_group(redrive: Command, shop: Shop, spelled: str) -> None:
     name = spelled.format(whole=group["fingerprint"], short=digits[:12], digits=digits)
     told = redrive("dlq", "groups", name)
     assert (told.code, told.err) == (0, "")
-    assert re.fullmatch("the gateway gives no answer +OPEN", told.out.splitlines()[0])
+    assert re.fullmatch("the gateway gives no answer +open", told.out.splitlines()[0])
     for expected in ("1 open", "once", "Last 24 hours", letter, f"replay plan --group {digits[:12]}"):
         assert expected in told.out
     assert json.loads(redrive("dlq", "group", "view", name, "-o", "json").out)["sample"] == letter
@@ -130,7 +130,7 @@ def test_a_dead_letter_for_whoever_decides(anywhere: Command, shop: Shop) -> Non
     letter = shop.dead_letter(7, card="slow")
     told = anywhere("dlq", "view", letter)
     assert (told.code, told.err) == (0, "")
-    assert told.out.splitlines()[0].split() == ["checkout", "›", "charge", "OPEN"]
+    assert told.out.splitlines()[0].split() == ["checkout", "›", "charge", "open"]
     parts = (
         "Why it stopped",
         "It stopped after 3 attempts with TimeoutError (timeout)",

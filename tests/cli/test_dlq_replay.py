@@ -41,7 +41,7 @@ def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
         again = anywhere("dlq", "replay", letter, how)
         assert (
             again.code,
-            "is RESOLVED; it can only be replayed when it is EXHAUSTED or OPEN" in again.err,
+            "is resolved; it can only be replayed when it is exhausted or open" in again.err,
         ) == (6, True)
 
 

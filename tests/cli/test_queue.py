@@ -44,8 +44,8 @@ def test_a_list_for_people_and_programs(
     shop.order(wait=False)
     redrive("queue", "pause", "default", "--reason", "a long story " * 20)
     heading, line = redrive("queue", "list", "-o", "table").out.splitlines()
-    assert heading.split()[:3] == ["NAME", "STATE", "READY"]
-    assert line.split()[:3] == ["default", "PAUSED", "1"]
+    assert heading.split()[:3] == ["NAME", "STATE", "QUEUED"]
+    assert line.split()[:3] == ["default", "paused", "1"]
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
         assert max(map(len, redrive("queue", "list", "-o", "table").out.splitlines())) <= columns

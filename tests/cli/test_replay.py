@@ -83,7 +83,7 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
         ended = anywhere("replay", "start", operation["id"], "--yes", "--wait", "-o", "table")
     assert ended.code == 7
     assert "2 of 2 finished. Items: 2 failed." in ended.out
-    assert "  2  the card of order 1 was declined\n" in ended.out
+    assert re.search(r"  2  the card of order [01] was declined\n", ended.out)
     assert f"redrive replay items {operation['id']} --state FAILED" in ended.out
     for verb in ("watch", "view"):
         assert anywhere("replay", verb, operation["id"]).code == 7
@@ -91,7 +91,7 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     assert [each["state"] for each in json.loads(failed.out)] == ["FAILED"]
     assert failed.err == "Showing 1 of 2. Use --limit N or --all for more.\n"
     table = anywhere("replay", "items", operation["id"], "-o", "table").out
-    assert table.splitlines()[0].split() == ["DEAD", "LETTER", "STATE", "AGE", "FAILED", "AS", "NOTE"]
+    assert table.splitlines()[0].split() == ["DEAD", "LETTER", "STATUS", "AGE", "FAILED", "AS", "NOTE"]
     assert table.count(" (same)") == 2
     assert anywhere("replay", "items", operation["id"], "--state", "SUCCEEDED", "-o", "json").out == "[]\n"
 
@@ -303,9 +303,9 @@ def test_options_reach_the_plan(redrive: Command, shop: Shop) -> None:
         "same_failures": None,
         "stop_on_breaker": False,
     }
-    assert operation["override_retry_policy"]["max_attempts"] == 5
+    assert operation["override_retry_policy"] == {"max_retries": 4, "base_delay_ms": 10}
     whole = planned(redrive, letter, "--policy", '{"max_retries": 1}')
-    assert whole["override_retry_policy"]["max_attempts"] == 2
+    assert whole["override_retry_policy"] == {"max_retries": 1}
 
 
 def test_a_plan_says_what_will_happen(redrive: Command, shop: Shop) -> None:
@@ -459,7 +459,7 @@ def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
         assert (ended.code, ended.err.startswith("Would ")) == (0, True)
     for verb in ("pause", "resume"):  # what would be refused is no promise
         ended = redrive("replay", verb, operation["id"], "--dry-run")
-        assert (ended.code, f"replay {operation['id']} is PLANNED; it can only be" in ended.err) == (
+        assert (ended.code, f"replay {operation['id']} is planned; it can only be" in ended.err) == (
             6,
             True,
         )

@@ -81,9 +81,9 @@ def test_the_story_of_one_that_has_failed(anywhere: Command, shop: Shop) -> None
     told = anywhere("run", "view", run_id)
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
-    assert lines[0].split() == ["checkout", "DLQ_PENDING"]
+    assert lines[0].split() == ["checkout", "needs", "attention"]
     for expected in (
-        "2  charge   DLQ",
+        "2  charge   dead letter",
         "3 attempts",
         "charge failed and will be retried",
         "TimeoutError: the gateway gives no answer",
@@ -169,11 +169,11 @@ def test_cancelling(anywhere: Command, shop: Shop) -> None:
     assert anywhere("run", "cancel", first).code == 2  # nobody can be asked
     would = anywhere("run", "cancel", first, "--dry-run")
     assert (would.code, would.out) == (0, "")
-    assert would.err.startswith(f"Would cancel run {first} of checkout (pending) (")
+    assert would.err.startswith(f"Would cancel run {first} of checkout (queued) (")
     assert anywhere("run", "cancel", first, "--yes", "--reason", "a test").code == 0
     for how in ("--yes", "--dry-run"):
         again = anywhere("run", "cancel", first, how)
-        assert (again.code, f"run {first} is CANCELLED; it can only be" in again.err) == (6, True)
+        assert (again.code, f"run {first} is cancelled; it can only be" in again.err) == (6, True)
     several = anywhere("run", "cancel", second, first, third, "--yes")
     assert several.code == 7
     assert several.err.count("Cancelled run ") == 2

@@ -33,9 +33,9 @@ def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
     for text in (
         "Needs you             4  4 open; oldest ",
         "Heals itself          0  nothing\n",
-        "In flight             0  no worker is running\n",
-        "\nNow\n  worker    none  MISSING  1 run needs one: redrive worker MODULE:ATTRIBUTE\n",
-        "Ready                 1  in 1 queue; oldest ",
+        "Running               0  no worker is running\n",
+        "\nNow\n  worker    none  missing  1 run needs one: redrive worker MODULE:ATTRIBUTE\n",
+        "Queued                1  in 1 queue; oldest ",
         "Dead letters         in        4  ▁",
         "last 24h            out        0  ▁",
         "Top failures\n  3  the card of order 2 was declined\n     checkout › charge, ",
@@ -53,8 +53,8 @@ def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
     shown = anywhere("status", "-o", "table").out
     assert "Needs you             0  no open dead letters\n" in shown
     assert "Heals itself          1  1 on hold for a breaker\n" in shown
-    assert "\n  breaker gateway OPEN 1 on hold; forced by hand: the bank is down\n" in squeezed(shown)
-    assert "\n  queue default PAUSED by " in squeezed(shown)
+    assert "\n  breaker gateway open 1 on hold; forced by hand: the bank is down\n" in squeezed(shown)
+    assert "\n  queue default paused by " in squeezed(shown)
 
 
 def test_for_programs(anywhere: Command, shop: Shop) -> None:
@@ -72,7 +72,7 @@ def test_a_replay_in_progress_and_a_worker(redrive: Command, shop: Shop) -> None
     operation = json.loads(redrive("replay", "plan", "--query", "is:open", "-o", "json").out)["id"]
     redrive("replay", "start", operation, "--yes")
     shown = redrive("status", "-o", "table").out
-    assert f"  replay    {operation[:12]}  RUNNING  0 of 1 started\n" in shown
+    assert f"  replay    {operation[:12]}  running  0 of 1 started\n" in shown
     redrive("replay", "pause", operation)
     assert f"redrive replay view {operation}" in redrive("status", "-o", "table").out
 
@@ -126,9 +126,9 @@ def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
         id=taken,
     )
     shown = anywhere("status", "-o", "table").out
-    assert "In flight             1  no worker is running\n" in shown
-    assert "  worker none MISSING 2 runs need one: redrive worker MODULE:ATTRIBUTE\n" in squeezed(shown)
-    assert "  lease 1 run EXPIRED worker is gone; another worker takes it over\n" in squeezed(shown)
+    assert "Running               1  no worker is running\n" in shown
+    assert "  worker none missing 2 runs need one: redrive worker MODULE:ATTRIBUTE\n" in squeezed(shown)
+    assert "  lease 1 run expired worker is gone; another worker takes it over\n" in squeezed(shown)
     found = json.loads(anywhere("status", "-o", "json").out)
     assert found["abandoned"] == [taken]
     assert "in_flight\t1\n" in anywhere("status").out
@@ -140,11 +140,11 @@ def test_a_queue_that_no_worker_serves(redrive: Command, shop: Shop) -> None:
     shop.order(wait=False)
     by_hand("UPDATE redrive.workers SET state = 'running', queues = '[\"mail\"]'")
     shown = redrive("status", "-o", "table").out
-    assert "  queue     default  UNSERVED  1 ready: redrive worker MODULE:ATTRIBUTE\n" in shown
+    assert "  queue     default  unserved  1 ready: redrive worker MODULE:ATTRIBUTE\n" in shown
     assert "\nNext\n  redrive worker MODULE:ATTRIBUTE --queue default " in shown
-    assert "MISSING" not in shown
+    assert "missing" not in shown
     redrive("queue", "pause", "default")
-    assert "UNSERVED" not in redrive("status", "-o", "table").out
+    assert "unserved" not in redrive("status", "-o", "table").out
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_table_and_csv(redrive: Command, shop: Shop, monkeypatch: pytest.Monke
         for columns in (80, 120):
             monkeypatch.setenv("COLUMNS", str(columns))
             shown = redrive("workers", "-o", "table").out.splitlines()
-            assert shown[0].split()[:2] == ["WORKER", "STATE"]
+            assert shown[0].split()[:2] == ["WORKER", "STATUS"]
             assert max(map(len, shown)) <= columns
         [told] = csv.DictReader(io.StringIO(redrive("workers", "-o", "csv").out))
         assert (told["id"], told["state"]) == (row["id"], "running")

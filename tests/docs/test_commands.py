@@ -59,7 +59,9 @@ def _check(argument: click.Argument, given: object, context: click.Context) -> N
     values = list(given) if isinstance(given, tuple) else [given]
     for value in [each for each in values if isinstance(each, str) and ":" in each]:
         named = argument.make_metavar(context)
-        assert re.search("QUERY|MODULE|TEXT", named), f"{context.command_path} takes no {value} as {named}"
+        assert re.search("QUERY|MODULE|TEXT|PAYLOAD", named), (
+            f"{context.command_path} takes no {value} as {named}"
+        )
 
 
 @loop_over("page", PAGES)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from redrive.app import Redrive
+from redrive.calls.step import CURRENT_STEP
 from redrive.engine.context import Context
 from redrive.engine.task import AnyTask, Task
 from redrive.errors import RateLimitedError
@@ -33,6 +34,13 @@ def isolated(function: Callable[..., Any]) -> AnyTask:
     classifier = Classifier([Rule.for_type(FullError, Category.RESOURCE)])
     app = Redrive("sqlite://:memory:", log=False)
     return Task.of(function, {"isolation": "process", "classifier": classifier}, app)
+
+
+@isolated
+def names_its_step() -> list[str]:
+    step = CURRENT_STEP.get()
+    assert step is not None
+    return [step.run_id, step.correlation_id]
 
 
 @dataclass

@@ -83,8 +83,21 @@ async def test_it_opens_when_half_of_the_window_has_failed_and_not_before() -> N
         assert len(bank.calls) == 4
 
 
-async def test_the_documented_window_of_twenty_calls() -> None:
+async def test_p4_a_quiet_dependency_that_always_fails_is_held_after_five_calls() -> None:
     bank = new_bank(BreakerPolicy())
+    async with bench(bank.app) as test:
+        bank.test = test
+        for _ in range(4):
+            await bank.app.start(bank.pay)
+            await test.advance(20.0)
+        assert (await bank.state()).state == "CLOSED"
+        await bank.app.start(bank.pay)
+        await test.drain()
+        assert (await bank.state()).state == "OPEN"
+
+
+async def test_the_documented_window_of_twenty_calls() -> None:
+    bank = new_bank(BreakerPolicy(window_seconds=None))
     async with bench(bank.app) as test:
         bank.test = test
         for _ in range(19):

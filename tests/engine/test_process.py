@@ -97,6 +97,7 @@ def dies(pid: int) -> bool:
 
 async def test_a_result_comes_back() -> None:
     assert await executed(tasks.double, 21) == 42
+    assert await executed(tasks.names_its_step, None) == ["run-1", "correlation-1"]
 
 
 async def test_an_async_function_is_awaited() -> None:

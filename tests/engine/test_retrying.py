@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle
 
-from redrive import Backoff, Category, RetryPolicy, Rule
+from redrive import Backoff, Category, Redrive, RetryPolicy, Rule
 from redrive.engine.context import Context
 from redrive.engine.run_view import RunView
 from redrive.errors import (
@@ -26,6 +26,7 @@ from redrive.model.dead_letter import DeadLetter
 from redrive.model.event import RetryScheduled
 from redrive.policy import Classifier, ErrorClass, Exponential
 from redrive.policy.presets import GATEWAY, RUN, STEP
+from redrive.settings import Settings
 from redrive.testing import EPOCH
 
 SECOND = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0, 2.0)))
@@ -45,7 +46,7 @@ async def outcome(errors: list[Any], policy: RetryPolicy, **options: Any) -> tup
 
     async with seamed(app, watch=True) as (test, _):
         run = await app.start(flaky)
-        await settle(test, app)
+        await settle(test, app, step=3600.0)
         await check_ended(app, 1)
         return await run.view(), moments, await run.dead_letter()
 
@@ -136,6 +137,28 @@ async def test_a_hint_is_waited_for_exactly_and_costs_nothing() -> None:
     assert letter.reason == "attempts_spent"
 
 
+async def test_d4_a_hint_of_three_days_is_waited_for_exactly_and_a_longer_one_for_a_week() -> None:
+    day = 86_400.0
+    _, moments, _ = await outcome([RateLimitedError(retry_after=hint * day) for hint in (3, 9)], SECOND)
+    assert gaps(moments) == [3 * day, 7 * day]
+
+
+async def test_d4_a_setting_limits_the_hints_of_servers() -> None:
+    app = Redrive("sqlite://:memory:", settings=Settings(retry_after_max_days=0.001), log=False)
+    moments: list[float] = []
+
+    @app.task(retry=SECOND)
+    async def limited() -> None:
+        moments.append(test.clock.time)
+        if len(moments) < 2:
+            raise RateLimitedError(retry_after=3600.0)
+
+    async with seamed(app, watch=True) as (test, _):
+        await app.start(limited)
+        await settle(test, app)
+    assert gaps(moments) == [pytest.approx(86.4)]
+
+
 async def test_rate_limits_have_a_separate_limit() -> None:
     limited = replace(SECOND, max_rate_limit_waits=3)
     run, moments, letter = await outcome([RateLimitedError(retry_after=5.0)] * 9, limited)
@@ -159,7 +182,7 @@ async def test_a_hint_of_a_status_error_counts_too() -> None:
 async def test_no_hint_however_odd_strands_the_work(hint: Any) -> None:
     run, moments, _ = await outcome([RateLimitedError(retry_after=hint)], SECOND)
     assert run.state == "SUCCESS"
-    assert 0.5 <= moments[1] - moments[0] <= 86_400.0
+    assert 0.5 <= moments[1] - moments[0] <= 7 * 86_400.0
 
 
 async def test_each_category_can_have_its_own_backoff() -> None:

@@ -58,8 +58,12 @@ async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> No
     @app.task(breaker="bank")
     async def pay() -> None: ...
 
+    @app.task
+    async def tell() -> None: ...
+
+    app.workflow("buy", [pay, tell])
     async with bench(app) as test:
-        run = await app.start(pay)
+        run = await app.start("buy")
         if held:
             await app.breakers().force("bank", "OPEN", reason="test")
         else:

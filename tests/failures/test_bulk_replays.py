@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,9 @@ from redrive.model.operation import Plan
 from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
 from redrive.parts import parts_of, rewire
+from redrive.policy.codec import decode
 from redrive.policy.curve import Immediate
+from redrive.policy.policy_json import policy_from_json
 from redrive.policy.rollout import POLL_SECONDS
 from redrive.store import bulk_replays as stored
 from redrive.testing import Harness
@@ -528,6 +531,24 @@ async def test_the_retry_policy_of_the_replays_can_be_another_one() -> None:
         overrides = await sql(mill.app, "SELECT DISTINCT policy_override FROM replays")
         assert overrides == await sql(mill.app, "SELECT DISTINCT replay_override FROM dead_letters")
         assert '"twice"' in overrides[0][0]
+
+
+async def test_12_a_partial_override_is_merged_with_the_policy_of_each_items_step() -> None:
+    mill = Mill()
+    async with bench(mill.app) as test:
+        failures = await mill.failed(test, 2)
+        await sql(mill.app, "UPDATE dead_letters SET effect = 'none'")
+        mill.broken = "no flour"
+        [[body]] = await sql(mill.app, "SELECT body FROM definitions")
+        own = policy_from_json(decode(body)["steps"][0]["retry"])
+        plan = await failures.plans.create(query="is:open", retry={"max_retries": 1})
+        await failures.plans.start(plan.operation_id)
+        await settled(mill, test, failures.plans, plan)
+
+        [[stored]] = await sql(mill.app, "SELECT DISTINCT replay_override FROM dead_letters")
+        assert policy_from_json(decode(stored)) == replace(own, name="override", max_attempts=2)
+        operation = await failures.plans.view(plan.operation_id)
+        assert operation.policy_override == {"max_retries": 1}
 
 
 # Dependencies (M12)

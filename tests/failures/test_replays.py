@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from redrive.model.run import Cancellation, RunState
 from redrive.parts import parts_of, rewire
 from redrive.policy import Backoff, RetryPolicy
 from redrive.policy.codec import decode
-from redrive.policy.curve import Immediate
+from redrive.policy.curve import Exponential, Immediate
+from redrive.policy.presets import GATEWAY
 from redrive.verify import verify
 
 TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
@@ -156,6 +158,31 @@ async def test_a_replay_has_its_own_budget_and_policy_override() -> None:
         await run.wait()
         assert attempts == [*range(1, 3), *range(3, 5), *range(5, 9), *range(9, 11)]
         assert [each.replay for each in (await run.history()).attempts] == [0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
+        await sound(app)
+
+
+async def test_12_a_partial_override_keeps_the_rest_of_the_steps_policy() -> None:
+    """Gap 4: the waits and the categories of the step stay, only the number changes."""
+    app = new_app()
+
+    class OddError(Exception): ...
+
+    @app.task(retry=replace(GATEWAY, max_attempts=2, backoff=Backoff(Exponential(60.0))))
+    async def odd(value: int) -> int:
+        raise OddError("?")
+
+    async with bench(app) as test:
+        run = await app.start(odd, 1)
+        await run.wait()
+        letter = await letter_of(run)
+        failures = app.failures()
+        begun = test.clock.now()
+        await failures.replay(letter.id, retry={"max_retries": 3})
+        await run.wait()
+        assert [each.replay for each in (await run.history()).attempts] == [0, 0, 1, 1, 1, 1]
+        assert test.clock.now() - begun >= 60 + 120 + 240
+        with pytest.raises(InvalidValueError, match="a retry policy has no 'retries'"):
+            await failures.replay(letter.id, retry={"retries": 3})
         await sound(app)
 
 

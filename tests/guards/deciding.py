@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tests.guards.guard import Guard
-from tests.guards.patch import Code
+from tests.guards.patch import Code, Sql
 
 RETRY = "tests/policy/test_retry.py::"
 BREAKER = "tests/policy/test_breaker.py::"
 BREAKERS = "tests/engine/test_breakers.py::"
 LIMITS = "tests/engine/test_limits.py::"
+KNOWN_WORK = "tests/engine/test_known_work.py::"
 KEEPER = "tests/engine/test_lease_renewer.py::"
 WORKER = "tests/engine/test_worker.py::"
 CODEC = "tests/policy/test_codec.py::"
@@ -289,16 +290,58 @@ GUARDS = (
         (f"{WORKERS}test_nothing_is_claimed_while_too_much_waits_to_be_written",),
     ),
     Guard(
-        "unknown task",
-        "an old worker discards runs of a task that newer workers know",
+        "known work.task",
+        "a run whose task its worker does not know is not released when a worker knows it",
         (
             Code(
                 "redrive.engine.failure_handler:FailureHandler.unknown",
-                "unavailable=True,",
-                "unavailable=False,",
+                "HELD_BY_TASK + work.step.task",
+                "HELD_BY_TASK + work.step.name + '?'",
             ),
         ),
-        ("tests/engine/test_workflow.py::test_an_unknown_task_waits_for_a_worker_that_knows_it",),
+        ("tests/engine/test_workflow.py::test_an_unknown_task_in_the_middle_holds_nothing_else_up",),
+    ),
+    Guard(
+        "known work.learned",
+        "a worker claims runs of which it can't execute a single step",
+        (
+            Code(
+                "redrive.engine.known_work:KnownWork._has_a_task_of",
+                "return any(",
+                "return True or any(",
+            ),
+        ),
+        (f"{KNOWN_WORK}test_a_workflow_of_which_no_worker_has_a_task_is_held_by_its_name",),
+    ),
+    Guard(
+        "known work.held",
+        "work that no worker knows waits unseen",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._hold_unknown",
+                "if not any(worker.claims(queue, workflow) for worker in workers):",
+                "if False:",
+            ),
+        ),
+        (f"{KNOWN_WORK}test_work_that_no_worker_knows_is_held_until_one_does",),
+    ),
+    Guard(
+        "known work.restart",
+        "the restart of a worker moves its whole backlog, and alarms people",
+        (
+            Code(
+                "redrive.store.limits:WorkerRow.claims",
+                "self.seconds_silent > SILENT_SECONDS",
+                "self.state == 'stopped'",
+            ),
+        ),
+        (f"{KNOWN_WORK}test_a_worker_that_stopped_a_moment_ago_may_come_back",),
+    ),
+    Guard(
+        "claim.bytes",
+        "one claim fills the memory of a worker",
+        (Sql("leases.claim_within", r"before < [^\n)]+"),),
+        ("tests/store/test_leases.py::test_a_claim_ends_where_its_inputs_exceed_the_limit",),
     ),
     Guard(
         "codec.text",

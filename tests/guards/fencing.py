@@ -128,28 +128,26 @@ MORE = r"LIMIT \1 + 1"
 PAUSED = "paused_at IS NOT NULL"
 _LISTED = r"(?:value FROM json_each\(\?\d+\)|json_array_elements_text\(CAST\(\$\d+ AS json\)\) AS value)"
 WANTED = rf"workflow IN \(SELECT {_LISTED}\)"
-UNWANTED = WANTED.replace(" IN", " NOT IN")
+EACH_WANTED = r"workflow = (?:known|turn)\.(?:workflow|value)"
 BEGAN = r"COALESCE\(started_at, (\?1|date_part\('epoch', clock_timestamp\(\)\))\)"
 NEVER = r"(\g<0> AND 1 = 0)"
 
 
 def _claims() -> Iterator[Guard]:
     """Conditions of both kinds of claims."""
-    for name in ("claim", "claim_alone"):
+    for name, wanted in (("claim", EACH_WANTED), ("claim_alone", WANTED)):
         for part, what, pattern, replacement in (
             ("queue", "a worker claims runs from other queues", r"(?<!\w)queue = [?$]\d+", ALWAYS),
-            ("workflows", "a worker claims runs of workflows that it does not know", WANTED, ALWAYS),
-            ("without", "a worker claims runs of workflows that it has no room for", UNWANTED, ALWAYS),
+            ("workflows", "a worker claims runs of workflows that it does not know", wanted, ALWAYS),
             ("limit", "a worker claims more runs than it has room for", LIMIT, MORE),
             ("paused", "a worker starts runs from a paused queue", PAUSED, NEVER),
             ("epoch rises", "two attempts have the same fencing epoch", r"epoch \+ 1", "epoch"),
             ("attempt rises", "two attempts have the same number", r"attempt \+ 1", "attempt"),
             ("first start", "a retry overwrites the start time of the run", BEGAN, r"\1"),
         ):
-            if (name, part) != ("claim_alone", "without"):  # claim_alone has no such condition
-                tests = _both(f"{CLAIMS}test_a_claim_takes_only_eligible_runs", f"{name}-{part}")
-                patches = (Sql(f"leases.{name}", pattern, replacement),)
-                yield Guard(f"{name}.{part}", what, patches, tests)
+            tests = _both(f"{CLAIMS}test_a_claim_takes_only_eligible_runs", f"{name}-{part}")
+            patches = (Sql(f"leases.{name}", pattern, replacement),)
+            yield Guard(f"{name}.{part}", what, patches, tests)
 
 
 GUARDS = (

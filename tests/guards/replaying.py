@@ -647,4 +647,51 @@ OF_THE_AUDIT = (
         (f"{AUDIT}test_an_edit_of_any_column_is_found",),
     ),
 )
-GUARDS = (*BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)
+OF_OVERRIDES = (
+    Guard(
+        "merged override",
+        "asking for more retries replaces the waits and the categories of the step's policy",
+        (
+            Code(
+                "redrive.policy.policy_change:PolicyOverride.of",
+                "replace(\n        policy,",
+                "replace(\n        STEP,",
+            ),
+        ),
+        (
+            "tests/policy/test_override.py::test_12_a_partial_override_changes_only_the_fields_that_it_names",
+            "tests/failures/test_replays.py::test_12_a_partial_override_keeps_the_rest_of_the_steps_policy",
+        ),
+    ),
+)
+KNOWN = "tests/test_known_ids.py::"
+OF_KNOWN_IDS = (
+    Guard(
+        "known id.payload",
+        "a failed task disappears because another one was reported under its id",
+        (
+            Code(
+                "redrive.store.external_failures:_is_other",
+                "task.request_hash != new.request_hash",
+                "False",
+            ),
+        ),
+        (
+            *_both(f"{KNOWN}test_10_a_live_task_and_another_payload_is_a_conflict"),
+            *_both(f"{KNOWN}test_10_what_is_captured_is_stored_separately_with_a_warning"),
+        ),
+    ),
+    Guard(
+        "known id.exhausted",
+        "a task that was exhausted once is never redriven again",
+        (
+            Sql(
+                "external_failures.lock_known",
+                r"letter\.state IN \('OPEN', 'REPLAYING'\)",
+                "letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')",
+            ),
+        ),
+        (f"{KNOWN}test_10_gap_6_a_nightly_job_gets_its_redrives_every_day",),
+    ),
+)
+GUARDS = (*OF_KNOWN_IDS, *OF_OVERRIDES, *BEGINNING, *OF_OPERATIONS, *OF_REDRIVES, *OF_LETTERS, *OF_THE_AUDIT)

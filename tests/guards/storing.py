@@ -13,6 +13,9 @@ RECORDS = "tests/store/test_records.py::"
 RETENTION = "tests/store/test_retention.py::"
 SQLITE = "tests/store/test_sqlite.py::"
 POSTGRES = "tests/store/test_postgres.py::"
+FORKING = "tests/test_forking.py::"
+SIDES = ("sqlite", "postgres")
+SILENT = "tests/store/test_silent_hosts.py::"
 FOREIGN = "tests/store/test_foreign.py::"
 MIGRATION = "tests/store/test_migration.py::"
 CONVERSION = "tests/store/test_conversion.py::"
@@ -396,6 +399,66 @@ GUARDS = (
         "a breaker or limit releases a run that another one holds",
         (Sql("limits.release", r"held_by = [?$]\d+"),),
         (f"{HOLDS}test_only_keys_of_this_holder_are_released",),
+    ),
+    Guard(
+        "silent host",
+        "a silent host in the address keeps Redrive from using the next one",
+        (
+            Code(
+                "redrive.store.postgres_hosts:Hosts._first",
+                "timeout=HOST_DELAY if left else None",
+                "timeout=None",
+            ),
+        ),
+        (f"{SILENT}test_a_silent_first_host_is_passed_by_and_then_tried_last",),
+    ),
+    Guard(
+        "silent server",
+        "a statement waits for a frozen server until its own timeout",
+        (Code("redrive.store.postgres_connections:Connections.lend", "self._watch.add(connection)", "pass"),),
+        (f"{SILENT}test_a_frozen_server_is_left_for_another_host[statement]",),
+    ),
+    Guard(
+        "fork.loop",
+        "a forked child waits forever for a thread of its parent",
+        (
+            Code(
+                "redrive.engine.background_loop:BackgroundLoop.after_fork_in_child",
+                "self._loop = self._thread = self._pause = None",
+                "pass",
+            ),
+        ),
+        tuple(f"{FORKING}test_start_works_in_a_child_and_after_it_in_the_parent[{side}]" for side in SIDES),
+    ),
+    Guard(
+        "fork.sqlite",
+        "a forked child uses a SQLite database that its parent has open",
+        (
+            Code(
+                "redrive.store.sqlite_session:SqliteSession.before_fork",
+                "self._pause = self._thread.pause(self._close_unless_in_use)",
+                "pass",
+            ),
+        ),
+        (f"{FORKING}test_sqlite_is_closed_during_the_fork",),
+    ),
+    Guard(
+        "fork.sqlite in a transaction",
+        "a child that was forked during a transaction uses the SQLite database",
+        (
+            Code(
+                "redrive.store.sqlite_session:SqliteSession.after_fork_in_child",
+                "_open_at_fork.add(self._file)",
+                "pass",
+            ),
+        ),
+        (f"{FORKING}test_a_child_of_a_transaction_on_sqlite_is_refused",),
+    ),
+    Guard(
+        "fork.finalizers",
+        "a forked child disturbs the event loop and the connections of its parent",
+        (Code("redrive.forking:never_finalize", "pythonapi.Py_IncRef(py_object(thing))", "pass"),),
+        (f"{FORKING}test_a_child_that_does_nothing_disturbs_no_event_loop_of_the_parent[postgres]",),
     ),
     Guard(
         "migration.lock",

@@ -32,10 +32,9 @@ async def take(
     kind: str,
     queue: str = "default",
     workflows: Sequence[str] | None = None,
-    without: Sequence[str] = (),
 ) -> list[Claim]:
     if kind == "claim":
-        return await store.leases.claim(queue, 1, holder(), workflows, without)
+        return await store.leases.claim(queue, 1, holder(), workflows)
     return await store.leases.claim_alone(queue, holder(), workflows)
 
 
@@ -45,10 +44,6 @@ async def queue(store: Store, kind: str) -> bool:
 
 async def workflows(store: Store, kind: str) -> bool:
     return await take(store, kind, workflows=["pay"]) == []
-
-
-async def without(store: Store, kind: str) -> bool:
-    return await take(store, kind, without=["greet"]) == []
 
 
 async def limit(store: Store, kind: str) -> bool:
@@ -77,7 +72,6 @@ async def begun_once(store: Store, kind: str) -> bool:
 RULES: dict[str, Callable[[Store, str], Awaitable[bool]]] = {
     "queue": queue,
     "workflows": workflows,
-    "without": without,
     "limit": limit,
     "paused": paused,
     "epoch rises": epoch_rises,
@@ -89,8 +83,6 @@ RULES: dict[str, Callable[[Store, str], Awaitable[bool]]] = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["claim", "claim_alone"])
 async def test_a_claim_takes_only_eligible_runs(store: Store, kind: str, rule: str) -> None:
-    if (kind, rule) == ("claim_alone", "without"):
-        pytest.skip("a worker that has room for one suspect has it for every workflow")
     await waiting_for(store, kind)
 
     assert await RULES[rule](store, kind)

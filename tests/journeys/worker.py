@@ -12,11 +12,7 @@ import sys
 from importlib import import_module
 
 from redrive.app import Redrive
-from redrive.engine import failure_handler as failure_handler
 from redrive.model.event import Event, fields_of
-
-failure_handler.UNKNOWN_TASK_DELAY = 0.3
-"""Stories cannot wait for the ten seconds of the real one."""
 
 
 def main(place: str, options: str) -> None:

@@ -77,7 +77,7 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (HeldReleased("breaker:smtp", 12), I),
     (StepDied(REF, 0.25, FAILURE, SPENT, "DLQ_PENDING", "letter", "shop.py:7 in pay"), E),
     (LeaseLost(REF), W),
-    (TaskUnknown(REF, 30.0), W),
+    (TaskUnknown(REF), W),
     (BreakerChanged("smtp", "CLOSED", "OPEN", "half of the calls failed"), W),
     (BreakerChanged("smtp", "HALF_OPEN", "OPEN", "a probe failed"), W),
     (BreakerChanged("smtp", "OPEN", "HALF_OPEN", "probing"), I),
@@ -91,6 +91,7 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (StoreRecovered("claim", 4.0), I),
     (ThreadAbandoned(REF), W),
     (events.DeadLetterRefused(REF, "there are too many"), E),
+    (events.TaskStoredSeparately("default", "dlq:default", "order-7", "order-7~2"), W),
     (events.DeadLetterChanged("acme", "letter", "OPEN", "RESOLVED", "ada"), I),
     (events.ReplayRequested("acme", "letter", "run-7", "FROM_STEP", "ada"), D),
     (events.ReplayEnded("acme", "letter", "run-7", "SUCCEEDED"), D),
@@ -259,7 +260,7 @@ class TestFields:
             (StepStarted(REF, 0), "RUNNING"),
             (StepReleased(REF, "drained", 0.0), "PENDING"),
             (StepHeld(REF, "breaker:smtp"), "PENDING"),
-            (TaskUnknown(REF, 30.0), "PENDING"),
+            (TaskUnknown(REF), "PENDING"),
             (ONE_OF_EACH[5][0], "SUCCESS"),
             (LeaseLost(REF), None),
             (WorkerStopped("w1", 0), None),
@@ -329,7 +330,7 @@ class TestThrottle:
         ("one", "other"),
         [
             (StepHeld(REF, "breaker:smtp"), StepHeld(REF, "breaker:crm")),
-            (TaskUnknown(REF, 1.0), TaskUnknown(REF.replace(task="refund"), 1.0)),
+            (TaskUnknown(REF), TaskUnknown(REF.replace(task="refund"))),
             (StoreFailed("claim", "x", 1.0), StoreFailed("record", "x", 1.0)),
             (StepHeld(REF, "claim"), StoreFailed("claim", "x", 1.0)),
         ],
@@ -350,7 +351,7 @@ class TestThrottle:
         for number in range(10):
             ref = REF.replace(run_id=str(number), step_index=number)
             listener(StepHeld(ref, "breaker:smtp"))
-            listener(TaskUnknown(ref, float(number)))
+            listener(TaskUnknown(ref))
             listener(StoreFailed("claim", f"error {number}", float(number)))
         assert len(lines.records) == 3
 
@@ -465,7 +466,7 @@ class TestHarmless:
         listener(
             StepDied(ref, 0.1, FAILURE._replace(message=text, rule=text), SPENT, "FAILED", "letter", text)
         )
-        listener(TaskUnknown(ref, 1.0))
+        listener(TaskUnknown(ref))
         listener(QueuePaused(text, text, text))
         assert len(lines.records) == 3
         for record in lines.records:

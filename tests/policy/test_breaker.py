@@ -40,12 +40,17 @@ def make_calls(breaker: Breaker, outcomes: str, now: float = 0.0, seconds: float
 
 def opened(policy: BreakerPolicy | None = None) -> Breaker:
     breaker = Breaker(policy)
-    make_calls(breaker, "-" * 20)
+    while breaker.state_at(0.0) is CLOSED:
+        make_calls(breaker, "-")
     return breaker
 
 
+COUNTING = BreakerPolicy(window_seconds=None)
+"""Only the window of calls, to see what it does alone."""
+
+
 class TestOpening:
-    def test_half_of_the_last_twenty_calls(self) -> None:
+    def test_p4_half_of_the_last_twenty_calls(self) -> None:
         breaker = Breaker()
         make_calls(breaker, "+" * 10 + "-" * 9)
         assert breaker.snapshot(0.0).state is CLOSED
@@ -53,14 +58,52 @@ class TestOpening:
         assert breaker.snapshot(0.0).state is OPEN
 
     def test_less_than_half_stays_closed(self) -> None:
-        breaker = Breaker()
+        breaker = Breaker(COUNTING)
         make_calls(breaker, "-" * 9 + "+" * 11 + "+++++----+" * 20)
         assert breaker.snapshot(0.0).state is CLOSED
 
     def test_too_few_calls_say_nothing(self) -> None:
+        for policy, enough in ((COUNTING, 20), (BreakerPolicy(), 5)):
+            breaker = Breaker(policy)
+            make_calls(breaker, "-" * (enough - 1))
+            assert breaker.snapshot(0.0).state is CLOSED
+            make_calls(breaker, "-")
+            assert breaker.snapshot(0.0).state is OPEN
+
+    def test_p4_a_quiet_dependency_that_always_fails_opens_before_its_twentieth_call(self) -> None:
         breaker = Breaker()
-        make_calls(breaker, "-" * 19)
-        assert breaker.snapshot(0.0).state is CLOSED
+        for call in range(5):
+            assert breaker.state_at(call * 20.0) is CLOSED
+            make_calls(breaker, "-", now=call * 20.0)
+        assert breaker.state_at(80.0) is OPEN
+
+    def test_p4_calls_further_apart_than_the_time_window_do_not_add_up(self) -> None:
+        breaker = Breaker()
+        for call in range(19):
+            make_calls(breaker, "-", now=call * 31.0)
+        assert breaker.state_at(19 * 31.0) is CLOSED
+        make_calls(breaker, "-", now=19 * 31.0)
+        assert breaker.state_at(19 * 31.0) is OPEN
+
+    def test_p4_few_failures_among_many_recent_calls_do_not_open_it(self) -> None:
+        breaker = Breaker()
+        make_calls(breaker, "+" * 100)
+        make_calls(breaker, "+-" * 9 + "+", now=60.0)
+        assert breaker.state_at(60.0) is CLOSED
+
+    def test_p4_the_minimum_of_the_time_window_can_be_set(self) -> None:
+        for changes, enough in (
+            ({"minimum_recent_calls": 8}, 8),
+            ({"minimum_calls": 3}, 3),
+            ({"window_calls": None, "minimum_calls": 7}, 7),
+        ):
+            policy = BreakerPolicy(**changes)  # type: ignore[arg-type]
+            assert policy.enough_recent_calls == enough
+            breaker = Breaker(policy)
+            make_calls(breaker, "-" * (enough - 1))
+            assert breaker.state_at(0.0) is CLOSED
+            make_calls(breaker, "-")
+            assert breaker.state_at(0.0) is OPEN
 
     def test_the_count_window_forgets_the_oldest_call(self) -> None:
         breaker = Breaker(BreakerPolicy(window_seconds=None))
@@ -84,7 +127,7 @@ class TestOpening:
         assert breaker.snapshot(121.0).calls == 19
 
     def test_slow_calls_open_it_too(self) -> None:
-        breaker = Breaker(BreakerPolicy(slow_seconds=2.0, slow_rate=0.5))
+        breaker = Breaker(BreakerPolicy(window_seconds=None, slow_seconds=2.0, slow_rate=0.5))
         make_calls(breaker, "+" * 10, seconds=1.9)
         make_calls(breaker, "+" * 9, seconds=2.0)
         assert breaker.snapshot(0.0).state is CLOSED
@@ -92,7 +135,7 @@ class TestOpening:
         assert breaker.snapshot(0.0).state is OPEN
 
     def test_calls_that_tell_nothing_do_not_count(self) -> None:
-        breaker = Breaker()
+        breaker = Breaker(COUNTING)
         make_calls(breaker, "?" * 100 + "-" * 19)
         assert breaker.snapshot(0.0).state is CLOSED
 
@@ -125,7 +168,7 @@ class TestRecovery:
     def test_a_servers_word_keeps_it_open_longer_but_not_forever(self) -> None:
         for hint, until in ((10.0, 30.0), (90.0, 90.0), (1e9, 3600.0)):
             breaker = Breaker()
-            make_calls(breaker, "-" * 19)
+            make_calls(breaker, "-" * 4)
             breaker.report(permit(breaker, 0.0), BAD, 0.0, retry_after=hint)
             assert breaker.snapshot(0.0).open_until == until
 
@@ -184,7 +227,7 @@ class TestRecovery:
     def test_results_of_an_old_generation_are_dropped(self) -> None:
         breaker = Breaker(BreakerPolicy(successes_to_close=1))
         old = permit(breaker, 0.0)
-        make_calls(breaker, "-" * 20)
+        make_calls(breaker, "-" * 5)
         breaker.report(permit(breaker, 30.0), OK, 30.0)
         assert breaker.snapshot(30.0).state is CLOSED
         for _ in range(40):
@@ -271,7 +314,12 @@ class Model:
 
     def record(self, now: float, failed: bool, slow: bool, hint: float | None) -> None:
         self.calls.append((now, failed, slow))
-        if any(map(self.is_bad, (self.last_calls(), self.last_seconds(now)))):
+        policy = self.policy
+        small = min(policy.minimum_calls, policy.minimum_recent_calls)
+        recent = policy.minimum_calls if policy.window_calls is None else small
+        if self.is_bad(self.last_calls(), policy.minimum_calls) or self.is_bad(
+            self.last_seconds(now), recent
+        ):
             self.open(now, hint)
 
     def last_calls(self) -> list[tuple[float, bool, bool]]:
@@ -283,8 +331,8 @@ class Model:
         width = self.policy.window_seconds / BUCKETS
         return [call for call in self.calls if int(call[0] / width) > int(now / width) - BUCKETS]
 
-    def is_bad(self, calls: list[tuple[float, bool, bool]]) -> bool:
-        if len(calls) < self.policy.minimum_calls:
+    def is_bad(self, calls: list[tuple[float, bool, bool]], minimum: int) -> bool:
+        if len(calls) < minimum:
             return False
         failed, slow = sum(call[1] for call in calls), sum(call[2] for call in calls)
         too_many_failed = failed / len(calls) >= self.policy.failure_rate
@@ -298,6 +346,7 @@ class BreakerMachine(RuleBasedStateMachine):
         calls=st.none() | st.integers(3, 8),
         seconds=st.sampled_from([None, 12.0, 60.0]),
         minimum=st.integers(1, 3),
+        recent=st.integers(1, 4),
         rate=st.sampled_from([0.25, 0.5, 1.0]),
         slow=st.sampled_from([None, 1.0]),
         slots=st.integers(1, 3),
@@ -308,6 +357,7 @@ class BreakerMachine(RuleBasedStateMachine):
         calls: int | None,
         seconds: float | None,
         minimum: int,
+        recent: int,
         rate: float,
         slow: float | None,
         slots: int,
@@ -319,6 +369,7 @@ class BreakerMachine(RuleBasedStateMachine):
             window_calls=calls,
             window_seconds=seconds,
             minimum_calls=minimum,
+            minimum_recent_calls=recent,
             failure_rate=rate,
             slow_seconds=slow,
             cool_down=5.0,

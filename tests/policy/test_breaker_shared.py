@@ -23,7 +23,7 @@ from redrive.testing import VirtualClock
 
 OK, BAD, NOTHING = CallOutcome.SUCCEEDED, CallOutcome.FAILED, CallOutcome.NOTHING
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
-POLICY = BreakerPolicy()
+POLICY = BreakerPolicy(minimum_recent_calls=20)
 
 
 def permit(breaker: Breaker, now: float) -> Permit:

@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
+from redrive.model.failure import Category
 from redrive.policy.backoff import Backoff
-from redrive.policy.curve import Exponential
-from redrive.policy.jitter import Proportional
-from redrive.policy.policy_change import override_from_json
+from redrive.policy.curve import Exponential, Immediate, Linear, Never
+from redrive.policy.jitter import Additive, NoJitter, Proportional
+from redrive.policy.policy_change import PolicyOverride
 from redrive.policy.policy_json import policy_to_json
-from redrive.policy.presets import GATEWAY, STEP
+from redrive.policy.presets import GATEWAY, RUN, STEP
 from redrive.policy.retry import RetryPolicy
 
+OWN = RetryPolicy(
+    name="own",
+    max_attempts=2,
+    backoff=Backoff(Exponential(60.0, 2.0), cap=3600.0, jitter=Additive(5.0)),
+    backoff_by_category={Category.RESOURCE: Backoff(Linear(300.0, 300.0), cap=3600.0)},
+    also_retry=frozenset({Category.UNKNOWN}),
+    max_rate_limit_waits=7,
+)
 
-def test_what_is_left_out_is_as_for_a_step() -> None:
-    made = override_from_json({})
-    assert (made.max_attempts, made.backoff) == (STEP.max_attempts, STEP.backoff)
+
+def changed(policy: RetryPolicy, **given: Any) -> RetryPolicy:
+    return PolicyOverride.read(given).of(policy)
+
+
+def test_12_a_partial_override_changes_only_the_fields_that_it_names() -> None:
+    """Gap 4."""
+    more = changed(OWN, max_retries=3)
+    assert more == replace(OWN, name="override", max_attempts=4)
+    jitter = changed(OWN, jitter_ratio=0.5)
+    assert jitter.backoff == Backoff(Exponential(60.0, 2.0), cap=3600.0, jitter=Proportional(0.5))
+    assert (jitter.max_attempts, jitter.also_retry) == (2, OWN.also_retry)
+    assert changed(OWN) == replace(OWN, name="override")
+
+
+def test_12_delays_change_for_every_category() -> None:
+    made = changed(OWN, base_delay_ms=1_000, max_delay_ms=9_000)
+    assert made.backoff == Backoff(Exponential(1.0, 2.0), cap=9.0, jitter=Additive(5.0))
+    assert made.backoff_by_category == {Category.RESOURCE: Backoff(Linear(1.0, 300.0), cap=9.0)}
+    steep = changed(OWN, factor=3)
+    assert steep.backoff.curve == Exponential(60.0, 3.0)
+    assert steep.backoff_by_category[Category.RESOURCE].curve == Exponential(300.0, 3.0)
+
+
+def test_12_a_base_above_the_cap_raises_the_cap() -> None:
+    assert changed(OWN, base_delay_ms=7_200_000).backoff.cap == 7_200.0
+    assert changed(OWN, base_delay_ms=7_200_000, max_delay_ms=1_000).backoff.cap == 1.0
+
+
+@pytest.mark.parametrize("curve", [Immediate(), Never()])
+def test_12_a_step_without_waits_gets_those_that_are_named(curve: Any) -> None:
+    plain = RetryPolicy(name="plain", max_attempts=1, backoff=Backoff(curve, jitter=NoJitter()))
+    made = changed(plain, max_retries=2, base_delay_ms=500)
+    assert (made.max_attempts, made.backoff.curve) == (3, Exponential(0.5, 2.0))
+    assert made.backoff.planned(1) == 0.5
+
+
+def test_12_a_step_that_is_never_retried_is_retried_by_the_default_waits() -> None:
+    never = RetryPolicy(name="never", max_attempts=1, backoff=Backoff(Never()))
+    assert changed(never, max_retries=2).backoff == STEP.backoff
 
 
 def test_the_short_form_is_in_milliseconds_and_counts_retries() -> None:
@@ -31,16 +78,23 @@ def test_the_short_form_is_in_milliseconds_and_counts_retries() -> None:
         "jitter_ratio": 0.5,
     }
     backoff = Backoff(Exponential(0.25, 3.0), cap=9.0, jitter=Proportional(0.5))
-    assert override_from_json(short) == RetryPolicy(name="override", max_attempts=6, backoff=backoff)
+    made = PolicyOverride.read(short).of(STEP)
+    assert (made.name, made.max_attempts, made.backoff) == ("override", 6, backoff)
 
 
 def test_no_retries_at_all_is_a_policy() -> None:
-    assert override_from_json({"max_retries": 0}).max_attempts == 1
+    assert changed(RUN, max_retries=0).max_attempts == 1
 
 
 @pytest.mark.parametrize("policy", [STEP, GATEWAY])
 def test_a_whole_policy_is_taken_as_it_was_shown(policy: RetryPolicy) -> None:
-    assert override_from_json(policy_to_json(policy)) == policy
+    assert PolicyOverride.read(policy_to_json(policy)).of(OWN) == policy
+    assert PolicyOverride.read(policy).of(OWN) == policy
+
+
+@pytest.mark.parametrize("given", [{"max_retries": 5}, {}, policy_to_json(GATEWAY)])
+def test_what_is_stored_is_what_was_given(given: Any) -> None:
+    assert PolicyOverride.read(given).to_json() == given
 
 
 @loop_over(
@@ -65,4 +119,4 @@ def test_a_whole_policy_is_taken_as_it_was_shown(policy: RetryPolicy) -> None:
 )
 def test_what_is_wrong_is_named_with_what_is_allowed(given: Any, named: str) -> None:
     with pytest.raises(InvalidValueError, match=named):
-        override_from_json(given)
+        PolicyOverride.read(given)

@@ -109,7 +109,7 @@ class TestRoundTrip:
         assert set(stored(STEP)["backoff"]) == {field.name for field in fields(Backoff)}
 
     def test_the_words_of_curves_and_jitters(self) -> None:
-        assert set(CURVES) == {"exponential", "linear", "immediate", "never"}
+        assert set(CURVES) == {"exponential", "linear", "table", "immediate", "never"}
         assert set(JITTERS) == {"none", "proportional", "additive", "full", "equal", "decorrelated"}
 
 
@@ -125,9 +125,7 @@ class Wobble:
 class TestNotStorable:
     def test_a_function_is_refused_with_what_to_use(self) -> None:
         custom = Backoff(Custom(lambda failures: failures * 2.0))
-        message = (
-            "a Custom curve holds a function.*cannot be stored; use one of Exponential, Linear, Immediate"
-        )
+        message = "a Custom curve holds a function.*cannot be stored; use one of Exponential, Linear, Table"
         for policy in (
             replace(STEP, backoff=custom),
             replace(STEP, backoff_by_category={Category.NETWORK: custom}),

@@ -107,6 +107,21 @@ class TestDecide:
         assert isinstance(decision, Retry)
         assert (decision.at, decision.delay, decision.counted) == (NOW + 17.25, 17.25, False)
 
+    def test_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit(self) -> None:
+        day = 86_400.0
+        for hint, longest, expected in (
+            (3 * day, 7 * day, 3 * day),
+            (8 * day, 7 * day, 7 * day),
+            (9.0, 5.0, 5.0),
+        ):
+            for failed in (rate_limited(hint), failure(retry_after=hint)):
+                decision = decide(Tally(), failed, STEP, now=NOW, draw=0.5, longest_hint=longest)
+                assert isinstance(decision, Retry)
+                assert decision.delay == expected
+        by_default = decide(Tally(), rate_limited(8 * day), STEP, now=NOW, draw=0.5)
+        assert isinstance(by_default, Retry)
+        assert by_default.delay == 7 * day
+
     def test_d4_a_rate_limit_without_a_hint_backs_off_and_counts(self) -> None:
         decision = decide(Tally(failures=2), rate_limited(None), STEP, now=NOW, draw=0.5)
         assert isinstance(decision, Retry)

@@ -334,6 +334,7 @@ def _pages() -> dict[str, tuple[Entry, ...]]:
     return {path: (Entry("read"),) for path in plain} | {
         "": (Entry("read"), Entry("read", query={"span": "7d"})),
         "/runs": (Entry("read"), Entry("read", query={"q": "is:failed"})),
+        "/runs/new": (Entry("start"), Entry("start", query={"work": "greet"})),
         "/runs/{id}": (Entry("read", {"id": A("run")}),),
         "/replays/new": (
             Entry("read", query={"q": "is:open"}),

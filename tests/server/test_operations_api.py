@@ -51,7 +51,7 @@ async def test_a_plan_is_looked_at_started_and_steered(house: House, client: htt
     known = (await client.get(address)).json()
     assert known == made
     assert (known["state"], known["planned_by"]) == ("PLANNED", "key:operator")
-    assert (known["options"]["rate"], known["override_retry_policy"]["max_attempts"]) == (5.0, 2)
+    assert (known["options"]["rate"], known["override_retry_policy"]) == (5.0, {"max_retries": 1})
     items = (await client.get(f"{address}/items", params={"size": 2})).json()
     rest = (await client.get(f"{address}/items", params={"cursor": items["next_cursor"]})).json()
     assert [each["dead_letter_id"] for each in items["items"] + rest["items"]] == letters

@@ -225,6 +225,30 @@ async def test_unsafe_effects_that_may_have_happened_can_be_left_out(
     assert (await store.operations.forecast(database, operation_id)).unsafe == 0
 
 
+async def test_12_the_policy_of_items_is_set_per_definition_and_step(
+    store: Store, database: Database
+) -> None:
+    for digest, workflow in (("digest", "greet"), ("other", "other")):
+        await ask(
+            database,
+            "INSERT INTO redrive.definitions (digest, workflow, body, created_at) "
+            "VALUES (:digest, :workflow, :body, 1.0)",
+            digest=digest,
+            workflow=workflow,
+            body=DEFINITION,
+        )
+    letters = [await put_failed(database), await put_failed(database, step_index=1)]
+    operation_id = await frozen(store, letters)
+    stations = (await store.operations.forecast(database, operation_id)).stations
+    assert [(station.step_index, station.items) for station in stations] == [(0, 1), (1, 1)]
+    await store.operations.override(database, operation_id, stations[1], '{"name":"second"}')
+    foreign = stations[0]._replace(definition="other")
+    await store.operations.override(database, operation_id, foreign, '{"name":"foreign"}')
+    items = await store.operations.items(operation_id, "default", None, 10, 0)
+    policies = {item.letter_id: item.policy_override for item in items}
+    assert policies == {letters[0]: None, letters[1]: {"name": "second"}}
+
+
 async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
     store: Store, database: Database
 ) -> None:
@@ -243,7 +267,7 @@ async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
     forecast = await store.operations.forecast(database, operation_id)
 
     assert forecast.results_reused == 1
-    assert forecast.stations == ((DEFINITION, 0, 1), (DEFINITION, 1, 1))
+    assert forecast.stations == (("digest", DEFINITION, 0, 1), ("digest", DEFINITION, 1, 1))
     assert forecast.breakers == {"bank": 2}
     assert forecast.paused_queues == {"default": 2}
     assert forecast.awaited_letters == {needed: 1}

@@ -22,7 +22,6 @@ from redrive.settings import Settings
 from redrive.store import migration
 from redrive.store.automatic_redrive import Redrives
 from redrive.store.database import Database, Session
-from redrive.store.limits import Limits
 from redrive.store.migration import Migration, conversion, migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Record
@@ -277,8 +276,16 @@ async def test_a_column_more_is_noticed(old: Database) -> None:
 
 async def beat(database: Database, name: str, state: str = "running", age: float = 0.0) -> None:
     """A heartbeat of a worker, `age` seconds ago."""
-    await Limits(database).heartbeat(name, "v1", "[]", 4, 1, state, host="shop-1", process=7)
-    await ask(database, "UPDATE redrive.workers SET seen_at = :now - :age WHERE id = :id", id=name, age=age)
+    await ask(database, "DELETE FROM redrive.workers WHERE id = :id", id=name)
+    await ask(
+        database,
+        """INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight,
+            state, host, process)
+        VALUES (:id, 0.0, :now - CAST(:age AS double precision), 'v1', '[]', 4, 1, :state, 'shop-1', 7)""",
+        id=name,
+        age=age,
+        state=state,
+    )
 
 
 async def test_it_is_refused_while_a_worker_is_alive(old: Database) -> None:

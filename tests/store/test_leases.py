@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -13,9 +13,11 @@ import psycopg
 import pytest
 from tests.servers import PostgresServer
 from tests.store.build import (
+    DEFINITION,
     EXPIRED,
     KINDS,
     ORG,
+    advanced,
     advanced_in_place,
     ask,
     buried,
@@ -28,6 +30,7 @@ from tests.store.build import (
     parked,
     places,
     rescheduled,
+    step_row,
     submit_at,
     tables,
     value,
@@ -36,10 +39,11 @@ from tests.store.build import (
 from redrive.engine.in_flight import renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.claim import Claim
-from redrive.store.database import Database
+from redrive.store.database import Database, Session
 from redrive.store.leases import Leases, Renewal
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Change, Record
+from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import SqlQuery, Statement, statement
 from redrive.store.store import Store
 from redrive.testing import VirtualClock
@@ -210,7 +214,7 @@ async def test_only_ready_runs_are_claimed(store: Store, database: Database, pla
     text = "UPDATE redrive.runs SET place = :place, ended_at = 1.0 WHERE id = :id"
     await ask(database, text, place=place, id=run_id)
 
-    assert await store.leases.claim("default", 10, holder()) == []
+    assert await store.leases.claim("default", 10, holder(), ["greet"]) == []
 
 
 async def test_a_claim_carries_everything(store: Store, database: Database) -> None:
@@ -757,7 +761,7 @@ SPLIT = ("run_inputs", "ready", "idle", "leases", "ended")
 
 ARGUMENTS: Parameters = {
     "queue": "default",
-    "workflows": None,
+    "workflows": '["greet"]',
     "without": None,
     "most": 10,
     "floor": 0.0,
@@ -816,6 +820,7 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
         if isinstance(database, PostgresDatabase):
             await ask(session, "SET LOCAL enable_sort = off")  # a handful of rows may be sorted otherwise
         plans = {hot: await session.fetch(explained(*hot), ARGUMENTS) for hot in HOT}
+        claim = plans.pop(("leases", "claim"))  # it merges the first runs of each workflow
 
     for hot, rows in plans.items():
         index = HOT[hot][isinstance(database, PostgresDatabase)]
@@ -825,6 +830,11 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
         assert "TEMP B-TREE" not in plan, plan
         assert not scanned(plan), plan
         assert "Sort" not in plan, plan
+    plan = "\n".join(str(row[-1]) for row in claim)
+    assert re.search(
+        r"runs_ready \(queue=\? AND workflow=\? AND sort_key>\?\)|using ready_order on", plan, re.IGNORECASE
+    ), plan
+    assert not scanned(plan), plan
 
 
 def scanned(plan: str) -> list[str]:
@@ -868,6 +878,100 @@ async def test_a_claim_reads_what_it_takes_though_the_table_was_empty_when_it_wa
         [[rows, entries]] = await ask(session, READ)
 
     assert rows + entries <= 100
+
+
+def tick(counted: list[int]) -> bool:
+    counted[0] += 1
+    return False
+
+
+@asynccontextmanager
+async def reading(database: Database) -> AsyncIterator[tuple[Leases, Callable[[], Awaitable[int]]]]:
+    """Leases, and how much they have read since: rows and index entries, or hundreds of steps of SQLite."""
+    if isinstance(database, PostgresDatabase):
+        async with database.transaction() as session:
+            yield Leases(session), lambda: read_by(session)
+        return
+    assert isinstance(database, SqliteDatabase)
+    counted = [0]
+    connection = database._open()
+    connection.set_progress_handler(lambda: tick(counted), 100)
+    yield Leases(database), lambda: asyncio.sleep(0, counted[0])
+    connection.set_progress_handler(None)
+
+
+async def read_by(session: Session) -> int:
+    [[rows, entries]] = await ask(session, READ)
+    return int(rows + entries)
+
+
+async def test_a_claim_reads_little_beside_many_runs_that_it_does_not_know(
+    store: Store, database: Database
+) -> None:
+    await enqueued(store, 20_000, workflow="unknown")
+    known = [
+        new_run(id=f"{number:032x}", workflow=("known", "known too")[number % 2]) for number in range(400)
+    ]
+    await store.runs.enqueue(known, [DEFINITION])
+
+    async with reading(database) as (leases, read):
+        claims = await leases.claim("default", 10, holder(), ["known", "known too", "never started"])
+        assert [claim.workflow for claim in claims] == ["known", "known too"] * 5
+        assert await read() <= 200
+    async with reading(database) as (leases, read):
+        assert await leases.claim("default", 10, holder(), ["never started"]) == []
+        assert await read() <= 100
+
+
+async def test_the_work_that_is_ready_is_found_without_reading_it(store: Store, database: Database) -> None:
+    await enqueued(store, 20_000, workflow="many")
+    await enqueued(store, 1, workflow="one")
+    await enqueued(store, 1, workflow="one", queue="mail")
+
+    async with reading(database) as (leases, read):
+        kinds = await leases.ready_work()
+        assert sorted(kinds) == [("default", "many"), ("default", "one"), ("mail", "one")]
+        assert await read() <= 50
+
+
+async def test_a_claim_passes_over_what_another_worker_is_claiming(
+    postgres_database: PostgresDatabase,
+) -> None:
+    """The next runs of one workflow are locked; later runs of another one are claimed instead."""
+    store = Store(postgres_database)
+    await enqueued(store, 4, workflow="first")
+    await enqueued(store, 4, workflow="second")
+
+    async with postgres_database.transaction() as session:
+        assert len(await Leases(session).claim("default", 4, holder(), ["first", "second"])) == 4
+        others = await store.leases.claim("default", 3, holder(), ["first", "second"])
+        assert [claim.workflow for claim in others] == ["second"] * 3
+
+
+async def test_a_claim_ends_where_its_inputs_exceed_the_limit(store: Store) -> None:
+    sizes = (100, 100, 5_000, 10, 100)
+    for size in sizes:
+        await enqueued(store, input='"' + "x" * (size - 2) + '"')
+
+    async def claim(max_bytes: int) -> list[int]:
+        claims = await store.leases.claim("default", 9, holder(), max_bytes=max_bytes)
+        return [len(claim.input) for claim in claims]
+
+    assert await claim(101) == [100, 100]
+    assert await claim(1) == [5_000]
+    assert await claim(10_000) == [10, 100]
+
+
+async def test_the_results_of_earlier_steps_count_as_inputs(store: Store) -> None:
+    await enqueued(store, 2)
+    result = '"' + "x" * 998 + '"'
+    records = [
+        Record(advanced(claim, step_input=result), step=step_row(claim))
+        for claim in await store.leases.claim("default", 2, holder())
+    ]
+    await store.records.record(records)
+
+    assert len(await store.leases.claim("default", 9, holder(), max_bytes=1_000)) == 1
 
 
 READ = """SELECT pg_stat_get_xact_tuples_returned(CAST('redrive.ready' AS regclass)),

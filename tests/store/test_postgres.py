@@ -23,7 +23,8 @@ from redrive.model.run import Run
 from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
-from redrive.store.postgres_connections import _ARRAYS, Connections
+from redrive.store.postgres_connections import Connections
+from redrive.store.postgres_types import ARRAYS
 from redrive.store.rows import read_row
 from redrive.store.statement import SqlQuery, Statement, statement, statements
 
@@ -852,7 +853,7 @@ async def test_a_batch_needs_no_statement_about_its_types(
 
 async def test_arrays_are_described_as_the_server_describes_them(live_postgres: PostgresServer) -> None:
     connection = await asyncpg.connect(live_postgres.url)
-    for oid, known in _ARRAYS.items():
+    for oid, known in ARRAYS.items():
         rows, _ = await connection._introspect_types([oid], 10.0)
         [asked] = [row for row in rows if row["oid"] == oid]
 

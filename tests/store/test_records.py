@@ -55,7 +55,7 @@ PLACES = {
     "advanced in place": ("leased", "RUNNING", "RUNNING"),
     "rescheduled": ("waiting", "RUNNING", "RETRYING"),
     "stopped": ("ended", "DLQ_PENDING", "DLQ"),
-    "parked": ("held", "RUNNING", "PENDING"),
+    "parked": ("held", "PENDING", "PENDING"),
 }
 FINISHED: dict[str, Callable[..., Any]] = {
     "completed": completed,
@@ -964,6 +964,35 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
     await store.limits.release("breaker:mail", 1)
     [again] = await store.leases.claim("default", 1, holder())
     assert (again.attempt, again.epoch) == (2, 3)
+
+
+async def test_a_run_that_was_only_held_is_pending_and_has_no_start(store: Store, database: Database) -> None:
+    """Held before its first attempt, it was never executed; held before a later one, it was."""
+    await enqueued(store, 1)
+    [claim] = await store.leases.claim("default", 1, holder())
+    await store.records.record([Record(parked(claim))])
+    assert await column(database, claim.id, "state", "started_at") == ("PENDING", None)
+
+    await store.limits.release("breaker:mail", 1)
+    [claim] = await store.leases.claim("default", 1, holder())
+    await store.records.record([Record(rescheduled(claim, place="ready", delay=0.0))])
+    state, started_at = await column(database, claim.id, "state", "started_at")
+    assert state == "RUNNING"
+    [claim] = await store.leases.claim("default", 1, holder())
+    await store.records.record([Record(parked(claim, step_state="RETRYING"))])
+    assert await column(database, claim.id, "state", "started_at") == ("RUNNING", started_at)
+    assert started_at is not None
+
+
+async def test_a_run_that_returns_before_its_first_attempt_is_pending(
+    store: Store, database: Database
+) -> None:
+    await enqueued(store, 1)
+    [claim] = await store.leases.claim("default", 1, holder())
+    record = Record(rescheduled(claim, given_back=True, failures=0, step_state="PENDING"))
+    await store.records.record([record])
+    state = await column(database, claim.id, "state", "step_state", "attempt", "started_at")
+    assert state == ("PENDING", "PENDING", 0, None)
 
 
 # Slots

@@ -29,7 +29,7 @@ PAGES = ("", "/runs", "/dlq", "/breakers", "/queues", "/workers", "/audit", "/re
 LISTS = ("runs", "dead-letters", "groups", "operations", "audit")
 
 
-IGNORED = {"text", "error_line"}
+IGNORED = {"text", "error_line", "status"}
 """Fields of answers that are sentences."""
 
 

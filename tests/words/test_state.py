@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from redrive.model.breaker import BreakerState
@@ -10,7 +13,10 @@ from redrive.model.failure_group import GroupState
 from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
 from redrive.model.step import StepState
-from redrive.words.state import Tone, state_label
+from redrive.words.state import LABELS, Tone, letter_state, state_label, status
+
+GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
+_ROW = re.compile(r"^\| ([a-z ,]+) \| ((?:`\w+`(?:, )?)+) \| \S.*\|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +38,23 @@ def test_the_same_word_of_a_breaker_is_another_state() -> None:
 
 def test_an_unknown_state_is_its_own_word() -> None:
     assert state_label("SOME_NEW_STATE") == (Tone.CALM, "Some new state")
+
+
+def test_an_open_dead_letter_may_be_due_for_a_redrive() -> None:
+    assert letter_state("OPEN", None) == "OPEN"
+    assert letter_state("EXHAUSTED", 1.0) == "EXHAUSTED"
+    assert status(letter_state("OPEN", 1.0)) == "redrive due"
+
+
+def test_the_glossary_has_the_word_of_every_state_once() -> None:
+    text = GLOSSARY.read_text(encoding="utf-8")
+    table = text[text.index("## States") : text.index("## Counting")]
+    rows = {word: re.findall(r"\w+", states) for word, states in _ROW.findall(table)}
+    assert len(_ROW.findall(table)) == len(rows)
+    del rows["status"]  # the heading
+    assert set(rows) == {label.word.lower() for label in LABELS.values()}
+    kinds = (RunState, StepState, DeadLetterState, GroupState, OperationState, ReplayState)
+    for state in {state for kind in kinds for state in kind}:
+        assert state in rows[status(state)]
+    for state in BreakerState:
+        assert state in rows[status(state, "breaker")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
-from redrive.words.time import MAX_SECONDS, absolute, age, ago, clock, duration, machine, parse_duration
+from redrive.words.time import MAX_SECONDS, absolute, age, ago, clock, duration, machine, pace, parse_duration
 
 
 @loop_over(
@@ -116,3 +116,13 @@ def test_any_moment_can_be_shown(moment: float) -> None:
     assert absolute(moment, ZoneInfo("UTC"))
     assert machine(moment).endswith("Z")
     assert ago(moment, 1e9)
+
+
+def test_a_slow_pace_is_a_time_between_two() -> None:
+    assert [pace(rate) for rate in (2.5, 1.0, 1_000, 0.5, 1 / 54)] == [
+        "2.5 per second",
+        "1 per second",
+        "1000 per second",
+        "1 every 2 s",
+        "1 every 54 s",
+    ]

@@ -97,6 +97,8 @@ class AttemptBlock:
 
 
 class SyncAttemptBlock(AttemptBlock):
+    """An attempt without a timeout of its own: a block that returns a value cannot be executed again."""
+
     def __enter__(self) -> SyncAttemptBlock:
         self._begin()
         return self

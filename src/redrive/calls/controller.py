@@ -16,6 +16,7 @@ from redrive.model.decision import Explanation, Reason, Retry
 from redrive.model.failure import Failure
 from redrive.model.step import Effect
 from redrive.policy.classify import Classifier
+from redrive.policy.error_function import ErrorFunction, judged_by
 from redrive.policy.retry import RetryPolicy, decide
 from redrive.words.decision import REASONS
 from redrive.words.number import plural
@@ -31,6 +32,7 @@ class CallController:
     operation: str
     policy: RetryPolicy
     timeout: float
+    hard_timeout: bool
     deadline: float | None
     longest_wait: float
     effect: Effect
@@ -38,6 +40,7 @@ class CallController:
     dependency: Dependency
     breaks: bool
     classifier: Classifier | None
+    classify: ErrorFunction | None
     reporter: CallReporter
     clock: Clock
     random: Callable[[], float]
@@ -90,6 +93,8 @@ class CallController:
         seconds = self.clock.monotonic() - attempt.started
         now = self.clock.now()
         failure = (self.classifier or self.dependency.classifier).classify(error, now=now)
+        if self.classify is not None:
+            failure = judged_by(self.classify, error, failure)
         if permit is not None:
             self.dependency.report_failure(permit, failure, attempt.started)
         repeatable = self.effect is not Effect.UNSAFE or attempt.idempotency_key is not None

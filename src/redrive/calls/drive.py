@@ -11,6 +11,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 from redrive.callables import bounded
 from redrive.calls.attempt import CURRENT
 from redrive.calls.controller import CallController
+from redrive.calls.helper_thread import with_hard_timeout
 from redrive.errors import InvalidValueError
 
 P = ParamSpec("P")
@@ -18,6 +19,9 @@ R = TypeVar("R")
 
 
 def drive(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
+    if controller.hard_timeout:
+        function = with_hard_timeout(function)
+
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         attempt = controller.first(args, kwargs)
         while True:
@@ -27,6 +31,8 @@ def drive(function: Callable[P, R], controller: CallController) -> Callable[P, R
                 if controller.breaks:
                     permit = controller.dependency.admit()
                 result = function(*args, **kwargs)
+                if controller.clock.monotonic() >= attempt.expires:
+                    raise attempt.out_of_time()
             except Exception as error:
                 CURRENT.reset(token)
                 wait = controller.failed(attempt, permit, error)

@@ -6,11 +6,13 @@ import random as dice
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import update_wrapper
+from types import EllipsisType
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from redrive.callables import is_async, name_of
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.block import Attempts
+from redrive.calls.call_policy import DEFAULT_TIMEOUT, call_policy
 from redrive.calls.controller import CallController, KeyOf, usable_key
 from redrive.calls.dependency import DEPENDENCIES, Dependency
 from redrive.calls.drive import drive, drive_async
@@ -22,6 +24,7 @@ from redrive.model.step import Effect
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds
 from redrive.policy.classify import Classifier
+from redrive.policy.error_function import ErrorFunction
 from redrive.policy.presets import CALL
 from redrive.policy.retry import RetryPolicy
 from redrive.words.suggestion import suggest
@@ -32,7 +35,7 @@ EffectWord = Literal["none", "idempotent", "unsafe"]
 class CallOptions(TypedDict, total=False):
     """Options of both guards and HTTP clients; see `Guard`."""
 
-    policy: RetryPolicy
+    policy: RetryPolicy | Mapping[str, Any]
     max_attempts: int | None
     backoff: Backoff | None
     timeout: Seconds
@@ -40,12 +43,14 @@ class CallOptions(TypedDict, total=False):
     longest_wait: Seconds
     dependency: Dependency | str | None
     classifier: Classifier | None
+    classify: ErrorFunction | None
     hooks: Iterable[Hook]
 
 
 class GuardOptions(CallOptions, total=False):
     """All options of `Guard`."""
 
+    hard_timeout: bool
     effect: Effect | EffectWord
     idempotency_key: KeyOf | str | None
     fields: Mapping[str, Any] | None
@@ -68,21 +73,28 @@ def reject_unknown(options: Mapping[str, object], known: type) -> None:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any] | None)
 
 
 class Guard:
     """Calls of one operation, with retries by a policy, a timeout for each attempt, and classified errors.
 
-    policy           the number of attempts and the delays; default: redrive.policy.CALL, 3 attempts
+    policy           the number of attempts and the delays; default: redrive.policy.CALL, 3 attempts. A dict
+                     changes only what it names: max_attempts, base_delay_ms, factor, max_delay_ms, jitter
+                     (a bool), timeout_ms
     max_attempts     override the policy's total number of attempts
     backoff          override the policy's delays
-    timeout          seconds for one attempt; cancels async functions, sync ones check Attempt.remaining()
+    timeout          seconds for one attempt, 10 by default; cancels async functions; a sync function that
+                     returns later has failed
+    hard_timeout     run a sync function in a helper thread and raise the timeout on time; the thread goes on
     deadline         seconds for the whole call, including waits; no attempt or wait goes beyond it
     longest_wait     a longer wait raises DeferredError instead of sleeping; default: 60 s
     effect           "unsafe": an attempt that may have executed is retried only with an idempotency key
     idempotency_key  the key, or a function of the call's arguments; your function must send it
     dependency       its breaker and retry budget guard the call; without it, the operation has its own budget
     classifier       decides what an error means, also for the breaker; default: the dependency's
+    classify         a function that takes the error and returns "retry", "fail", a category, an error class,
+                     or None to leave the decision to the classifier
     fields           additional fields for all log lines
     hooks            functions that receive AttemptFailed and CallRecovered
     clock, random    the sources of time and randomness, for tests
@@ -94,31 +106,40 @@ class Guard:
         self,
         operation: str,
         *,
-        policy: RetryPolicy = CALL,
+        policy: RetryPolicy | Mapping[str, Any] = CALL,
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
-        timeout: Seconds = 10.0,
+        timeout: Seconds | EllipsisType = ...,
+        hard_timeout: bool = False,
         deadline: Seconds | None = None,
         longest_wait: Seconds = 60.0,
         effect: Effect | EffectWord = Effect.IDEMPOTENT,
         idempotency_key: KeyOf | str | None = None,
         dependency: Dependency | str | None = None,
         classifier: Classifier | None = None,
+        classify: ErrorFunction | None = None,
         fields: Mapping[str, Any] | None = None,
         hooks: Iterable[Hook] = (),
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = dice.random,
     ) -> None:
         require_kind("operation", operation, str)
-        require_kind("policy", policy, RetryPolicy)
+        require_kind("policy", policy, RetryPolicy, Mapping)
+        require_kind("hard_timeout", hard_timeout, bool)
         require_kind("classifier", classifier, Classifier, type(None))
         require_kind("dependency", dependency, Dependency, str, type(None))
+        if isinstance(policy, Mapping):
+            policy, seconds = call_policy(policy)
+            timeout = seconds if timeout is ... else timeout
+        if timeout is ...:
+            timeout = DEFAULT_TIMEOUT
         if deadline is not None:
             deadline = require_seconds("deadline", deadline, 0.001, MAX_DELAY_SECONDS)
         self._controller = CallController(
             operation=operation,
             policy=_with_overrides(policy, max_attempts, backoff),
             timeout=require_seconds("timeout", timeout, 0.001, MAX_DELAY_SECONDS),
+            hard_timeout=hard_timeout,
             deadline=deadline,
             longest_wait=require_seconds("longest_wait", longest_wait, 0.0, MAX_DELAY_SECONDS),
             effect=choice("effect", effect, Effect),
@@ -126,7 +147,8 @@ class Guard:
             dependency=_resolve(dependency, operation),
             breaks=dependency is not None,
             classifier=classifier,
-            reporter=CallReporter(fields or {}, _checked_hooks(hooks)),
+            classify=_checked_sync("classify function", classify),
+            reporter=CallReporter(fields or {}, tuple(_checked_sync("hook", hook) for hook in hooks)),
             clock=clock,
             random=random,
         )
@@ -158,6 +180,10 @@ class Guard:
 
     def attempts(self, *, idempotency_key: str | None = None) -> Attempts:
         """Retry a block of code: `for attempt in guard.attempts(): with attempt: …`."""
+        if self._controller.hard_timeout:
+            raise InvalidValueError(
+                "hard_timeout needs a function that it can run in a thread, not a block; use call or @retry"
+            )
         return Attempts(self._with_key(idempotency_key))
 
     def _with_key(self, idempotency_key: str | None) -> CallController:
@@ -169,6 +195,10 @@ class Guard:
 def _wrap(function: Callable[P, R], controller: CallController) -> Callable[P, R]:
     if not is_async(function):
         return drive(function, controller)
+    if controller.hard_timeout:
+        raise InvalidValueError(
+            f"hard_timeout is for sync functions; the timeout cancels {name_of(function)}, which is async"
+        )
     driven = drive_async(cast("Callable[P, Awaitable[object]]", function), controller)
     return cast("Callable[P, R]", driven)
 
@@ -180,19 +210,15 @@ def _with_attempt_async(function: Callable[[Attempt], R]) -> Callable[[], R]:
     return cast("Callable[[], R]", with_attempt)
 
 
-def _checked_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
-    checked = tuple(hooks)
-    for hook in checked:
-        if is_async(hook):
-            raise InvalidValueError(f"the hook {name_of(hook)} is async; use a sync function")
-    return checked
+def _checked_sync(what: str, function: F) -> F:
+    if function is not None and is_async(function):
+        raise InvalidValueError(f"the {what} {name_of(function)} is async; use a sync function")
+    return function
 
 
 def _checked_key(key: KeyOf | str | None) -> KeyOf | str | None:
     if callable(key):
-        if is_async(key):
-            raise InvalidValueError("the idempotency_key function is async; use a sync function")
-        return key
+        return _checked_sync("idempotency_key function", key)
     return None if key is None else usable_key(key)
 
 

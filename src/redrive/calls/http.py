@@ -2,6 +2,9 @@
 
 Every request has a time limit, is retried by its policy if that is safe, sends `x-request-id` and its
 idempotency key, and shares the breaker and retry budget of its host.
+
+Inside a step of a run, a request makes one attempt by default, because the step is retried, and names the run
+and the step in its headers.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
+from urllib.parse import quote
 from uuid import uuid4
 
 try:
@@ -24,11 +29,17 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
+from redrive.calls.socket_deadline import limit_sockets
+from redrive.calls.step import CURRENT_STEP, CurrentStep
 from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
+from redrive.model.step import Effect
 from redrive.policy.bounds import require_kind
 
 R = TypeVar("R")
+
+_PLAIN = " !#$&'()*+,/:;<=>?@[]^`{|}~"
+"""Characters that a header has as they are; `quote` encodes the others, such as letters with accents."""
 
 Token = str | Callable[[], str]
 
@@ -93,7 +104,7 @@ class _Client:
         reject_unknown(options, RequestOptions)
         _reject_outside_path(path)
         json = options.get("json")
-        return Exchange(
+        exchange = Exchange(
             method=method.upper(),
             path=path,
             params=options.get("params"),
@@ -102,6 +113,16 @@ class _Client:
             create_if_absent=create_if_absent,
             returns=returns,
         )
+        step = CURRENT_STEP.get()
+        return exchange if step is None else self._of_step(exchange, step)
+
+    def _of_step(self, exchange: Exchange[R], step: CurrentStep) -> Exchange[R]:
+        """Name the run, and give a request with side effects the key of the step if it has no key."""
+        own = {"x-run-id": step.run_id, "x-correlation-id": quote(step.correlation_id, safe=_PLAIN)}
+        if exchange.effect is not Effect.NONE:
+            request = exchange.method, self._base_url, exchange.path, exchange.params, exchange.content
+            own["idempotency-key"] = quote(step.key_of_request(*request), safe=_PLAIN)
+        return replace(exchange, headers=own | dict(exchange.headers))
 
     def _headers(self, options: RequestOptions) -> dict[str, str]:
         headers = {
@@ -122,24 +143,26 @@ class _Client:
 
     def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
         own = {name: value for name, value in options.items() if name in ("timeout", "idempotency_key")}
-        return Guard(
-            options.get("operation") or str(exchange),
-            effect=exchange.effect,
-            fields={"request_id": exchange.headers["x-request-id"]},
-            **(self._guard_options | own),
-        )
+        fields = {"request_id": exchange.headers["x-request-id"]}
+        given, step = self._guard_options | own, CURRENT_STEP.get()
+        if step is not None:
+            fields |= {"run_id": step.run_id, "correlation_id": step.correlation_id}
+            given = given if "policy" in given else {"max_attempts": 1} | given
+        operation = options.get("operation") or str(exchange)
+        return Guard(operation, effect=exchange.effect, fields=fields, **given)
 
 
 class HttpClient(_Client):
     """The sync client. Use it as a context manager, or close it.
 
-    A sync attempt cannot be interrupted from outside: the client checks the time between the chunks of a
-    response, and waits for each chunk no longer than the attempt may take.
+    The timeout limits all socket operations of an attempt together: connecting, TLS, sending and receiving.
+    Only the lookup of the host name has the limits of the system's resolver.
     """
 
     def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
         super().__init__(base_url, options)
         self._http = httpx2.Client(base_url=base_url, timeout=None)
+        limit_sockets(self._http)
 
     @overload
     def request(
@@ -180,9 +203,12 @@ class HttpClient(_Client):
 
     def _send(self, exchange: Exchange[R], attempt: Attempt) -> R | None:
         body = Body(attempt)
-        with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
-            for chunk in response.iter_bytes():
-                body.add(chunk)
+        try:
+            with _quietly(), self._http.stream(**_arguments(exchange, attempt)) as response:
+                for chunk in response.iter_bytes():
+                    body.add(chunk)
+        except (httpx2.ReadTimeout, httpx2.WriteTimeout) as error:
+            raise attempt.out_of_time() from error
         return exchange.answer(attempt, response.status_code, response.headers, body.all())
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.options import DurationParam, dry_run_option, output_option, yes_option
 from redrive.cli.output import show_one, show_rows
 from redrive.cli.table import Row, TableColumn, ago, counted, stamp
-from redrive.cli.terminal import notice, out, styled_state
+from redrive.cli.terminal import notice, out, styled_status
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.words.number import noun, percent, plural
 from redrive.words.time import age
@@ -27,9 +27,9 @@ PATH = "/api/v1/breakers"
 
 COLUMNS = (
     TableColumn("name", whole=True),
-    TableColumn("state", whole=True),
+    TableColumn("state", whole=True, shown="status"),
     "failing",
-    TableColumn("waiting", "held"),
+    TableColumn("waiting", "on hold"),
     TableColumn("open_until", "next probe", ago),
     TableColumn("forced", "forced by"),
     "reason",
@@ -115,7 +115,7 @@ def auto(client: Client, name: str, dry_run: bool) -> None:
         notice(f"Breaker {name!r} is already under automatic control.")
     elif not report_dry_run(f"return breaker {name!r} to automatic control", dry_run):
         after = client.post(f"{PATH}/{segment(name)}/release")
-        notice(f"Returned breaker {name!r} to automatic control. It is {after['state']}.")
+        notice(f"Returned breaker {name!r} to automatic control. It is {after['status']}.")
 
 
 def _force(
@@ -138,7 +138,7 @@ def _force(
         return
     body = {"state": state, "reason": reason, "seconds": seconds}
     after = client.post(f"{PATH}/{segment(name)}/force", body)
-    notice(f"Breaker {name!r} is {after['state']}{until}.")
+    notice(f"Breaker {name!r} is {after['status']}{until}.")
     if seconds is None:
         notice(f"Return it to automatic control with `redrive breaker auto {quote(name)}`.")
 
@@ -154,7 +154,7 @@ def _release_text(held: Row) -> str:
 
 
 def _draw(screen: Screen, breaker: Row, with_rules: bool) -> None:
-    screen.headline(f"Breaker {breaker['name']}", styled_state(breaker["state"]))
+    screen.headline(f"Breaker {breaker['name']}", styled_status(breaker))
     for sentence in _sentences(breaker):
         screen.paragraph(sentence, indent=0)
     out("")
@@ -191,6 +191,8 @@ def _sentences(breaker: Row) -> Iterator[str]:
         yield f"{verb} by hand{by}{until}{why}."
     elif breaker["state"] == "OPEN" and breaker["open_until"] is not None:
         yield f"The next probe is {soon(breaker['open_until'])}."
+    elif breaker["idle"]:
+        yield "No run waits for it. The dependency is tried with the next run that needs it."
 
 
 def soon(moment: str) -> str:
@@ -206,16 +208,22 @@ def _opens(policy: Row) -> str:
     window = [] if policy["window_calls"] is None else [f"the last {plural(policy['window_calls'], 'call')}"]
     if policy["window_seconds"] is not None:
         window.append(f"calls in the last {age(policy['window_seconds'])}")
-    return (
-        f"of {' or '.join(window)}, {' or '.join(parts)} (needs at least {policy['minimum_calls']:,} calls)"
-    )
+    return f"of {' or '.join(window)}, {' or '.join(parts)} (needs at least {_minimum(policy)})"
+
+
+def _minimum(policy: Row) -> str:
+    enough = policy["minimum_calls"]
+    if policy["window_calls"] is None or policy["window_seconds"] is None:
+        return f"{enough:,} calls"
+    recent, seconds = min(enough, policy["minimum_recent_calls"]), policy["window_seconds"]
+    return f"{min(enough, policy['window_calls']):,} calls, or {recent:,} in the last {age(seconds)}"
 
 
 def _next(breaker: Row) -> Iterator[tuple[str, str]]:
     name = quote(breaker["name"])
     if breaker["force"] is not None:
         yield f"redrive breaker auto {name}", "return it to automatic control"
-    elif breaker["state"] != "CLOSED":
+    elif breaker["state"] != "CLOSED" and not breaker["idle"]:
         until = breaker["open_until"]
         probe = "a probe is running" if until is None else f"the next probe is {soon(until)}"
         yield f"redrive breaker view {name}", f"wait: {probe}"

@@ -17,6 +17,7 @@ from redrive.cli.terminal import escape_controls, notice
 from redrive.errors import NotFoundError, RedriveError, TransitionError
 from redrive.model.id import ID_LENGTH, MIN_PREFIX_LENGTH
 from redrive.model.transition import TransitionTable
+from redrive.words.state import status
 from redrive.words.suggestion import suggest
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
@@ -90,5 +91,6 @@ def require_state(table: TransitionTable[Any], cause: str, state: str, what: str
     known = {state for transition in table.transitions for state in (transition.before, transition.after)}
     if state in known and state not in allowed:
         raise TransitionError(
-            f"{what} is {state}; it can only be {done} when it is {' or '.join(sorted(allowed))}"
+            f"{what} is {status(state)}; it can only be {done} when it is "
+            f"{' or '.join(sorted(map(status, allowed)))}"
         )

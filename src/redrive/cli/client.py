@@ -81,8 +81,11 @@ class Client:
     def get(self, path: str, **query: object) -> Any:
         return self.request("GET", path, query=query).value
 
-    def post(self, path: str, body: object = None, *, if_match: str | None = None) -> Any:
-        return self.request("POST", path, body=body, if_match=if_match).value
+    def post(
+        self, path: str, body: object = None, *, if_match: str | None = None, key: str | None = None
+    ) -> Any:
+        """`key` is the idempotency key of the request."""
+        return self.request("POST", path, body=body, if_match=if_match, key=key).value
 
     def patch(self, path: str, body: object, *, if_match: str) -> Any:
         return self.request("PATCH", path, body=body, if_match=if_match).value
@@ -112,10 +115,13 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: object = None,
         if_match: str | None = None,
+        key: str | None = None,
     ) -> ApiResponse:
         headers = {"Accept": "application/json"}
         if if_match is not None:
             headers["If-Match"] = if_match
+        if key is not None:
+            headers["Idempotency-Key"] = json.dumps(key)
         if body is not None:
             headers["Content-Type"] = "application/json"
         encoded = b"" if body is None else json.dumps(body).encode()

@@ -68,7 +68,11 @@ def _connect(given: GlobalOptions, *, creates: bool) -> Iterator[Client]:
     transport: Transport
     if context.server is None:
         given.config = given.config or context.config
-        transport = LocalTransport(given.settings(), given.org or HOME, creates=creates)
+        transport = LocalTransport(given, creates=creates)
+    elif given.app is not None:
+        raise InvalidValueError(
+            "--app only works with a database; a server starts runs of its own application"
+        )
     elif given.org is None:
         transport = HttpTransport(context.server, context.key(), plain_http=context.plain_http)
     else:
@@ -90,15 +94,20 @@ class LocalTransport:
 
     server = None
 
-    def __init__(self, settings: Settings, org: str, *, creates: bool) -> None:
+    def __init__(self, given: GlobalOptions, *, creates: bool) -> None:
         from redrive.app import Redrive  # slow to import, so only where it is needed
+        from redrive.cli.application import application
         from redrive.doctor.version import place_of
 
         try:
             from redrive.server.in_process import InProcess
         except ModuleNotFoundError as error:
             raise missing_extra("this command", error) from None
-        self._app = Redrive(settings=settings, log=False)
+        org = given.org or HOME
+        if given.app is None:
+            self._app = Redrive(settings=given.settings(), log=False)
+        else:
+            self._app = application(given.app, given, ())
         self._api = InProcess(self._app, org, OPERATOR)
         self.where = f"database {place_of(parts_of(self._app).database)}"
         self._runner = asyncio.Runner()

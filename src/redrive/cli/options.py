@@ -36,6 +36,7 @@ class GlobalOptions:
     server: str | None = None
     context: str | None = None
     org: str | None = None
+    app: str | None = None
     arguments: dict[str, Argument] = field(default_factory=dict)
     debug: bool = False
 
@@ -213,6 +214,13 @@ server_options = add_options(
         callback=_store,
         help=f"Use a saved context (see `redrive context`). {LOCAL!r} is the configured database.",
     ),
+)
+app_option = click.option(
+    "--app",
+    metavar="MODULE:ATTRIBUTE",
+    expose_value=False,
+    callback=_store,
+    help="Your application, such as shop.work:app, imported from this directory. Servers have their own.",
 )
 org_option = click.option(
     "--org",

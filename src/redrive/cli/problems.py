@@ -30,40 +30,40 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     yield from _missing_workers(found)
     if number := len(found["abandoned"]):
         text = f"worker is gone; another worker {'takes it' if number == 1 else 'takes them'} over"
-        yield CurrentProblem("lease", plural(number, "run"), "EXPIRED", "bad", text)
+        yield CurrentProblem("lease", plural(number, "run"), "expired", "bad", text)
     for breaker in found["breakers"]:
-        if breaker["state"] != "CLOSED" or breaker["force"] is not None:
+        if breaker["force"] is not None or not (breaker["state"] == "CLOSED" or breaker["idle"]):
             style = BREAKER_STYLES.get(breaker["state"], "warn")
-            yield CurrentProblem("breaker", breaker["name"], breaker["state"], style, _breaker_text(breaker))
+            yield CurrentProblem("breaker", breaker["name"], breaker["status"], style, _breaker_text(breaker))
     for queue in found["queues"]:
         if queue["paused"]:
             by = f"by {queue['paused_by']} " if queue["paused_by"] else ""
             reason = f": {queue['reason']}" if queue["reason"] else ""
             yield CurrentProblem(
-                "queue", queue["name"], "PAUSED", "warn", f"{by}{ago(queue['paused_at'])}{reason}"
+                "queue", queue["name"], "paused", "warn", f"{by}{ago(queue['paused_at'])}{reason}"
             )
     for worker in found["workers"]:
         if worker_state(worker) == "silent":
             place = f" on {worker['host']}" if worker["host"] else ""
             text = f"for {age(worker['seconds_silent'])}{place}"
-            yield CurrentProblem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
+            yield CurrentProblem("worker", worker["id"][:SHORT_ID], "silent", "bad", text)
     for operation in found["replays"]:
         progress = f"{operation['released']:,} of {operation['plan']['will_run']:,} started"
         style = "bad" if operation["state"] == "STOPPED" else "warn"
         because = operation["stopped_because"]
         text = because["text"] if because else progress
-        yield CurrentProblem("replay", operation["id"][:SHORT_ID], operation["state"], style, text)
+        yield CurrentProblem("replay", operation["id"][:SHORT_ID], operation["status"], style, text)
 
 
 def _missing_workers(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     if not any(map(is_at_work, found["workers"])):
         if number := count_runs(found["queues"], *PLACES):
             text = f"{plural(number, 'run')} {noun(number, 'needs', 'need')} one: {START}"
-            yield CurrentProblem("worker", "none", "MISSING", "bad", text)
+            yield CurrentProblem("worker", "none", "missing", "bad", text)
         return
     for queue in unserved_queues(found):
         text = f"{counted(depths(queue)['ready'])} ready: {START}"
-        yield CurrentProblem("queue", queue["name"], "UNSERVED", "bad", text)
+        yield CurrentProblem("queue", queue["name"], "unserved", "bad", text)
 
 
 def unserved_queues(found: dict[str, Any]) -> list[Row]:

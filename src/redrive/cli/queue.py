@@ -23,11 +23,11 @@ PLACES = ("ready", "waiting", "held", "executing")
 
 COLUMNS = (
     TableColumn("name", whole=True),
-    TableColumn("paused", "state", lambda paused: "PAUSED" if paused else "ACTIVE"),
-    "ready",
+    TableColumn("paused", "state", lambda paused: "paused" if paused else "active"),
+    TableColumn("ready", "queued"),
     TableColumn("oldest_seconds", "oldest", age),
     "waiting",
-    "held",
+    TableColumn("held", "on hold"),
     TableColumn("executing", "running"),
     TableColumn("paused_by", "paused by"),
     "reason",
@@ -38,7 +38,7 @@ COLUMNS = (
 def queue() -> None:
     """Manage queues: list, pause, resume.
 
-    Ready runs wait for a worker. Waiting runs are due later. Runs on hold wait for a breaker.
+    Queued runs are ready for a free worker. Waiting runs are due later. Runs on hold wait for a breaker.
     """
 
 

@@ -1,10 +1,8 @@
-"""`redrive run`: list, view, watch, cancel and retry runs."""
+"""`redrive run`: start, list, view, watch, cancel and retry runs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import click
 
@@ -23,11 +21,12 @@ from redrive.cli.options import (
     yes_option,
 )
 from redrive.cli.outcome import CommandExit, Exit, exit_of
-from redrive.cli.output import JSON, Listing, chosen, screen
-from redrive.cli.progress import Poller
-from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
-from redrive.cli.table import Row, TableColumn, clock, since, took
-from redrive.cli.terminal import notice, one_line, out, styled_state
+from redrive.cli.output import Listing, chosen
+from redrive.cli.run_follow import follow
+from redrive.cli.run_start import start
+from redrive.cli.run_view import PATH, view
+from redrive.cli.table import Row, TableColumn, since
+from redrive.cli.terminal import notice, one_line
 from redrive.errors import RedriveError
 from redrive.model.run import RUN_TRANSITIONS
 from redrive.words.failure import headline
@@ -42,7 +41,7 @@ RUNS = Listing(
     PATH,
     (
         TableColumn("id", whole=True),
-        TableColumn("state"),
+        TableColumn("state", shown="status"),
         TableColumn("submitted_at", "age", since),
         TableColumn("workflow"),
         TableColumn("step"),
@@ -58,7 +57,7 @@ RUNS = Listing(
 
 @click.group(cls=CommandGroup)
 def run() -> None:
-    """Manage runs: list, view, watch, cancel, retry."""
+    """Manage runs: start, list, view, watch, cancel, retry."""
 
 
 @run.command("list", cls=QueryCommand)
@@ -74,6 +73,7 @@ def list_runs(client: Client, query: str, limit: int | None, output: str | None)
     RUNS.show(client, query, limit, output)
 
 
+run.add_command(start)
 run.add_command(view)
 
 
@@ -88,34 +88,7 @@ def watch(client: Client, run_id: str, timeout: float | None, output: str | None
     Exits with 0 if the run succeeds, with 7 if it doesn't, and with 9 if it takes longer than --timeout. With
     `-o ndjson`, each event is a line of JSON.
     """
-    path, form = f"{PATH}/{segment(run_id)}", chosen(output)
-    poller, shown = Poller(client, timeout), set[tuple[Any, ...]]()
-    while True:
-        with explain_ids("run", [run_id], "redrive run list"):
-            run = client.get(path)
-        for event in client.get(f"{path}/events")["items"]:
-            # An attempt starts and ends once; its times may still change while it is executed.
-            at = event["at"] if event["attempt"] is None else None
-            if (key := (event["what"], event["step_index"], event["attempt"], at)) not in shown:
-                _show_event(event, run["submitted_at"], form)
-                shown.add(key)
-        if run["state"] not in LIVE:
-            break
-        poller.wait(f"Run {run['id']}", run["queue"], waits=run["place"] != "leased")
-    after = took(run["submitted_at"], run["ended_at"])
-    notice(f"Run {run['id']} finished after {after}: ", styled_state(run["state"]), ".")
-    if run["state"] != "SUCCESS":
-        notice(f"See why with `redrive run view {run['id']}`.")
-        raise CommandExit(Exit.FAILURES)
-
-
-def _show_event(event: Row, day: str, form: str) -> None:
-    if form in JSON:
-        out(json.dumps(event))
-    elif form == "table":
-        draw_event(screen(), event, day)
-    else:
-        out(f"  {clock(event['at'], day)}  {event_text(event)}")
+    follow(client, run_id, timeout, chosen(output))
 
 
 _change_options = add_options(ids_argument, reason_option, dry_run_option, yes_option, api_options)
@@ -171,7 +144,7 @@ def _look_up(client: Client, ids: Sequence[str], cause: str, done: str) -> tuple
     run = runs[0]
     what = f"run {run['id']}"
     require_state(RUN_TRANSITIONS, cause, run["state"], what, done)
-    return found, f"{what} of {run['workflow']} ({run['state'].lower()})"
+    return found, f"{what} of {run['workflow']} ({run['status']})"
 
 
 def _change(ids: Sequence[str], change: Callable[[str], None]) -> None:

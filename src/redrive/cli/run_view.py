@@ -14,7 +14,7 @@ from redrive.cli.connection import api_options
 from redrive.cli.options import output_option
 from redrive.cli.output import show_one
 from redrive.cli.table import Row, clock, stamp, took
-from redrive.cli.terminal import Part, out, styled_state
+from redrive.cli.terminal import Part, out, styled_status
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def view(client: Client, run_id: str, output: str | None) -> None:
 
 
 def _draw(screen: Screen, run: Row) -> None:
-    screen.headline(run["workflow"], styled_state(run["state"]))
+    screen.headline(run["workflow"], styled_status(run))
     screen.aside([run["id"], f"queue {run['queue']}", *_marks(run)])
     out("")
     screen.facts(_facts(run))
@@ -95,14 +95,14 @@ def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
         yield "error", f"{error['error_type']}: {error['message']}"
         yield "why", error["decision"]["text"]
     if letter := run["dead_letter"]:
-        yield "dead letter", f"{letter['id']}, {letter['state'].lower()}"
+        yield "dead letter", f"{letter['id']}, {letter['status']}"
 
 
 def _step(step: Row) -> tuple[Line, ...]:
     times = [plural(step["attempt_count"], "attempt")] if step["attempt_count"] else []
     if step["started_at"] and step["ended_at"]:
         times.append(took(step["started_at"], step["ended_at"]))
-    return str(step["step_index"] + 1), step["name"], styled_state(step["state"]), (", ".join(times), "dim")
+    return str(step["step_index"] + 1), step["name"], styled_status(step), (", ".join(times), "dim")
 
 
 def _draw_events(screen: Screen, run: Row) -> None:

@@ -116,7 +116,9 @@ def _totals(found: dict[str, Any]) -> Row:
         "left": sum(flow["left"]),
         "workers": sum(map(is_at_work, found["workers"])),
         "silent_workers": sum(worker_state(worker) == "silent" for worker in found["workers"]),
-        "open_breakers": sum(breaker["state"] != "CLOSED" for breaker in found["breakers"]),
+        "open_breakers": sum(
+            breaker["state"] != "CLOSED" and not breaker["idle"] for breaker in found["breakers"]
+        ),
         "paused_queues": sum(queue["paused"] for queue in found["queues"]),
         "replays_in_progress": len(found["replays"]),
         "abandoned": len(found["abandoned"]),
@@ -143,8 +145,8 @@ def _draw_totals(screen: Screen, found: dict[str, Any]) -> None:
         [
             ("Needs you", needs, _needs(overview)),
             ("Heals itself", healing, ", ".join(_heals(heals)) or "nothing"),
-            ("In flight", f"{numbers['in_flight']:,}", _working(found["workers"])),
-            ("Ready", f"{numbers['ready']:,}", _waiting(found["queues"])),
+            ("Running", f"{numbers['in_flight']:,}", _working(found["workers"])),
+            ("Queued", f"{numbers['ready']:,}", _waiting(found["queues"])),
         ],
         right=(1,),
         widths=(LABEL_WIDTH, NUMBER_WIDTH),
@@ -186,7 +188,7 @@ def _waiting(queues: Sequence[Row]) -> str:
     busy = [depths(queue) for queue in queues if depths(queue)["ready"]["number"]]
     ages = [depth["oldest_ready_seconds"] for depth in busy if depth["oldest_ready_seconds"] is not None]
     if not busy:
-        return "nothing queued"
+        return "no run is ready for a worker"
     return f"in {plural(len(busy), 'queue')}" + (f"; oldest {age(max(ages))}" if ages else "")
 
 

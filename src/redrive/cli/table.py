@@ -20,19 +20,21 @@ class TableColumn(NamedTuple):
     title  in the table header; by default the name
     short  formats the value for a table; other formats have the raw value
     whole  never truncate it, so that it can be copied
+    shown  the field that a table has instead; other formats have `name`
     """
 
     name: str
     title: str = ""
     short: Callable[[Any], str] | None = None
     whole: bool = False
+    shown: str = ""
 
     @property
     def heading(self) -> str:
-        return (self.title or self.name.replace("_", " ")).upper()
+        return (self.title or (self.shown or self.name).replace("_", " ")).upper()
 
     def cell(self, row: Row) -> str:
-        value = row.get(self.name)
+        value = row.get(self.shown or self.name)
         return self.short(value) if self.short is not None and value is not None else plain_text(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -14,7 +15,7 @@ import click
 
 from redrive.errors import RedriveError
 from redrive.policy.redact import DEFAULT_REDACTOR
-from redrive.words.state import Tone, state_label
+from redrive.words.state import Tone, state_label, status
 
 Part = str | tuple[str, str]
 """A text, or a text and its style: good, warn, bad, bold or dim."""
@@ -64,9 +65,13 @@ def one_line(error: BaseException | str) -> str:
 
 
 def styled_state(state: str, text: str | None = None) -> Part:
-    """Return the state, or another text, in the color of the state; red needs an operator."""
-    tone = state_label(state).tone
-    return state if text is None else text, _TONE_STYLES.get(tone, "")
+    """Return the word of a state, or another text, in the color of the state; red needs an operator."""
+    return text or status(state), _TONE_STYLES.get(state_label(state).tone, "")
+
+
+def styled_status(row: Mapping[str, Any]) -> Part:
+    """Return the status of an item of the API, in its color."""
+    return styled_state("NEEDS_ATTENTION" if row.get("needs_you") else row["state"], row["status"])
 
 
 def terminal_width() -> int:

@@ -43,7 +43,7 @@ RESPONDING_SECONDS = 25.0
 ORDER = ("silent", "running", "stopping", "stopped")
 COLUMNS = (
     TableColumn("place", "worker"),
-    TableColumn("state", whole=True),
+    TableColumn("state", whole=True, shown="status"),
     TableColumn("seconds_silent", "heartbeat", lambda seconds: f"{age(seconds)} ago"),
     "busy",
     TableColumn("code_version", "version"),

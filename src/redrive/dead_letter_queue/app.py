@@ -19,6 +19,7 @@ from redrive.errors import InvalidValueError, TransitionError
 from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTasks
 from redrive.failures.redrive_processor import RUNNING, STOPPED, ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
+from redrive.forking import StartsAnew, join_forks, never_finalize
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
@@ -112,7 +113,7 @@ class QueueApp(Redrive):
         return ExternalTasks(parts.store, parts.clock, parts.ids, parts.event_bus, policy, parts.encryption)
 
 
-class Background:
+class Background(StartsAnew):
     """Executes the tasks of a queue in the background when they are due, or one task immediately."""
 
     def __init__(self, app: QueueApp, name: str) -> None:
@@ -121,6 +122,12 @@ class Background:
         self._worker: Worker | None = None
         self._running: asyncio.Task[None] | None = None
         self._helpers: set[asyncio.Task[None]] = set()
+        join_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave the background worker to the parent."""
+        never_finalize(self._worker, self._running)
+        self._worker, self._running, self._helpers = None, None, set()
 
     @property
     def state(self) -> str:

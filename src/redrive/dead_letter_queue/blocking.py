@@ -32,6 +32,9 @@ class BlockingQueue(Facade):
     clear = waiting(QueueOperations.clear)
     stop = waiting(QueueOperations.stop)
 
+    def on_behalf_of(self, by: str) -> BlockingQueue:
+        return BlockingQueue(self._queue.on_behalf_of(by))
+
     def __getitem__(self, task_id: str) -> FailedTask:
         found = self.get(task_id)
         if found is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from inspect import isawaitable
 from typing import Any, Self, Unpack
 
 from redrive.dead_letter_queue.app import Background, QueueApp
@@ -13,13 +14,19 @@ from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retri
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
 from redrive.duration import Seconds
 from redrive.engine.evidence import Evidence
-from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, TransitionError
+from redrive.errors import (
+    AccessDeniedError,
+    InvalidValueError,
+    NotFoundError,
+    ReplayRefusedError,
+    TransitionError,
+)
 from redrive.failures.external_tasks import clear_queue
 from redrive.failures.redrive_processor import RUNNING
 from redrive.failures.service import Failures
 from redrive.failures.statistics import statistics
 from redrive.model.alias import dead_letter_state
-from redrive.model.caller import Caller
+from redrive.model.caller import Caller, checked_caller
 from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
@@ -30,16 +37,37 @@ from redrive.words.fact import text_of
 
 MAX_LIST_SIZE = 1_000
 
+Access = Callable[[str, str], bool | Awaitable[bool]]
+"""Decides whether a caller, named first, may use an operation.
+
+The operations are enqueue, get, list, statistics, retry, archive, unlink and clear.
+"""
+
 
 class QueueOperations:
     """The methods of a queue that its blocking facade also provides."""
 
-    def __init__(self, app: QueueApp, name: str, org: str, by: str) -> None:
+    def __init__(
+        self,
+        app: QueueApp,
+        name: str,
+        org: str,
+        by: str,
+        access: Access | None = None,
+        background: Background | None = None,
+    ) -> None:
         self.app = app
         self.name = name
         self.org = org
         self._by = by
-        self._background = Background(app, name)
+        self._access = access
+        self._background = background or Background(app, name)
+
+    def on_behalf_of(self, by: str) -> QueueOperations:
+        """Return the same queue for another caller, whom `access` and the audit know by this name."""
+        return QueueOperations(
+            self.app, self.name, self.org, checked_caller(by), self._access, self._background
+        )
 
     # Adding and reading
 
@@ -48,24 +76,33 @@ class QueueOperations:
     ) -> FailedTask:
         """Add a failed task; see TaskFields for the options.
 
-        If a live task has the same id, update it with the new error. QueueFullError if the queue is full.
+        If the task with this id is pending or being retried, this is another failure of it; ConflictError if
+        its task or context differs. If it is exhausted, completed, discarded or archived, it stays as it is,
+        and this is a new task with its own redrives. QueueFullError if the queue is full.
         """
+        await self._require_access("enqueue")
         evidence = self._tasks.evidence(error, fields)
         if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
             raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
-        return await self._keep(task_id, task, evidence, fields)
+        return await self._keep(task_id, task, evidence, fields, separately=False)
 
     async def offer(
         self, task_id: str, task: object = None, *, error: BaseException | str, **fields: Unpack[TaskFields]
     ) -> FailedTask | None:
-        """Add a failed task if the queue's strategy accepts it; otherwise return None."""
+        """Add a failed task if the queue's strategy accepts it; otherwise return None.
+
+        Unlike `enqueue`, this never raises ConflictError: if another task with this id is not done, the queue
+        stores the task under the id <id>~2, <id>~3, … and logs a warning.
+        """
+        await self._require_access("enqueue")
         evidence = self._tasks.evidence(error, fields)
         if rejection(self.app.strategy, evidence.failure.category):
             return None
-        return await self._keep(task_id, task, evidence, fields)
+        return await self._keep(task_id, task, evidence, fields, separately=True)
 
     async def get(self, task_id: str) -> FailedTask | None:
         """Return the task with this id, or None."""
+        await self._require_access("get")
         row = await self._find(task_id)
         return None if row is None else self._tasks.view(row)
 
@@ -76,16 +113,19 @@ class QueueOperations:
         """
         require_whole("limit", limit, 1, MAX_LIST_SIZE)
         state = None if status is None else dead_letter_state(status)
+        await self._require_access("list")
         await self.app.open()
         return [self._tasks.view(row) for row in await self._tasks.page(state, limit)]
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield the ids of live tasks, the oldest first."""
+        await self._require_access("list")
         await self.app.open()
         async for task_id in self._tasks.live():
             yield task_id
 
     async def contains(self, task_id: str) -> bool:
+        await self._require_access("get")
         return await self._find(task_id) is not None
 
     async def size(self) -> int:
@@ -94,6 +134,7 @@ class QueueOperations:
 
     async def statistics(self) -> Statistics:
         """Count tasks by status, category and policy. The lifetime counts survive restarts."""
+        await self._require_access("statistics")
         await self.app.open()
         app, interval = self.app, parts_of(self.app).settings.dlq_interval_sec
         figures = await statistics(
@@ -110,6 +151,7 @@ class QueueOperations:
         TimeoutError if it has not finished after `timeout`; it continues in the background.
         """
         self._require_execute()
+        await self._require_access("retry")
         if timeout is not None:
             timeout = require_seconds("timeout", timeout, 0.0, MAX_DELAY_SECONDS)
         row = await self._existing(task_id)
@@ -127,6 +169,7 @@ class QueueOperations:
 
     async def archive(self, task_id: str, *, reason: str = "") -> FailedTask:
         """Archive a task. The queue keeps all of its data but never redrives it."""
+        await self._require_access("archive")
         row = await self._existing(task_id)
         try:
             await self._failures().archive(row.letter_id, reason)
@@ -136,6 +179,7 @@ class QueueOperations:
 
     async def unlink(self, task_id: str, other: str) -> bool:
         """Remove a dependency on another task (see `after`). Return False if there is no such dependency."""
+        await self._require_access("unlink")
         row, letters = await self._existing(task_id), self._failures()
         awaited = [letter for letter in await self._tasks.awaited(row) if letter.task_id == other]
         return any([await letters.unlink(row.letter_id, letter.letter_id) for letter in awaited])
@@ -150,6 +194,7 @@ class QueueOperations:
                 f"clear() permanently deletes all tasks of the queue {self.name!r}. To confirm, call "
                 f"clear(confirm={self.name!r})"
             )
+        await self._require_access("clear")
         await self.app.open()
         caller = Caller(self.org, self._by)
         return await clear_queue(parts_of(self.app).store, caller, self.app.queue, self.app.max_size)
@@ -210,11 +255,13 @@ class QueueOperations:
     def _tasks(self) -> FailedTasks:
         return FailedTasks(self.app, self.org)
 
-    async def _keep(self, task_id: str, task: object, evidence: Evidence, fields: TaskFields) -> FailedTask:
+    async def _keep(
+        self, task_id: str, task: object, evidence: Evidence, fields: TaskFields, *, separately: bool
+    ) -> FailedTask:
         report = self._tasks.report(task_id, task, evidence, fields)
         await self.app.open()
-        await self._tasks.keep(report)
-        return self._tasks.view(await self._existing(task_id))
+        stored_as = await self._tasks.keep(report, separately=separately)
+        return self._tasks.view(await self._existing(stored_as))
 
     async def _start_replay(self, row: FailedTaskRow, reason: str) -> None:
         try:
@@ -236,6 +283,16 @@ class QueueOperations:
 
     def _failures(self) -> Failures:
         return self.app.failures(org=self.org, by=self._by)
+
+    async def _require_access(self, operation: str) -> None:
+        """Ask the queue's `access` function. What it raises goes to the caller."""
+        if self._access is None:
+            return
+        answer = self._access(self._by, operation)
+        if not (await answer if isawaitable(answer) else answer):
+            raise AccessDeniedError(
+                f"{self._by!r} may not {operation} in the queue {self.name!r}; its access function refused"
+            )
 
     def _require_execute(self) -> None:
         if not self.app.can_execute:

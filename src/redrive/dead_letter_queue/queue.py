@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from redrive.dead_letter_queue.app import Execute, QueueApp
 from redrive.dead_letter_queue.blocking import BlockingQueue
-from redrive.dead_letter_queue.operations import QueueOperations
+from redrive.dead_letter_queue.operations import Access, QueueOperations
 from redrive.duration import Seconds, to_seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.engine.task import checked_name, reject_unknown
@@ -45,6 +45,9 @@ class DeadLetterQueue(QueueOperations):
     Arguments take precedence over the dlq_… settings (redrive.settings).
 
     execute         your function, which executes a task again
+    access          your function that decides whether a caller may use an operation: access(by, "retry")
+                    returns a bool, also async. Without it, every caller may do everything. `on_behalf_of`
+                    returns the queue for one caller
     max_size        maximum number of live tasks
     max_retries     maximum automatic redrives of a task that doesn't set its own maximum
     interval        pause between two searches for due tasks, in seconds or as a timedelta
@@ -68,6 +71,7 @@ class DeadLetterQueue(QueueOperations):
         name: str = "default",
         org: str = DEFAULT_ORG,
         by: str = APPLICATION,
+        access: Access | None = None,
         settings: Settings | None = None,
         max_size: int | None = None,
         max_retries: int | None = None,
@@ -106,7 +110,7 @@ class DeadLetterQueue(QueueOperations):
             limits=limits,
             log=log,
         )
-        super().__init__(app, name, org, by)
+        super().__init__(app, name, org, by, access)
         self._sync = BlockingQueue(self)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from redrive.dead_letter_queue.app import QueueApp
 from redrive.dead_letter_queue.refusal import Awaited
-from redrive.engine.enqueue import MAX_KEY_LENGTH, MAX_PRIORITY
+from redrive.engine.enqueue import MAX_PRIORITY
 from redrive.engine.evidence import Evidence
 from redrive.engine.payload import json_and_text
 from redrive.engine.task import reject_unknown
@@ -15,7 +15,7 @@ from redrive.errors import InvalidValueError
 from redrive.failures.external_tasks import TaskReport
 from redrive.failures.reported_failure import category_of, evidence_of_report
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
-from redrive.model.failed_task import FailedTask, FailedTaskRow, NewFailedTask
+from redrive.model.failed_task import MAX_TASK_ID_LENGTH, FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
 from redrive.model.query import Order
 from redrive.model.statistics import STATUS_WORDS
@@ -112,8 +112,8 @@ class FailedTasks:
         after = {other: self._key(other) for other in _after(fields)}
         return TaskReport(new, definition, evidence, after)
 
-    async def keep(self, report: TaskReport) -> None:
-        await self._external.keep(report, self._app.max_size)
+    async def keep(self, report: TaskReport, *, separately: bool) -> str:
+        return await self._external.keep(report, self._app.max_size, separately=separately)
 
     async def find(self, task_id: str) -> FailedTaskRow | None:
         return await self._external.find(self._org, self._key(task_id))
@@ -225,10 +225,10 @@ def _checked_id(task_id: object) -> str:
     if (
         not isinstance(task_id, str)
         or not task_id
-        or len(task_id) > MAX_KEY_LENGTH
+        or len(task_id) > MAX_TASK_ID_LENGTH
         or not task_id.isprintable()
     ):
         raise InvalidValueError(
-            f"a task id must be a string of 1 to {MAX_KEY_LENGTH} printable characters, got {task_id!r}"
+            f"a task id must be a string of 1 to {MAX_TASK_ID_LENGTH} printable characters, got {task_id!r}"
         )
     return task_id

@@ -38,7 +38,8 @@ def _breaker(hold: BrokenHold) -> Finding | None:
             "Return it to automatic control when the reason no longer applies.",
             f"redrive breaker auto {quote(name)}",
         )
-    if snapshot.state is BreakerState.CLOSED:
+    idle = snapshot.state is BreakerState.HALF_OPEN and not (hold.held or snapshot.probes_under_way)
+    if snapshot.state is BreakerState.CLOSED or idle:
         return None
     return Finding(
         "breakers",

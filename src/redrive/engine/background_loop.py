@@ -1,14 +1,18 @@
-"""An event loop in a background thread, and facades whose methods block until it returns a result."""
+"""An event loop in a background thread, and facades whose methods block until it returns a result.
+
+A forked child starts a new loop on first use. The thread rests during the fork.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from redrive.errors import InvalidValueError
+from redrive.forking import Pause, join_forks, never_finalize
 from redrive.renamed import NamesRenamed
 
 P = ParamSpec("P")
@@ -22,6 +26,25 @@ class BackgroundLoop:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
+        self._pause: Pause | None = None
+        join_forks(self)
+
+    def before_fork(self) -> None:
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None and thread is not current_thread():
+            self._pause = pause = Pause()
+            loop.call_soon_threadsafe(pause.wait)
+            pause.await_rest()
+
+    def after_fork_in_parent(self) -> None:
+        if self._pause is not None:
+            self._pause.end()
+            self._pause = None
+
+    def after_fork_in_child(self) -> None:
+        never_finalize(self._loop)
+        self._lock = Lock()
+        self._loop = self._thread = self._pause = None
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine on the loop and wait for its result."""

@@ -44,6 +44,7 @@ class BreakerView(NamedTuple):
 
     The breaker evaluates `calls`, `failures` and `slow_calls`. From `open_until` on, it lets probes through.
     `waiting` counts the runs of the caller's org that it holds; if it is `capped`, there may be more.
+    `idle`: half-open, but nothing waits; the next run that needs it tries the dependency.
     """
 
     name: str
@@ -58,6 +59,11 @@ class BreakerView(NamedTuple):
     force: ForceView | None
     waiting: Count
     policy: BreakerPolicy
+
+    @property
+    def idle(self) -> bool:
+        half_open = self.state is BreakerState.HALF_OPEN and self.force is None
+        return half_open and not self.probes_under_way and not self.waiting.number
 
 
 class Breakers:

@@ -45,6 +45,7 @@ class Claimer:
         self._in_flight = parts.in_flight
         self._works = parts.works
         self._gate = parts.gate
+        self._known_work = parts.known_work
         self._executor = parts.executor
         self._failure_handler = parts.failure_handler
         self._recorder = parts.recorder
@@ -92,11 +93,8 @@ class Claimer:
 
     # Claims
 
-    async def claim(self, room: int, *, abstain: bool = True) -> int:
-        """Claim up to `room` runs and start executing them. Return how many were claimed.
-
-        With `abstain`, skip workflows that were recently found to have an unknown step.
-        """
+    async def claim(self, room: int) -> int:
+        """Claim up to `room` runs and start executing them. Return how many were claimed."""
         await self.adopt()
         self._turn += 1
         if self._isolated_queues and self._clock.monotonic() >= self._alone_after:
@@ -104,11 +102,11 @@ class Claimer:
             if claimed or self._signals.stopping.is_set():
                 return claimed
         claimed = 0
-        without = self._signals.abstained_workflows() if abstain else []
+        workflows = self._known_work.to_claim
         for queue in await self._queues():
             if self._signals.stopping.is_set():
                 break
-            claimed += await self._claim_from(queue, room - claimed, without)
+            claimed += await self._claim_from(queue, room - claimed, workflows)
             if claimed >= room:
                 break
         return claimed
@@ -137,22 +135,23 @@ class Claimer:
         first = self._turn % len(queues)
         return [queue for queue in queues[first:] + queues[:first] if queue in ready]
 
-    async def _claim_from(self, queue: str, room: int, without: Sequence[str]) -> int:
+    async def _claim_from(self, queue: str, room: int, workflows: Sequence[str]) -> int:
         look_back = self._look_backs.get(queue)
         if look_back is None:
             look_back = self._look_backs[queue] = LookBack(self._clock, MIN_LOOK_BACK_SECONDS)
         floor = look_back.floor()
-        claimed = await self._claim_ready(queue, room, without, look_back, floor)
+        claimed = await self._claim_ready(queue, room, workflows, look_back, floor)
         if claimed < room and floor > FROM_THE_BEGINNING and not self._signals.stopping.is_set():
-            claimed += await self._claim_ready(queue, room - claimed, without, look_back, FROM_THE_BEGINNING)
+            more = await self._claim_ready(queue, room - claimed, workflows, look_back, FROM_THE_BEGINNING)
+            claimed += more
         return claimed
 
     async def _claim_ready(
-        self, queue: str, room: int, without: Sequence[str], look_back: LookBack, floor: float
+        self, queue: str, room: int, workflows: Sequence[str], look_back: LookBack, floor: float
     ) -> int:
         async def claim(holder: Holder) -> list[Claim]:
             leases, since = self._store.leases, self._clock.monotonic()
-            claims = await leases.claim(queue, room, holder, self._options.workflows, without, floor)
+            claims = await leases.claim(queue, room, holder, workflows, floor)
             is_deep = len(claims) == room
             look_back.looked(floor, since, claims[-1].sort_key if is_deep else FROM_THE_BEGINNING)
             return claims
@@ -164,7 +163,7 @@ class Claimer:
 
         It is claimed before other work has finished, so that no other worker waits to run it too.
         """
-        leases, workflows = self._store.leases, self._options.workflows
+        leases, workflows = self._store.leases, self._known_work.to_claim
         self._alone_after = self._clock.monotonic() + ALONE_INTERVAL_SECONDS
         return await self._claim_and_take(
             lambda holder: leases.claim_alone(queue, holder, workflows), self._take_alone

@@ -20,6 +20,7 @@ from redrive.engine.signature import Signature
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
+from redrive.forking import StartsAnew, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_seconds, require_whole
@@ -108,7 +109,7 @@ class _Waiting(NamedTuple):
     run_id: asyncio.Future[str]
 
 
-class Enqueuer:
+class Enqueuer(StartsAnew):
     """Stores new runs. Callers that arrive during a write share the next write."""
 
     def __init__(
@@ -133,6 +134,7 @@ class Enqueuer:
         self._waiting: list[_Waiting] = []
         self._is_writing = False
         self._writer: asyncio.Task[None] | None = None
+        join_forks(self)
 
     def prepare(self, workflow: str, payload: object, options: StartOptions) -> Prepared:
         """Validate the payload and options and return the run to store."""
@@ -160,14 +162,14 @@ class Enqueuer:
     def _common(self, workflow: str, options: StartOptions) -> _Common:
         reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
-        first = self._registry.tasks.get(definition.steps[0].task)
+        first = self._registry.task(definition.steps[0].task)
         org = checked_name("org", options.get("org", DEFAULT_ORG))
         queue = options.get("queue")
         priority = options.get("priority", 0)
         require_whole("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
         delay = require_seconds("delay", options.get("delay", 0.0), 0.0, MAX_START_DELAY_SECONDS)
         return _Common(
-            definition=DefinitionRow(definition.digest, workflow, definition.body),
+            definition=DefinitionRow(definition.digest, definition.workflow, definition.body),
             signature=None if first is None else first.signature,
             org=org,
             queue=definition.steps[0].queue if queue is None else self._registry.queue(queue),
@@ -202,6 +204,10 @@ class Enqueuer:
             metadata=common.metadata,
         )
         return run, common.definition
+
+    def after_fork_in_child(self) -> None:
+        """Forget the writes of the parent."""
+        self._is_writing, self._waiting, self._writer = False, [], None
 
     async def start(self, prepared: Prepared) -> str:
         """Store a run. Return its id, or the id of the existing run with the same idempotency key."""

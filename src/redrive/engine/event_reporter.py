@@ -128,9 +128,10 @@ class EventReporter:
         if recorded is not None:
             self.event_bus.emit(event.StepHeld(work.ref, held_by))
 
-    def unknown(self, work: Work, delay: float) -> None:
-        self.signals.abstain(work.claim.workflow, delay)
-        self.event_bus.emit(event.TaskUnknown(work.ref, delay))
+    def unknown(self, work: Work, recorded: Recorded | None) -> None:
+        self.in_flight.remove(work)
+        if recorded is not None:
+            self.event_bus.emit(event.TaskUnknown(work.ref))
 
     def lost(self, work: Work) -> None:
         self.in_flight.remove(work)

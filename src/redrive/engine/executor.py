@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from redrive.clock import Clock
-from redrive.engine.context import Context
+from redrive.engine.context import Context, set_current_step
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.failure_handler import FailureHandler
@@ -156,6 +156,7 @@ class Executor:
             return _Attempt("", asyncio.CancelledError(), context.elapsed())
         self.attempts += 1
         work.running = work.carrier
+        set_current_step(work.claim)
         try:
             value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())

@@ -12,6 +12,7 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.ids import Ids
+from redrive.engine.known_work import HELD_BY_TASK, KnownWork
 from redrive.engine.recorder import Recorder
 from redrive.engine.recording import AttemptVerdict, cancellation_record, failure_record, hold_record
 from redrive.engine.work import Work
@@ -27,8 +28,6 @@ from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of
 from redrive.policy.retry import decide, end
 
-UNKNOWN_TASK_DELAY, MAX_UNKNOWN_DELAY_SECONDS = 0.1, 60.0
-"""The first delay is short: during a rollout, other workers already have the task."""
 PROBE_DELAY = 0.1
 MAX_LOSSES = 2
 """After this many workers have died while executing a step together with others, it is executed alone."""
@@ -43,6 +42,8 @@ class FailureHandler:
     recorder: Recorder
     reporter: EventReporter
     letter_policy: DeadLetterPolicy
+    longest_hint: float
+    known_work: KnownWork
 
     def classify(self, work: Work, error: BaseException) -> Evidence:
         return evidence_of(
@@ -83,20 +84,10 @@ class FailureHandler:
         self.recorder.put(record, partial(self.reporter.run_cancelled, work))
 
     def unknown(self, work: Work) -> None:
-        """Release work whose task is not registered here, for a worker that has it."""
-        delay = min(MAX_UNKNOWN_DELAY_SECONDS, UNKNOWN_TASK_DELAY * 2.0 ** min(work.claim.holds, 20))
-        evidence = evidence_without_error(
-            Category.MISSING_CONFIG,
-            ErrorClass.RETRYABLE,
-            "unknown_task",
-            f"the task {work.step.task!r} is not registered in this worker; deploy a worker that has it",
-            step=work.step.name,
-            unavailable=True,
-            retry_after=delay,
-        )
-        decision = _with_reason(self._decide(work, evidence), Reason.UNKNOWN_TASK)
-        self.reporter.unknown(work, delay)
-        self.record(work, AttemptVerdict(evidence, decision, AttemptOutcome.RELEASED), 0.0)
+        """Hold work whose task is not registered here, until a worker that has it releases it."""
+        self.known_work.abstain(work.claim.workflow, work.step.task)
+        record = hold_record(work, HELD_BY_TASK + work.step.task, None)
+        self.recorder.put(record, partial(self.reporter.unknown, work))
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
         """Handle an attempt whose lease expired. How far the attempt got is unknown.
@@ -146,6 +137,7 @@ class FailureHandler:
             now=self.clock.now(),
             draw=self.random.random(),
             repeatable=work.step.effect is not Effect.UNSAFE,
+            longest_hint=self.longest_hint,
         )
 
     def _deferred(self, work: Work, evidence: Evidence, error: BaseException) -> Decision | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.errors import SealedError
+from redrive.model.alias import JOB_EVENTS, JOB_EVENTS_AT_THE_END
 from redrive.model.decision import DecisionFacts, Reason
 from redrive.model.fact import Fact, fact
 from redrive.model.field import Instant
@@ -60,6 +61,13 @@ class TimelineEvent(NamedTuple):
     detail: Fact | None
     step_index: int = -1
 
+    @property
+    def job_event(self) -> str | None:
+        """The event in the words of a job queue: queued, processing, retry, complete or failed."""
+        if self.what == "finished" and self.detail is not None:
+            return JOB_EVENTS_AT_THE_END.get(str(self.detail.fields["state"]))
+        return JOB_EVENTS.get(self.what)
+
 
 class History(NamedTuple):
     run: Run
@@ -90,7 +98,9 @@ async def history_of(
     recorded = [
         attempt.replace(output=_decrypted(attempt.output, encryption)) for attempt in records.attempts
     ]
-    run = records.run.replace(result=_decrypted(records.run.result, encryption))
+    run = records.run.replace(
+        result=_decrypted(records.run.result, encryption), worker=records.run.current_worker
+    )
     attempts = _without_overlaps([*recorded, *_successes(run, definition, finished)])
     steps = [
         _step(index, step, run, finished.get(index), attempts) for index, step in enumerate(definition.steps)
@@ -263,7 +273,7 @@ def _step(
         retry_policy_override=run.policy_override if current else None,
         config=step.config,
         output=_output(index, run, finished),
-        next_retry_at=run.due_at if current else None,
+        next_retry_at=run.due_at if current and run.step_state == StepState.RETRYING else None,
         error_class=run.error_class if current else None,
         first_failed_at=failed[0].ended_at if failed else None,
         last_failed_at=failed[-1].ended_at if failed else None,

@@ -13,6 +13,7 @@ from threading import Event, Thread, current_thread
 from typing import Generic, TypeVar
 
 from redrive.clock import Clock
+from redrive.forking import StartsAnew, join_forks
 from redrive.store.database import Database, Session
 
 CHECKS_PER_LEASE = 12.0
@@ -24,11 +25,11 @@ Renew = Callable[[Session, Sequence[tuple[K, float]]], Awaitable[Mapping[K, bool
 """Renews leases, given as keys and seconds. A missing key means a lost lease; False: held, not renewed."""
 
 
-class LeaseRenewer(Generic[K]):
+class LeaseRenewer(StartsAnew, Generic[K]):
     """Renews leases until they are dropped.
 
     `lost` is called with the keys that another holder has taken, or that could not be renewed in time. While
-    the thread runs, it makes this call.
+    the thread runs, it makes this call. A forked child holds no lease of its parent.
     """
 
     def __init__(
@@ -48,6 +49,10 @@ class LeaseRenewer(Generic[K]):
         self._wake = Event()
         self._next_check = inf
         self._thread: Thread | None = None
+        join_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        self._leases, self._wake, self._next_check, self._thread = {}, Event(), inf, None
 
     def hold(self, key: K, seconds: float, since: float) -> None:
         """Renew this lease from now on. `since` is when it was acquired, on the monotonic clock."""

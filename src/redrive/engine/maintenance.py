@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 from os import getpid
 from socket import gethostname
 
 from redrive.engine.claimer import Claimer
+from redrive.engine.definition import Definition
 from redrive.engine.gate import HELD_BY_LIMIT
+from redrive.engine.known_work import HELD_BY_TASK, HELD_BY_WORKFLOW, holder_of
 from redrive.engine.look_back import LookBack
 from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.engine.signals import wait_for
@@ -20,6 +23,8 @@ from redrive.store.leases import FROM_THE_BEGINNING
 MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
+MAX_HOLD_BATCH = 500
+MAX_DEFINITIONS = 100
 FLOOR_MARGIN_SECONDS = 10.0
 """How far in the past a floor is: transactions that started before it may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
@@ -43,6 +48,8 @@ class Maintenance:
         self._redactor = parts.redactor
         self._signals = parts.signals
         self._in_flight = parts.in_flight
+        self._known_work = parts.known_work
+        self._works = parts.works
         self._breakers = parts.breakers
         self._failure_handler = parts.failure_handler
         self._ended_runs = parts.ended_runs
@@ -92,7 +99,16 @@ class Maintenance:
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
             count += self._report_released(holder, len(await holds.release(holder, free)))
+        for holder in await self._unknown_holders():
+            if self._known_work.releases(holder):
+                released = self._report_released(holder, len(await holds.release(holder, MAX_HOLD_BATCH)))
+                count, more = count + released, more or released == MAX_HOLD_BATCH
         return count, more
+
+    async def _unknown_holders(self) -> list[str]:
+        """Return what holds runs that no worker knew."""
+        holders = self._store.limits.holders
+        return [*await holders(HELD_BY_TASK), *await holders(HELD_BY_WORKFLOW)]
 
     def _report_released(self, holder: str, released: int) -> int:
         if released:
@@ -126,15 +142,42 @@ class Maintenance:
     async def maintain(self, *, after_outage: bool = False) -> None:
         """Take over expired leases, pass on cancellations and write progress."""
         await self.reclaim(blame=not after_outage)
-        queues, workflows = self._options.queues, self._options.workflows
+        queues, workflows = self._options.queues, self._known_work.workflows
         self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
+        await self._hold_unknown()
         progress = [
             work.take_progress(self._redactor) for work in self._in_flight.works if work.progress is not None
         ]
         if progress:
             await self._store.records.note_progress(progress)
+
+    async def _hold_unknown(self) -> None:
+        """Hold ready work that no worker of its queue knows, so that it is shown to a person.
+
+        First, this worker learns workflows that are not registered in it but have a task that is.
+        """
+        known, queues = self._known_work, self._options.queues
+        ready = [kind for kind in await self._store.leases.ready_work() if kind[0] in queues]
+        strange = {workflow for _, workflow in ready} - set(known.workflows)
+        if not strange:
+            return
+        definitions = await self._newest_definitions(strange)
+        if known.learn(definitions.values()):
+            self._signals.ready.set()
+        workers = await self._store.limits.workers()
+        for queue, workflow in ready:
+            if workflow not in strange or workflow in known.workflows or workflow not in definitions:
+                continue
+            if not any(worker.claims(queue, workflow) for worker in workers):
+                holder = holder_of(definitions[workflow])
+                await self._store.limits.hold(queue, workflow, holder, MAX_HOLD_BATCH)
+
+    async def _newest_definitions(self, workflows: Set[str]) -> dict[str, Definition]:
+        digests = await self._store.runs.definitions_of(workflows, MAX_DEFINITIONS)
+        found = [await self._works.definitions.find(digest) for digest in reversed(digests)]
+        return {definition.workflow: definition for definition in found if definition is not None}
 
     async def reclaim(self, *, blame: bool = True) -> int:
         """Handle attempts whose leases have expired. Return how many there were.
@@ -187,6 +230,7 @@ class Maintenance:
             state,
             gethostname(),
             getpid(),
+            encode(sorted(self._known_work.workflows)),
         )
         await self.write_ended_runs()
 

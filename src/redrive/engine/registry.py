@@ -6,42 +6,58 @@ from collections.abc import Sequence
 
 from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.payload import Read
-from redrive.engine.task import DEFAULT_QUEUE, AnyTask, Task, checked_name
+from redrive.engine.task import DEFAULT_QUEUE, AnyTask, Task, checked_aliases, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
 from redrive.policy.codec import decode_stored
 from redrive.words.suggestion import suggest
 
 
 class Registry:
+    """`aliases` are the former names of tasks and workflows, each with its name of today."""
+
     def __init__(self) -> None:
         self.tasks: dict[str, AnyTask] = {}
         self.workflows: dict[str, Definition] = {}
+        self.aliases: dict[str, str] = {}
         self.queues: set[str] = {DEFAULT_QUEUE}
 
     def add_task(self, task: AnyTask) -> None:
         """Register a task, also as a workflow with one step and the same name."""
-        self._reject_duplicate("task", task.name, self.tasks)
         definition = Definition(task.name, (task.step(),))
-        self._reject_duplicate("workflow", task.name, self.workflows)
+        self._reject_duplicates("task", task.name, task.aliases)
         self.tasks[task.name] = task
-        self.workflows[task.name] = definition
+        self._add_workflow(definition, task.aliases)
         self.queues.add(task.queue)
 
-    def add_workflow(self, name: str, steps: Sequence[AnyTask | StepDefinition]) -> Definition:
+    def add_workflow(
+        self, name: str, steps: Sequence[AnyTask | StepDefinition], aliases: Sequence[str] = ()
+    ) -> Definition:
         checked_name("the name of a workflow", name)
-        self._reject_duplicate("workflow", name, self.workflows)
-        defined = [_step_of(name, step) for step in steps]
-        definition = self.workflows[name] = Definition(name, _distinct(name, defined))
+        aliases = checked_aliases(aliases)
+        self._reject_duplicates("workflow", name, aliases)
+        definition = Definition(name, _distinct(name, [_step_of(name, step) for step in steps]))
+        self._add_workflow(definition, aliases)
         return definition
 
+    def task(self, name: str) -> AnyTask | None:
+        """Return the task with this name or alias; None if this program has none."""
+        return self.tasks.get(self.aliases.get(name, name))
+
     def workflow(self, name: str) -> Definition:
-        if name not in self.workflows:
+        current = self.aliases.get(name, name)
+        if current not in self.workflows:
             raise NotFoundError(f"there is no workflow or task {name!r}; {suggest(name, self.workflows)}")
-        return self.workflows[name]
+        return self.workflows[current]
+
+    @property
+    def runnable(self) -> dict[str, Definition]:
+        """The definitions by every name under which runs of them may be stored."""
+        former = {alias: self.workflows[name] for alias, name in self.aliases.items()}
+        return {**former, **self.workflows}
 
     def result_reader(self, workflow: str) -> Read:
         """Return the reader of results: it returns the last task's return type; if unknown, JSON."""
-        last = self.tasks.get(self.workflow(workflow).steps[-1].task)
+        last = self.task(self.workflow(workflow).steps[-1].task)
         return decode_stored if last is None else last.signature.result
 
     def queue(self, name: str) -> str:
@@ -53,10 +69,19 @@ class Registry:
             )
         return name
 
-    @staticmethod
-    def _reject_duplicate(what: str, name: str, known: dict[str, AnyTask] | dict[str, Definition]) -> None:
-        if name in known:
-            raise InvalidValueError(f"the {what} {name!r} already exists; use another name")
+    def _add_workflow(self, definition: Definition, aliases: Sequence[str]) -> None:
+        self.workflows[definition.workflow] = definition
+        self.aliases |= dict.fromkeys(aliases, definition.workflow)
+
+    def _reject_duplicates(self, what: str, name: str, aliases: Sequence[str]) -> None:
+        """Check that a new task or workflow and its aliases have names that nothing else has."""
+        for new in (name, *aliases):
+            if new in self.workflows or new in self.aliases:
+                kind = "task" if new in self.tasks and what == "task" else "workflow"
+                kind = "alias" if new in self.aliases else kind
+                raise InvalidValueError(f"the {kind} {new!r} already exists; use another name")
+        if name in aliases:
+            raise InvalidValueError(f"the {what} {name!r} has its own name as an alias; leave it out")
 
 
 def _step_of(workflow: str, step: object) -> StepDefinition:

@@ -21,15 +21,19 @@ from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
 from redrive.store.rows import UNREADABLE
 from redrive.words.failure import first_line
+from redrive.words.state import status
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """A run in a list. `step` is the name of the step at `step_index`, or empty if it is unknown.
 
+    queued_at   when the run was submitted, or last replayed or retried by a person
     due_at      when the run becomes due, if it is waiting
     attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
     held_by     the breaker or limit that holds the run
+    worker      the worker that executes the run, or that finished it
+    needs_you   it has a dead letter that stays as it is until an operator handles it
     error_type  of the last error of the current step; None if the run succeeded
     error_line  first line of that error's message, redacted
     """
@@ -44,6 +48,7 @@ class RunSummary:
     step: str
     step_state: StepState
     submitted_at: Instant
+    queued_at: Instant
     due_at: Instant | None
     held_by: str | None
     attempt: int
@@ -64,10 +69,40 @@ class RunSummary:
     cancel_requested_at: Instant | None
     replays: int
     redrives: int
+    needs_you: bool
+
+    @property
+    def detailed_state(self) -> str:
+        """A more precise state: what a live run is doing, and whether a failed one needs a person."""
+        if self.ended_at is not None:
+            return "NEEDS_ATTENTION" if self.needs_you else self.state
+        if self.place == Place.WAITING:
+            return "WAITING" if self.next_retry_at is None else "RETRYING"
+        return _POSITIONS[self.place]
+
+    @property
+    def status(self) -> str:
+        return status(self.detailed_state)
 
     @property
     def next_retry_at(self) -> Instant | None:
         return self.due_at if self.step_state == StepState.RETRYING else None
+
+    @property
+    def updated_at(self) -> Instant:
+        """The newest instant of the run."""
+        known = (
+            self.queued_at,
+            self.started_at,
+            self.attempt_started_at,
+            self.last_failed_at,
+            self.cancel_requested_at,
+            self.ended_at,
+        )
+        return max(at for at in known if at is not None)
+
+
+_POSITIONS = {Place.READY: "READY", Place.ALONE: "READY", Place.HELD: "HELD", Place.LEASED: "RUNNING"}
 
 
 class PlannedStep(NamedTuple):
@@ -121,6 +156,16 @@ class RunView(RunSummary):
     step_only: bool
     error: RunError | None
     dead_letter: LetterMark | None
+
+    @property
+    def dlq_enqueued(self) -> bool:
+        """Whether the run has a dead letter. Another name for `dead_letter is not None`."""
+        return self.dead_letter is not None
+
+    @property
+    def dlq_task_id(self) -> str | None:
+        """Another name for `dead_letter.id`."""
+        return None if self.dead_letter is None else self.dead_letter.id
 
 
 class StepView(NamedTuple):
@@ -176,7 +221,18 @@ SEALED = "$sealed"
 MAX_ERROR_LINE = 1_000
 """Characters of a message that the lists of runs read from the database."""
 
-_CONVERTED_FIELDS = frozenset({"definition", "idempotency_key", "correlation_id", "tags"})
+_CONVERTED_FIELDS = frozenset(
+    {
+        "definition",
+        "idempotency_key",
+        "correlation_id",
+        "tags",
+        "worker",
+        "started_at",
+        "attempt_started_at",
+    }
+)
+_NEEDS_YOU = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 _COPIED_FIELDS = tuple(name for name in RunLine.__struct_fields__ if name not in _CONVERTED_FIELDS)
 _ERROR_FIELDS = tuple(name for name in RunError._fields if name not in ("attempt", "at"))
 
@@ -209,7 +265,8 @@ class RedactedView:
         return clean_reason(reason, self._redactor)
 
     def summary(self, run: ListedRun, definition: Definition | None) -> RunSummary:
-        return RunSummary(**self._summary(run, definition, run.error_type, run.message))
+        fields = self._summary(run, definition, run.error_type, run.message, run.requeued_at)
+        return RunSummary(**fields, needs_you=bool(run.needs_you))
 
     def run(
         self,
@@ -217,11 +274,12 @@ class RedactedView:
         definition: Definition | None,
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
+        requeued_at: float | None = None,
     ) -> RunView:
         error = _error_of(run, attempts)
         error_type, message = (None, None) if error is None else (error.error_type, error.message)
         return RunView(
-            **self._summary(run, definition, error_type, message),
+            **self._summary(run, definition, error_type, message, requeued_at),
             steps=() if definition is None else planned_steps(definition),
             rate_limit_waits=run.rate_limit_waits,
             holds=run.holds,
@@ -231,6 +289,9 @@ class RedactedView:
             progress=self._stored(run.progress),
             retry_policy_override=self._stored(run.policy_override),
             step_only=bool(run.step_only),
+            needs_you=any(
+                letter.state in _NEEDS_YOU and letter.next_redrive_at is None for letter in letters[-1:]
+            ),
             error=error,
             dead_letter=LetterMark(letters[-1].id, letters[-1].state) if letters else None,
         )
@@ -251,11 +312,20 @@ class RedactedView:
         return AttemptView(**fields)
 
     def _summary(
-        self, line: RunLine, definition: Definition | None, error_type: str | None, message: str | None
+        self,
+        line: RunLine,
+        definition: Definition | None,
+        error_type: str | None,
+        message: str | None,
+        requeued_at: float | None,
     ) -> dict[str, Any]:
         return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
             "error_type": error_type,
             "error_line": None if message is None else first_line(message[:MAX_ERROR_LINE]),
+            "queued_at": max(line.submitted_at, requeued_at or 0.0),
+            "worker": line.current_worker,
+            "started_at": line.started_at if line.was_executed else None,
+            "attempt_started_at": line.attempt_started_at if line.was_executed else None,
             "step": _step_name(definition, line.step_index),
             "idempotency_key": self._name(line.idempotency_key, line.id),
             "correlation_id": self._name(line.correlation_id, line.id),

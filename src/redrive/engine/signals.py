@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from redrive.clock import Clock
 
-MIN_ABSTENTION_SECONDS = 1.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -29,7 +28,6 @@ class Signals:
         self.stopping = asyncio.Event()
         self._clock = clock
         self._next_due: float | None = None
-        self._abstentions: dict[str, float] = {}
 
     def due_in(self, seconds: float) -> None:
         """Note that a run is due in that many seconds, and wake the waiting loop if that is earlier."""
@@ -54,15 +52,6 @@ class Signals:
         if self._next_due is None:
             return maximum
         return min(maximum, max(0.0, self._next_due - self._clock.monotonic()))
-
-    def abstain(self, workflow: str, seconds: float) -> None:
-        """Leave a workflow with an unknown step to other workers, until after the step is due again."""
-        self._abstentions[workflow] = self._clock.monotonic() + max(MIN_ABSTENTION_SECONDS, 2.0 * seconds)
-
-    def abstained_workflows(self) -> list[str]:
-        now = self._clock.monotonic()
-        self._abstentions = {name: end for name, end in self._abstentions.items() if end > now}
-        return sorted(self._abstentions)
 
 
 async def wait_for(event: asyncio.Event, seconds: float, clock: Clock) -> bool:

@@ -88,7 +88,12 @@ class Signature:
             _unresolved(parameters),
             _with_positions(_plan(reading.read, parameters, task), parameters),
             reading.convert,
-            inspect.Signature([parameter.parameter for parameter in payload_parameters]),
+            inspect.Signature(
+                [
+                    parameter.parameter.replace(annotation=parameter.annotation)
+                    for parameter in payload_parameters
+                ]
+            ),
             _result_reader(function, task),
         )
 

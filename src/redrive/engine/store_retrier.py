@@ -16,7 +16,7 @@ from redrive.policy.jitter import Equal
 
 T = TypeVar("T")
 
-BACKOFF = Backoff(Exponential(0.1, 2.0), cap=5.0, jitter=Equal())
+BACKOFF = Backoff(Exponential(0.1, 2.0), cap=2.0, jitter=Equal())
 
 
 class StoreRetrier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -98,6 +98,7 @@ class TaskOptions(TypedDict, total=False):
                       a timedelta until the next one, or None for no more; default: the setting dlq_redrive
     max_redrives      the maximum number of automatic redrives
     source            a function of the payload, called before a manual replay: does the source still exist?
+    aliases           its former names: runs that were started under one of them are executed
     """
 
     name: str
@@ -115,6 +116,7 @@ class TaskOptions(TypedDict, total=False):
     redrive: RedriveChoice | Function | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
+    aliases: Iterable[str]
 
 
 class SyncTaskStarter(Protocol):
@@ -188,6 +190,7 @@ class Task(Generic[P, R_co]):
     redrive_choice: RedriveChoice | None
     max_redrives: int | None
     source: Callable[[Any], Any] | None
+    aliases: tuple[str, ...]
     app: TaskStarter = field(compare=False)
 
     if not TYPE_CHECKING:  # type checkers know the function's own signature: see TaskFunction
@@ -231,6 +234,7 @@ class Task(Generic[P, R_co]):
             redrive_choice=_redrive(name, options.get("redrive")),
             max_redrives=check_max_redrives(options.get("max_redrives")),
             source=_source(options.get("source")),
+            aliases=checked_aliases(options.get("aliases", ())),
             app=app,
         )
 
@@ -378,6 +382,15 @@ def checked_name(what: str, name: object) -> str:
             f"and have at most {MAX_NAME_LENGTH} characters, got {name!r}"
         )
     return name
+
+
+def checked_aliases(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidValueError(f"aliases must be a list of names, got {names!r}")
+    aliases = tuple(checked_name("an alias", name) for name in names)
+    if len(set(aliases)) < len(aliases):
+        raise InvalidValueError(f"each alias must be given once, got {aliases!r}")
+    return aliases
 
 
 def reject_unknown(complaint: str, options: Mapping[str, Any], known: frozenset[str]) -> None:

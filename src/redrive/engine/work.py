@@ -191,19 +191,19 @@ class WorkFactory:
         encryption: Encryption,
         org_concurrency: int | None,
     ) -> None:
+        self.definitions = definitions
         self._registry = registry
-        self._definitions = definitions
         self._retrier = retrier
         self._encryption = encryption
         self._org_concurrency = org_concurrency
 
     def known(self, claim: Claim) -> Work | None:
         """Return the work of a claim, or None if its definition is not in the cache."""
-        definition = self._definitions.known(claim.definition)
+        definition = self.definitions.known(claim.definition)
         return None if definition is None else self.make(claim, definition)
 
     async def of(self, claim: Claim) -> Work:
-        definition = await self._retrier.run("read", partial(self._definitions.get, claim.definition))
+        definition = await self._retrier.run("read", partial(self.definitions.get, claim.definition))
         return self.make(claim, definition)
 
     def next_queue(self, work: Work) -> str:
@@ -221,14 +221,14 @@ class WorkFactory:
         is not being replayed.
         """
         step = work.definition.steps[work.claim.step_index + 1]
-        task = self._registry.tasks.get(step.task)
+        task = self._registry.task(step.task)
         if task is None or task.concurrency is not None or self._org_concurrency is not None:
             return None
         in_place = step.breaker is None and queue == work.claim.queue and work.claim.replays == 0
         return task if in_place else None
 
     def make(self, claim: Claim, definition: Definition) -> Work:
-        task = self._registry.tasks.get(definition.steps[claim.step_index].task)
+        task = self._registry.task(definition.steps[claim.step_index].task)
         work = Work(claim, definition, task, self._encryption)
         if self._org_concurrency is not None:
             work.limits[f"org:{claim.org}"] = self._org_concurrency

@@ -135,7 +135,7 @@ class Worker:
                 await self.maintenance.promote()
                 await self._tend()
                 running = set(self._executor.tasks)
-                claimed = await self.claimer.claim(self.options.concurrency, abstain=False)
+                claimed = await self.claimer.claim(self.options.concurrency)
                 await self._executor.launched()
                 await asyncio.gather(*(self._executor.tasks - running), return_exceptions=True)
                 await self._wait_until_recorded()

@@ -16,6 +16,7 @@ from redrive.engine.gate import Gate
 from redrive.engine.ids import Ids
 from redrive.engine.in_flight import InFlight
 from redrive.engine.invoker import Invoker
+from redrive.engine.known_work import KnownWork
 from redrive.engine.recorder import Recorder
 from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.signals import Signals
@@ -109,6 +110,7 @@ class WorkerParts:
     redactor: Redactor
     signals: Signals
     in_flight: InFlight
+    known_work: KnownWork
     works: WorkFactory
     breakers: SharedBreakers
     gate: Gate

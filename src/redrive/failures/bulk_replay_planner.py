@@ -11,7 +11,6 @@ from redrive.engine.task import reject_unknown
 from redrive.errors import DriftError, InvalidValueError, NotFoundError
 from redrive.failures.group_queries import find_group
 from redrive.failures.parts import FailureParts
-from redrive.failures.replays import policy_text
 from redrive.model.audit import Action, NewEntry
 from redrive.model.dead_letter import LIVE
 from redrive.model.event import OperationChanged
@@ -21,6 +20,8 @@ from redrive.model.query import Query, Term
 from redrive.model.replay import Mode, OperationState, ReplayState
 from redrive.policy.bounds import choice, require_whole
 from redrive.policy.codec import decode, encode
+from redrive.policy.policy_change import PolicyOverride
+from redrive.policy.policy_json import policy_from_json, policy_to_json
 from redrive.policy.query import parse
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
@@ -42,7 +43,8 @@ class BulkReplayOptions(TypedDict, total=False):
     ids             the ids of dead letters
     group           the fingerprint of a failure group, for its live dead letters
     mode            FROM_STEP (default): from the failed step to the end; STEP_ONLY: only the failed step
-    retry           the retry policy of the first replayed step of each run, for this replay only
+    retry           changes of the retry policy of the first replayed step of each run, for this replay only,
+                    such as {"max_retries": 6}, or a whole RetryPolicy
     exclude_unsafe  skip letters that may repeat an unsafe effect
     expect          how many letters the caller expects to replay; for any other number, nothing is planned
     reason          the reason recorded in the audit
@@ -54,7 +56,7 @@ class BulkReplayOptions(TypedDict, total=False):
     ids: Sequence[str] | None
     group: str | None
     mode: Mode | str
-    retry: RetryPolicy | None
+    retry: RetryPolicy | Mapping[str, Any] | None
     exclude_unsafe: bool
     expect: int | None
     reason: str
@@ -90,7 +92,9 @@ class BulkReplayPlanner:
             await self._freeze(session, draft, selection.letters)
             if request.get("exclude_unsafe"):
                 await self._operations.skip_unsafe(session, draft.id, SKIPPED)
-            plan = await self._planned(session, draft, open_breakers)
+            forecast = await self._operations.forecast(session, draft.id)
+            await self._override(session, draft, forecast)
+            plan = await self._planned(session, draft, forecast, open_breakers)
             _check_expected(plan, expect)
             await self._operations.insert(session, draft._replace(plan=encode(plan.to_json())))
             await self._store.audit.append(session, [_entry(draft, plan)])
@@ -115,7 +119,7 @@ class BulkReplayPlanner:
             mode=choice("mode", request.get("mode", Mode.FROM_STEP), Mode).value,
             selection=encode(named),
             options=encode(RolloutPlan(RolloutOptions(**options)).to_json()),  # type: ignore[arg-type]
-            policy_override=None if retry is None else policy_text(retry),
+            policy_override=None if retry is None else encode(PolicyOverride.read(retry).to_json()),
             reason=clean_reason(request.get("reason", ""), self._parts.redactor),
             plan="",
             planned_by=self._caller.name,
@@ -161,9 +165,20 @@ class BulkReplayPlanner:
         if unknown:
             raise NotFoundError(f"found no dead letter {unknown[0]!r}; nothing was planned")
 
-    async def _planned(self, session: Session, draft: NewOperation, open_breakers: set[str]) -> Plan:
+    async def _override(self, session: Session, draft: NewOperation, forecast: Forecast) -> None:
+        """Store the policy of each item: the override, merged with the policy of the item's own step."""
+        if draft.policy_override is None:
+            return
+        override = PolicyOverride.read(decode(draft.policy_override))
+        for station in forecast.stations:
+            own = policy_from_json(_object(station.body)["steps"][station.step_index]["retry"])
+            policy = encode(policy_to_json(override.of(own)))
+            await self._operations.override(session, draft.id, station, policy)
+
+    async def _planned(
+        self, session: Session, draft: NewOperation, forecast: Forecast, open_breakers: set[str]
+    ) -> Plan:
         counts = await self._operations.counts(session, draft.id)
-        forecast = await self._operations.forecast(session, draft.id)
         notes = await self._operations.notes(session, draft.id)
         return Plan(
             operation_id=draft.id,
@@ -223,9 +238,9 @@ def _entry(draft: NewOperation, plan: Plan) -> NewEntry:
 
 def _steps(forecast: Forecast, mode: str) -> dict[str, int]:
     executions: Counter[str] = Counter()
-    for body, index, items in forecast.stations:
-        names = [str(step["name"]) for step in _object(body)["steps"][index:]]
-        executions.update(dict.fromkeys(names[:1] if mode == Mode.STEP_ONLY else names, items))
+    for station in forecast.stations:
+        names = [str(step["name"]) for step in _object(station.body)["steps"][station.step_index :]]
+        executions.update(dict.fromkeys(names[:1] if mode == Mode.STEP_ONLY else names, station.items))
     return dict(executions)
 
 

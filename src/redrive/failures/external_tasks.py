@@ -24,7 +24,7 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.decision import Bury, Explanation, Reason
-from redrive.model.event import StepDied
+from redrive.model.event import StepDied, TaskStoredSeparately
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.failure import Failure
 from redrive.model.run import RunState
@@ -70,16 +70,24 @@ class ExternalTasks:
         self._letter_policy = letter_policy
         self._encryption = encryption
 
-    async def keep(self, report: TaskReport, max_size: int) -> None:
-        """Store a failed task. If the task has a live letter, update that letter."""
+    async def keep(self, report: TaskReport, max_size: int, *, separately: bool = False) -> str:
+        """Store a failed task, and return its id. If the task has a live letter, update that letter.
+
+        If another task has a live letter under this id, raise ConflictError, or with `separately` store the
+        task under another id.
+        """
         definition = report.definition
         row = DefinitionRow(definition.digest, definition.workflow, definition.body)
         await self._store.runs.define([row])
         try:
-            await self._keep(report, max_size)
+            task_id = await self._keep(report, max_size, separately=separately)
         except QueueFullError:  # counted here, because the transaction was rolled back
             await self._store.letter_writer.count_refused(report.new.org, report.new.queue)
             raise
+        if task_id != report.new.correlation_id:
+            new = report.new
+            self._event_bus.emit(TaskStoredSeparately(new.org, new.queue, new.correlation_id, task_id))
+        return task_id
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         """The task with this key, as its newest dead letter describes it."""
@@ -91,19 +99,20 @@ class ExternalTasks:
         """Up to `most` tasks of a queue, oldest first."""
         return await self._failures.page(org, queue, state, most)
 
-    async def _keep(self, report: TaskReport, max_size: int) -> None:
+    async def _keep(self, report: TaskReport, max_size: int, *, separately: bool) -> str:
         async with self._store.database.transaction() as session:
-            taken = await self._failures.take(session, report.new, max_size)
+            taken = await self._failures.take(session, report.new, max_size, separately=separately)
             letter_id = taken.letter_id or self._ids.new()
             linked = await self._link(session, letter_id, report)
             if taken.claim is None:
                 await self._store.audit.append(session, linked)
-                return
+                return taken.task_id
             work = Work(taken.claim, report.definition, None, self._encryption)
             record = self._record(work, letter_id, report.evidence)
             recorded = (await self._store.records.record_within(session, [record]))[work.claim.id]
             await self._store.audit.append(session, linked)
         self._emit(work, recorded, report.evidence)
+        return taken.task_id
 
     def _record(self, work: Work, letter_id: str, evidence: Evidence) -> Record:
         decision = Bury(_why(work, evidence.failure))

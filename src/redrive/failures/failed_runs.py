@@ -106,7 +106,7 @@ class FailedRuns:
     async def _check_source(
         self, run: Run, definition: Definition, index: int, step_input: str | None
     ) -> None:
-        task = self._parts.registry.tasks.get(definition.steps[index].task)
+        task = self._parts.registry.task(definition.steps[index].task)
         if task is None or task.source is None:
             return
         text = self._parts.encryption.decrypt(step_input or run.step_input or run.input)
@@ -168,7 +168,7 @@ class FailedRuns:
         definition = self._parts.definitions.known(claim.definition)
         if definition is None:
             raise InvalidValueError(f"the definition of the run {claim.id} is no longer cached; try again")
-        task = self._parts.registry.tasks.get(definition.steps[claim.step_index].task)
+        task = self._parts.registry.task(definition.steps[claim.step_index].task)
         work = Work(claim, definition, task, self._parts.encryption)
         failure = _failure(attempt, rejected)
         if reason := rejection(self._parts.letter_policy.strategy, failure.category, requested=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from redrive.engine.dead_letter_policy import snapshot
 from redrive.engine.definition import Definition
@@ -16,8 +16,9 @@ from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.event import ReplayRequested
 from redrive.model.replay import Mode, Replay, ReplayPreview, ReplayStep
 from redrive.model.run import Run
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import choice, require_whole
 from redrive.policy.codec import JsonValue, decode, encode
+from redrive.policy.policy_change import PolicyOverride
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.user_text import clean_reason
@@ -37,6 +38,11 @@ class ReplayStart(NamedTuple):
     definition: Definition
     mode: Mode
     step_index: int
+
+    @property
+    def first_policy(self) -> RetryPolicy:
+        """The retry policy of the step at which the replay starts."""
+        return self.definition.steps[self.step_index].retry
 
     @property
     def steps(self) -> Sequence[ReplayStep]:
@@ -71,7 +77,7 @@ class Replays:
         mode: Mode | str = Mode.FROM_STEP,
         *,
         from_step: int | str | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryPolicy | Mapping[str, Any] | None = None,
         payload: object = ...,
         set_fields: Mapping[str, object] = NO_FIELDS,
         remove_fields: Sequence[str] = (),
@@ -81,7 +87,8 @@ class Replays:
 
         mode           STEP_ONLY: only the failed step; FROM_STEP: from the failed step to the end of the run
         from_step      an earlier step to start at, by name or index; only with FROM_STEP
-        retry          the retry policy of the first replayed step, for this replay only
+        retry          changes of the first replayed step's retry policy for this replay only, such as
+                       {"max_retries": 6}, or a whole RetryPolicy
         payload        a new input for that step; the original is kept. A reason is required
         set_fields     new values for single fields of its input, by path: {"items[2].price": 5}
         remove_fields  paths of fields to remove from its input
@@ -95,7 +102,7 @@ class Replays:
             raise InvalidValueError("give a reason for changing the payload; it is stored with the replay")
         start = await self._start_of(letter_id, mode, from_step)
         run, index = start.run, start.step_index
-        override = None if retry is None else policy_text(retry)
+        override = None if retry is None else PolicyOverride.read(retry).of(start.first_policy)
         changed = None if change.is_empty else await self._changed(start, change)
         new = NewReplay(
             id=self._parts.ids.new(),
@@ -108,7 +115,7 @@ class Replays:
             automatic=False,
             requested_by=self._caller.name,
             reason=clean_reason(reason, self._parts.redactor),
-            policy_override=override,
+            policy_override=None if override is None else encode(policy_to_json(override)),
             edit=None if changed is None else snapshot(changed.differences, self._parts.redactor),
             step_input=await input_of(self._store, run, index) if changed is None else changed.encrypted,
             queue=None if index == run.step_index else start.definition.steps[index].queue,
@@ -121,6 +128,7 @@ class Replays:
         mode: Mode | str = Mode.FROM_STEP,
         *,
         from_step: int | str | None = None,
+        retry: RetryPolicy | Mapping[str, Any] | None = None,
         payload: object = ...,
         set_fields: Mapping[str, object] = NO_FIELDS,
         remove_fields: Sequence[str] = (),
@@ -129,6 +137,8 @@ class Replays:
         change = PayloadChange(payload, set_fields, remove_fields)
         change.check()
         start = await self._start_of(letter_id, mode, from_step)
+        if retry is not None:
+            PolicyOverride.read(retry)
         changed = None if change.is_empty else await self._changed(start, change)
         return ReplayPreview(
             letter_id=start.letter.id,
@@ -224,7 +234,7 @@ class Replays:
         parts, before = self._parts, await self._stored_input(start)
         after = change.applied_to(before, parts.redactor, parts.limits)
         value, text = json_and_text(after, limits=parts.limits)
-        task = parts.registry.tasks.get(start.definition.steps[start.step_index].task)
+        task = parts.registry.task(start.definition.steps[start.step_index].task)
         if task is not None:
             task.signature.check(value)
         return ChangedInput(parts.encryption.encrypt(text), differences(before, value, parts.redactor))
@@ -243,12 +253,6 @@ async def input_of(store: Store, run: Run, index: int) -> str | None:
 def _replayable(letter: DeadLetter, run: Run) -> bool:
     failed = letter.state in ("OPEN", "EXHAUSTED") and run.state in ("DLQ_PENDING", "FAILED")
     return failed and run.step_index == letter.step_index
-
-
-def policy_text(retry: RetryPolicy) -> str:
-    """Encode a retry policy as the JSON text that overrides the policy of a step."""
-    require_kind("retry", retry, RetryPolicy)
-    return encode(policy_to_json(retry))
 
 
 def _index(from_step: int | str | None, letter: DeadLetter, definition: Definition, mode: Mode) -> int:

@@ -18,8 +18,9 @@ from redrive.policy.automatic_redrive import (
     resolve_choice,
     stored_choice,
 )
-from redrive.policy.classify import Classifier
+from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
 from redrive.policy.codec import JsonValue, encode
+from redrive.policy.error_text import ReportedError
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.redact import Redactor
@@ -59,7 +60,11 @@ def evidence_of_report(
     step: str,
     now: float,
 ) -> Evidence:
-    """Build the evidence of a failure in another system, from its exception or its message."""
+    """Build the evidence of a failure in another system, from its exception or its message.
+
+    Without a category, a message is classified like an exception: by the rules of the classifier, by the HTTP
+    status that it names, or by its words (see redrive.policy.error_text).
+    """
     if isinstance(error, BaseException):
         evidence = evidence_of(error, classifier=classifier, redactor=redactor, step=step, now=now)
         if category is None:
@@ -68,9 +73,15 @@ def evidence_of_report(
             category=category, error_class=_class_of(category), rule=REPORTED, said=True
         )
         return evidence._replace(failure=failure)
-    kind = Category.UNKNOWN if category is None else category
     text = clean(error, MAX_MESSAGE_LENGTH, redactor) or "no message"
-    return evidence_without_error(kind, _class_of(kind), REPORTED, text, step=step)
+    if category is not None:
+        return evidence_without_error(category, _class_of(category), REPORTED, text, step=step)
+    found = (classifier or DEFAULT_CLASSIFIER).classify(ReportedError(error), now=now)
+    evidence = evidence_without_error(found.category, found.error_class, REPORTED, text, step=step)
+    failure = evidence.failure._replace(
+        rule=found.rule, http_status=found.http_status, delivery=found.delivery, said=found.said
+    )
+    return evidence._replace(failure=failure)
 
 
 def _class_of(category: Category) -> ErrorClass:
@@ -89,7 +100,8 @@ class ExternalTaskPolicy(DeadLetterPolicy):
     """Redrives each task by its own policy and maximum.
 
     A task without a policy uses that of the matching template, else that of its category, with `default` in
-    place of exponential.
+    place of exponential. A maximum without a policy asks for redrives: if the category has none, the task is
+    redriven by `default`.
     """
 
     default: RedriveChoice = "exponential"
@@ -98,8 +110,12 @@ class ExternalTaskPolicy(DeadLetterPolicy):
         config = work.step.config
         if not isinstance(config, dict):
             return DeadLetterPolicy._redriving(self, work, failure, template)
+        choice = _choice(config, template)
+        policy = resolve_choice(choice, failure.category, self.default)
+        if choice == BY_CATEGORY and policy == REDRIVE_NEVER and config["max_redrives"]:
+            policy = resolve_choice(self.default, failure.category)
         return redriving(
-            resolve_choice(_choice(config, template), failure.category, self.default),
+            policy,
             failure.category,
             redrives=work.claim.redrives,
             max_redrives=self._most(config, template),

@@ -1,4 +1,4 @@
-"""Aliases of states that filters accept. Internally, each state has one name."""
+"""Aliases: states that filters accept, events in the words of a job queue. Internally, each has one name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.run import RunPosition, RunState
+from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import StepState
 
 State = TypeVar("State", bound=StrEnum)
@@ -62,6 +62,23 @@ RUN_ALIASES: Mapping[str, RunState | RunPosition] = MappingProxyType(
     }
 )
 """A run that is `running` is not necessarily executing: between attempts and steps it is RUNNING, too."""
+
+
+JOB_EVENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "queued": "queued",
+        "replayed": "queued",
+        "released": "queued",
+        "started": "processing",
+        "retry": "retry",
+        "lost": "retry",
+    }
+)
+"""Events of a run in the words of a job queue. The other events have no such word."""
+
+JOB_EVENTS_AT_THE_END: Mapping[str, str] = MappingProxyType(
+    {RunState.SUCCESS: "complete", **dict.fromkeys(FAILED_RUNS, "failed")}
+)
 
 
 def step_state(word: str) -> StepState:

@@ -115,7 +115,6 @@ class TaskUnknown(NamedTuple):
     """No task with this name is registered here; the step waits for a worker that has it."""
 
     ref: StepRef
-    delay: float
 
 
 class HeldReleased(NamedTuple):
@@ -203,6 +202,15 @@ class DeadLetterRefused(NamedTuple):
 
     ref: StepRef
     reason: str
+
+
+class TaskStoredSeparately(NamedTuple):
+    """A failed task has the id of another live task, so a stand-alone queue stored it under another id."""
+
+    org: str
+    queue: str
+    task_id: str
+    stored_as: str
 
 
 class DeadLetterChanged(NamedTuple):
@@ -293,6 +301,7 @@ Event = (
     | StoreRecovered
     | ThreadAbandoned
     | DeadLetterRefused
+    | TaskStoredSeparately
     | DeadLetterChanged
     | ReplayRequested
     | ReplayEnded
@@ -325,6 +334,7 @@ _NAMES: dict[type, str] = {
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
     DeadLetterRefused: "dead_letter.refused",
+    TaskStoredSeparately: "task.stored_separately",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",
     ReplayEnded: "replay.ended",

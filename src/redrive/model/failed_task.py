@@ -34,8 +34,12 @@ class FailedTask(NamedTuple):
     run_id: str
 
 
+MAX_TASK_ID_LENGTH = 255
+_MAX_NUMBER_LENGTH = len("~99999")
+
+
 class NewFailedTask(NamedTuple):
-    """A failed task to store as a run. `correlation_id` is the caller's id of the task."""
+    """A failed task to store as a run. `correlation_id` is the caller's id of the task, and ends the key."""
 
     id: str
     org: str
@@ -52,6 +56,20 @@ class NewFailedTask(NamedTuple):
     token: int
     worker: str
     code_version: str
+
+    @property
+    def numbered_key(self) -> str:
+        """The key without its number, if the task is stored beside another task with the same id."""
+        task_id = self.correlation_id[: MAX_TASK_ID_LENGTH - _MAX_NUMBER_LENGTH]
+        return f"{self._prefix}{task_id}~"
+
+    def under(self, key: str) -> NewFailedTask:
+        """The same task under another key of the same queue."""
+        return self._replace(key=key, correlation_id=key.removeprefix(self._prefix))
+
+    @property
+    def _prefix(self) -> str:
+        return self.key.removesuffix(self.correlation_id)
 
 
 class FailedTaskRow(NamedTuple):

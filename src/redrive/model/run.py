@@ -121,12 +121,31 @@ class RunLine(Row, frozen=True, kw_only=True):
     replays: int
     redrives: int
 
+    @property
+    def current_worker(self) -> str | None:
+        """The worker that executes the run, or the one that finished it.
+
+        A run in the queue belongs to no worker. Its row keeps the token of the last lease (decision 6).
+        """
+        return self.worker if self.place in (Place.LEASED, Place.ENDED) else None
+
+    @property
+    def was_executed(self) -> bool:
+        """Whether an attempt has started. A breaker may hold a run that a worker has only claimed."""
+        return self.attempt > 0 or self.step_index > 0 or self.replays > 0
+
 
 class ListedRun(RunLine, frozen=True, kw_only=True):
-    """A run in a list, with the last error of its current step, unless the run succeeded."""
+    """A run in a list, with the last error of its current step, unless the run succeeded.
+
+    requeued_at  when it was last replayed
+    needs_you    it has a dead letter that stays as it is until an operator handles it
+    """
 
     error_type: str | None
     message: str | None
+    requeued_at: Instant | None
+    needs_you: bool
 
 
 class Run(RunLine, frozen=True, kw_only=True):
@@ -169,6 +188,7 @@ RUN_TRANSITIONS = TransitionTable(
     _P,
     [
         *moves("a step is claimed", [_P], [_R]),
+        *moves("held or released before its first attempt", [_R], [_P]),
         *moves("the last step succeeded", [_R], [RunState.SUCCESS]),
         *moves("a step failed permanently", [_R], [RunState.FAILED]),
         *moves("a step replayed alone succeeded", [_R], [RunState.PARTIAL]),

@@ -56,6 +56,7 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.StoreFailed: logging.WARNING,
         events.ThreadAbandoned: logging.WARNING,
         events.AlertRaised: logging.WARNING,
+        events.TaskStoredSeparately: logging.WARNING,
         events.DeadLetterRefused: logging.ERROR,
         events.StepDied: logging.ERROR,
     }
@@ -124,6 +125,8 @@ def _cause(event: Event) -> tuple[str, ...] | None:
         return "unknown", event.ref.task
     if isinstance(event, events.DeadLetterRefused):
         return "refused", event.ref.org
+    if isinstance(event, events.TaskStoredSeparately):
+        return "separately", event.org, event.queue
     if isinstance(event, events.DeadLetterChanged):
         return "changed", event.org, event.after, event.by
     if isinstance(event, events.StepReleased):

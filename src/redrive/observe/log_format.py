@@ -13,6 +13,8 @@ from redrive.log_line import printable
 
 MAX_VALUE_LENGTH = 120
 INDENT = "    "
+ALIASES: Mapping[str, str] = MappingProxyType({"run_id": "job_id", "http_status": "gateway_status"})
+"""Names that other systems use for fields; a JSON line has these fields under both names."""
 _BLOCKS = ("stack",)
 """Fields of several lines, which the text shows below the line."""
 
@@ -40,13 +42,14 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger` and the fields of the event."""
+    """One JSON object per line: `time`, `level`, `logger` and the fields of the event, some twice."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": time, "level": record.levelname, "logger": record.name}
         fields = getattr(record, "fields", None)
         line |= fields if isinstance(fields, Mapping) else {"message": record.getMessage()}
+        line |= {alias: line[name] for name, alias in ALIASES.items() if name in line}
         if record.exc_info:
             line["stack"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

@@ -7,7 +7,7 @@ from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.budget import Budget, BudgetPolicy
 from redrive.policy.classify import Classifier, Rule, classify
-from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never
+from redrive.policy.curve import Custom, Exponential, Immediate, Linear, Never, Table
 from redrive.policy.jitter import Additive, Decorrelated, Equal, Full, NoJitter, Proportional
 from redrive.policy.presets import CALL, GATEWAY, PRESETS, REDRIVE_POLICIES, RUN, STEP
 from redrive.policy.public_code import GATEWAY_CODES, PublicCodes
@@ -48,6 +48,7 @@ __all__ = [
     "Ramp",
     "RetryPolicy",
     "Rule",
+    "Table",
     "Triage",
     "classify",
     "decide",

@@ -214,10 +214,9 @@ class Breaker:
         self._quiet_until = -math.inf
 
     def _is_too_much(self, window: Window) -> bool:
-        enough = self._policy.minimum_calls
-        if isinstance(window, CountWindow):
-            enough = min(enough, window.size)
-        if window.calls < enough:
+        policy = self._policy
+        enough = policy.enough_calls if isinstance(window, CountWindow) else policy.enough_recent_calls
+        if enough is None or window.calls < enough:
             return False
         failing = window.failures / window.calls >= self._policy.failure_rate
         return failing or window.slow_calls / window.calls >= self._policy.slow_rate

@@ -19,13 +19,17 @@ _ENOUGH = 100.0
 class BreakerPolicy:
     """When a breaker opens, how long it stays open, and how it closes again.
 
-    It opens when one of its windows has at least `minimum_calls` calls (or is full) and the share of failed
-    or slow calls has reached its rate. A window of None is not used.
+    It has two windows: the last `window_calls` calls, and the calls of the last `window_seconds`. It opens
+    when the share of failed or slow calls in one of them has reached its rate, and that window has enough
+    calls: `minimum_calls`, or `minimum_recent_calls` in the window of seconds, so that a dependency with few
+    calls that always fails opens soon. A window of None is not used; without the window of calls,
+    `minimum_calls` applies to the other one.
     """
 
     window_calls: int | None = 20
     window_seconds: float | None = 120.0
     minimum_calls: int = 20
+    minimum_recent_calls: int = 5
     failure_rate: float = 0.5
     slow_seconds: float | None = None
     slow_rate: float = 0.5
@@ -43,6 +47,7 @@ class BreakerPolicy:
             window_calls: int | None = ...,
             window_seconds: Seconds | None = ...,
             minimum_calls: int = ...,
+            minimum_recent_calls: int = ...,
             failure_rate: float = ...,
             slow_seconds: Seconds | None = ...,
             slow_rate: float = ...,
@@ -63,6 +68,7 @@ class BreakerPolicy:
         if self.slow_seconds is not None:
             set_seconds(self, "slow_seconds", 0.0, MAX_DELAY_SECONDS)
         require_whole("minimum_calls", self.minimum_calls, 1, 1_000_000)
+        require_whole("minimum_recent_calls", self.minimum_recent_calls, 1, 1_000_000)
         require("failure_rate", self.failure_rate, 0.001, 1.0)
         require("slow_rate", self.slow_rate, 0.001, 1.0)
         set_seconds(self, "cool_down", 0.0, MAX_DELAY_SECONDS)
@@ -70,6 +76,18 @@ class BreakerPolicy:
         require_whole("probe_slots", self.probe_slots, 1, 1000)
         set_seconds(self, "probe_seconds", 0.001, MAX_DELAY_SECONDS)
         require_whole("successes_to_close", self.successes_to_close, 1, 1000)
+
+    @property
+    def enough_calls(self) -> int | None:
+        """The number of calls that the window of calls needs; None without that window."""
+        return None if self.window_calls is None else min(self.minimum_calls, self.window_calls)
+
+    @property
+    def enough_recent_calls(self) -> int | None:
+        """The number of calls that the window of seconds needs; None without that window."""
+        if self.window_seconds is None:
+            return None
+        return min(self.minimum_calls, self.minimum_recent_calls) if self.window_calls else self.minimum_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from redrive.duration import Seconds, to_seconds
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, set_seconds
+from redrive.errors import InvalidFieldError
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_seconds, set_seconds
 
+MAX_DELAYS = 100
+"""The maximum length of a table: every run that is stored carries it."""
 AFTER_A_MISTAKE = 3600.0
 """The wait, in seconds, after a custom function failed."""
 
@@ -73,6 +76,32 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """The waits one by one: `Table([20, 300, 1800])`. After the last one, every further wait is the last."""
+
+    word: ClassVar[str] = "table"
+
+    delays: Sequence[float]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, delays: Sequence[Seconds]) -> None: ...
+
+    def __post_init__(self) -> None:
+        given = self.delays
+        if not isinstance(given, list | tuple) or not 1 <= len(given) <= MAX_DELAYS:
+            raise InvalidFieldError("delays", f"must be a list of 1 to {MAX_DELAYS} waits, got {given!r:.80}")
+        waits = tuple(require_seconds("delays", wait, 0.0, MAX_DELAY_SECONDS) for wait in given)
+        object.__setattr__(self, "delays", waits)
+
+    def delay(self, failures: int) -> float:
+        return self.delays[min(failures, len(self.delays)) - 1]
+
+    def formula(self, failures: object) -> str:
+        return f"[{', '.join(f'{wait:g}' for wait in self.delays)}][{failures}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Immediate:
     word: ClassVar[str] = "immediate"
 
@@ -119,6 +148,6 @@ class Custom:
 
 
 CURVES: Mapping[str, type[Any]] = MappingProxyType(
-    {curve.word: curve for curve in (Exponential, Linear, Immediate, Never)}
+    {curve.word: curve for curve in (Exponential, Linear, Table, Immediate, Never)}
 )
 """The curves that can be stored, by their words. A Custom curve cannot, because it contains a function."""

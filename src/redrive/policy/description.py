@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from redrive.errors import RedriveError
@@ -15,7 +15,7 @@ from redrive.policy.retry import Ending, RetryPolicy
 from redrive.policy.rollout import RolloutOptions
 from redrive.policy.schedule import Schedule
 from redrive.words.number import number, percent, plural
-from redrive.words.time import duration
+from redrive.words.time import duration, pace
 
 MAX_WAITS = 5
 
@@ -28,6 +28,14 @@ def describe_stored_policy(stored: JsonValue) -> tuple[str, ...]:
         return tuple(describe_retry_policy(policy_from_json(stored)))
     except (RedriveError, LookupError, TypeError, ValueError):
         return ()
+
+
+def describe_override(stored: JsonValue) -> tuple[str, ...]:
+    """Return the sentences about the policy override of a bulk replay: a whole policy, or some fields."""
+    if isinstance(stored, Mapping) and "max_attempts" not in stored:
+        changes = ", ".join(f"{name} {value}" for name, value in stored.items())
+        return (f"Each first step keeps its policy, except for {changes}.",)
+    return describe_stored_policy(stored)
 
 
 def describe_retry_policy(policy: RetryPolicy) -> Iterator[str]:
@@ -56,7 +64,15 @@ def describe_opening(policy: BreakerPolicy) -> str:
     rules = [f"at least {percent(policy.failure_rate)} {_window(policy)} fail"]
     if policy.slow_seconds is not None:
         rules.append(f"at least {percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
-    return f"Opens when {' or '.join(rules)}; needs at least {plural(policy.minimum_calls, 'call')}."
+    return f"Opens when {' or '.join(rules)}; needs at least {describe_minimum(policy)}."
+
+
+def describe_minimum(policy: BreakerPolicy) -> str:
+    """Name the number of calls that the windows need: "20 calls, or 5 in the last 2 min"."""
+    calls, recent = policy.enough_calls, policy.enough_recent_calls
+    if calls is None or recent is None:
+        return plural(policy.minimum_calls if calls is None else calls, "call")
+    return f"{plural(calls, 'call')}, or {recent:,} in the last {duration(policy.window_seconds or 0.0)}"
 
 
 def _window(policy: BreakerPolicy) -> str:
@@ -139,7 +155,7 @@ def describe_rollout(rollout: RolloutOptions, will_run: int) -> Iterator[str]:
     elif not rest or rollout.rate is None:
         yield f"Starts all {number(will_run)} immediately."
     if rollout.rate is not None and rest:
-        yield f"At most {rollout.rate:g} per second, so {duration(rest / rollout.rate)} or longer."
+        yield f"At most {pace(rollout.rate)}, so {duration(rest / rollout.rate)} or longer."
     if will_run > 1:
         yield f"Stops automatically {_describe_stop(rollout)}."
 

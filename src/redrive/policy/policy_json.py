@@ -77,10 +77,14 @@ def _backoff_from_json(name: str, value: object) -> Backoff:
 def _word_to_json(noun: str, value: object, words: Words) -> dict[str, JsonValue]:
     for word, kind in words.items():
         if type(value) is kind:
-            return {"kind": word, **{name: getattr(value, name) for name in _names(kind)}}
+            return {"kind": word, **{name: _field_to_json(getattr(value, name)) for name in _names(kind)}}
     what = "a Custom curve holds a function, which" if isinstance(value, Custom) else f"the {noun} {value!r}"
     known = ", ".join(kind.__name__ for kind in words.values())
     raise InvalidValueError(f"{what} cannot be stored; use one of {known}")
+
+
+def _field_to_json(value: Any) -> JsonValue:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _word_from_json(noun: str, value: object, words: Words) -> Any:

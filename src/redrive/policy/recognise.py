@@ -15,6 +15,7 @@ from redrive.errors import DeferredError, FinalError, RateLimitedError, Unavaila
 from redrive.model.failure import Category, Delivery, ErrorClass
 from redrive.policy import exception
 from redrive.policy import known_errors as known
+from redrive.policy.error_text import ReportedError, category_in
 from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.retry_after import parse_milliseconds, parse_retry_after
 
@@ -67,6 +68,8 @@ def _traits_of(kind: type) -> _Traits:
 
 
 def _special(kind: type, key: str) -> _Recogniser | None:
+    if kind is ReportedError:
+        return _by_words
     if issubclass(kind, VerdictError | UnavailableError):
         return _by_own_word
     if issubclass(kind, DeferredError):
@@ -119,6 +122,15 @@ def _by_what_it_carries(error: BaseException, keys: tuple[str, ...]) -> Recognit
         or _by_sqlite_name(error)
         or _by_smtp_code(error)
     )
+
+
+def _by_words(error: BaseException, depth: int) -> Recognition | None:
+    """Recognise an error that is only a text: by the HTTP status that it names, else by its words."""
+    found = _by_status(error)
+    if found is not None:
+        return found
+    category = category_in(exception.text(error))
+    return None if category is None else Recognition(f"text: {category}", ErrorMeaning(category), error)
 
 
 def _by_own_word(error: BaseException, depth: int) -> Recognition | None:

@@ -23,6 +23,7 @@ from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.retry_after import LONGEST_HINT
 from redrive.policy.schedule import Schedule
 
 NOT_ASKED_DELAY = 1.0
@@ -85,14 +86,18 @@ def decide(
     now: float,
     draw: float,
     repeatable: bool = True,
+    longest_hint: float = LONGEST_HINT,
 ) -> Decision:
     """Decide what happens after an attempt; `failure` is None if it succeeded.
 
     `draw` is a random number from 0 to 1, `now` the time when the attempt ended. Work that is not
-    `repeatable` is repeated only if the failed attempt cannot have had a side effect.
+    `repeatable` is repeated only if the failed attempt cannot have had a side effect. A server that asks for
+    a wait of more than `longest_hint` seconds gets those.
     """
     if failure is None:
         return Complete(Explanation(Reason.SUCCEEDED))
+    if failure.retry_after is not None and failure.retry_after > longest_hint:
+        failure = failure._replace(retry_after=longest_hint)
     if not repeatable and failure.may_have_executed:
         return _not_repeated(decide(tally, failure, policy, now=now, draw=draw), policy)
     if failure.category is Category.CANCELLED:

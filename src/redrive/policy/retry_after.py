@@ -5,8 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import cast
 
-MAX_HINT_SECONDS = 86_400.0
-"""The maximum wait. Longer hints are reduced to it: a server's mistake must not delay work for a year."""
+from redrive.policy.bounds import MAX_DELAY_SECONDS
+
+MAX_HINT_SECONDS = MAX_DELAY_SECONDS
+"""The maximum that a failure can hold. A retry decision has a lower limit: LONGEST_HINT by default."""
+
+LONGEST_HINT = 7 * 86_400.0
+"""Retries wait no longer than this for a server: its mistake must not delay work for a year."""
 
 MAX_TEXT_LENGTH = 64
 

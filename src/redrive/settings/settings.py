@@ -59,6 +59,9 @@ class Settings(_WithOrigins):
         **UP_TO_A_DAY,
         none="default",
     )
+    retry_after_max_days: float = declare(
+        7.0, "the longest wait that a server can ask for with Retry-After, in days", ge=0.001, le=365
+    )
     worker_lease_ttl_sec: float = declare(
         60.0, "how long a worker may be silent before other workers take over its steps", ge=3, le=3600
     )
@@ -81,6 +84,12 @@ class Settings(_WithOrigins):
     )
     circuit_window: int = declare(
         20, "the number of most recent calls that a breaker evaluates", ge=1, le=10_000
+    )
+    circuit_window_sec: float | None = declare(
+        120.0, "a breaker also evaluates the calls of the last seconds", ge=1, le=3600, none="none"
+    )
+    circuit_minimum_calls: int = declare(
+        5, "the number of calls that the last circuit_window_sec need to open a breaker", ge=1, le=10_000
     )
     circuit_fail_threshold: float = declare(
         0.5, "the share of failed calls at which a breaker opens", SHARE, ge=0.001, le=1
@@ -262,7 +271,9 @@ class Settings(_WithOrigins):
         cool_down = self.circuit_cooldown_ms / 1000.0
         return BreakerPolicy(
             window_calls=self.circuit_window,
+            window_seconds=self.circuit_window_sec,
             minimum_calls=self.circuit_window,
+            minimum_recent_calls=self.circuit_minimum_calls,
             failure_rate=self.circuit_fail_threshold,
             cool_down=cool_down,
             longest_open=max(cool_down, BreakerPolicy().longest_open),

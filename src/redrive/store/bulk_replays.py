@@ -89,13 +89,22 @@ class ItemTally(NamedTuple):
         return Score(begun, max(0, succeeded), self.failed, self.repeated)
 
 
+class Station(NamedTuple):
+    """The planned items that start at one step of one definition, whose body is JSON."""
+
+    definition: str
+    body: str
+    step_index: int
+    items: int
+
+
 class Forecast(NamedTuple):
     """The consequences of the planned items, as numbers of items."""
 
     results_reused: int
     unsafe: int
     repeatable: int
-    stations: tuple[tuple[str, int, int], ...]
+    stations: tuple[Station, ...]
     breakers: Mapping[str, int]
     paused_queues: Mapping[str, int]
     awaited_letters: Mapping[str, int]
@@ -134,7 +143,7 @@ class BulkReplayStore:
     async def forecast(self, session: Session, operation_id: str) -> Forecast:
         parameters = {"id": operation_id, "most": MAX_LINES}
         [(reused, unsafe, repeatable)] = await session.fetch(_SQL["effects"], parameters)
-        stations = tuple(tuple(row) for row in await session.fetch(_SQL["stations"], parameters))
+        stations = tuple(map(Station._make, await session.fetch(_SQL["stations"], parameters)))
         names = ("breakers", "paused_queues", "awaited_letters")
         waits = [_numbers(await session.fetch(_SQL[name], parameters)) for name in names]
         return Forecast(int(reused), int(unsafe), int(repeatable), stations, *waits)
@@ -179,6 +188,11 @@ class BulkReplayStore:
             for item_id, position, letter_id, other in rows
             if item_id not in known
         ]
+
+    async def override(self, session: Session, operation_id: str, station: Station, policy: str) -> None:
+        """Set the retry policy, as JSON, of the planned items at a station."""
+        parameters = {"definition": station.definition, "step_index": station.step_index, "policy": policy}
+        await session.fetch(_SQL["override"], {"id": operation_id, **parameters})
 
     async def refuse(self, session: Session, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:

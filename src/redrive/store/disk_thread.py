@@ -10,6 +10,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
+from redrive.forking import Pause
+
 T = TypeVar("T")
 
 
@@ -35,14 +37,28 @@ class DiskThread:
         self._calls.put(_Call(loop, future, work))
         return future
 
+    def pause(self, first: Callable[[], object]) -> Pause | None:
+        """Run `first` on the thread and let it rest; None if it has not started."""
+        if not self._started:
+            return None
+        pause = Pause()
+
+        def rest() -> None:
+            first()
+            pause.wait()
+
+        self._calls.put(_Call(None, None, rest))
+        pause.await_rest()
+        return pause
+
     async def finish(self) -> None:
         """Wait until all submitted calls have run."""
         await asyncio.wait({self.submit(_nothing)})
 
 
 class _Call(NamedTuple):
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None
+    future: asyncio.Future[Any] | None
     work: Callable[[], Any]
 
 
@@ -53,8 +69,9 @@ def _run(calls: SimpleQueue[_Call | None]) -> None:
             value = call.work()
         except BaseException as raised:  # noqa: BLE001 — the future passes it to the caller
             error = raised
-        with suppress(RuntimeError):  # the event loop is closed, so no caller waits
-            call.loop.call_soon_threadsafe(_settle, call.future, value, error)
+        if call.loop is not None and call.future is not None:
+            with suppress(RuntimeError):  # the event loop is closed, so no caller waits
+                call.loop.call_soon_threadsafe(_settle, call.future, value, error)
         del call, value, error  # so that an idle thread keeps no object alive
 
 

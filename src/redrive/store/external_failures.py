@@ -6,9 +6,11 @@ transaction, like any other. It therefore has everything that a dead letter of a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import count
 from typing import NamedTuple
 
-from redrive.errors import QueueFullError
+from redrive.errors import ConflictError, QueueFullError
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
@@ -22,9 +24,22 @@ _SQL = statements("external_failures", Claim, WorkRow)
 
 
 class TakenTask(NamedTuple):
-    """`letter_id` is the live dead letter of the task, if any. `claim` is None while it is being replayed."""
+    """`letter_id` is the live dead letter of the task, if any. `claim` is None while it is being replayed.
+
+    task_id  the id under which the task is stored
+    """
 
     claim: Claim | None
+    letter_id: str | None
+    task_id: str
+
+
+class KnownTask(NamedTuple):
+    """The run that has the key of a task. `letter_id` is its dead letter if it is open or being replayed."""
+
+    run_id: str
+    key: str
+    request_hash: str | None
     letter_id: str | None
 
 
@@ -33,19 +48,28 @@ class ExternalFailures:
         self._session = session
         self._limits = limits
 
-    async def take(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
-        """Claim the run of a failed task: the run of its live dead letter, or a new run."""
+    async def take(
+        self, session: Session, new: NewFailedTask, max_size: int, *, separately: bool = False
+    ) -> TakenTask:
+        """Claim the run of a failed task: the run of its live dead letter, or a new run.
+
+        If another task has a live dead letter under the same id, raise ConflictError; with `separately`,
+        store the task under the id <id>~2, ~3, …
+        """
         await self._lock_queue(session, new.org, new.queue, max_size)
-        scope = {"org": new.org, "key": new.key}
-        for [run_id] in await session.fetch(_SQL["lock_known"], scope):
-            known = {**new._asdict(), "run_id": run_id}
-            letters = await session.fetch(_SQL["live_letter"], known)
-            if letters:
-                return TakenTask(await self._again(session, known), letters[0][0])
-            await session.fetch(_SQL["give_up_key"], known)
-        await self._require_room(session, new, max_size)
-        [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return TakenTask(read_row(Claim, row), None)
+        known = await self._known(session, "lock_known", new)
+        if separately and any(_is_other(task, new) for task in known.values()):
+            known |= await self._known(session, "lock_numbered", new)
+            new = _separate(known, new)
+        task = known.get(new.key)
+        if task is None:
+            return await self._insert(session, new, max_size)
+        if task.letter_id is None:
+            await session.fetch(_SQL["give_up_key"], {"run_id": task.run_id})
+            return await self._insert(session, new, max_size)
+        if _is_other(task, new):
+            raise _conflict(task, new)
+        return TakenTask(await self._again(session, task, new), task.letter_id, new.correlation_id)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._session.fetch(_SQL["find"], {"org": org, "key": key})
@@ -72,8 +96,18 @@ class ExternalFailures:
             await session.fetch(_SQL[name], scope)
         return len(await session.fetch(_SQL["clear_letters"], scope))
 
-    async def _again(self, session: Session, known: dict[str, object]) -> Claim | None:
-        rows = await session.fetch(_SQL["take_again"], known)
+    async def _known(self, session: Session, statement: str, new: NewFailedTask) -> dict[str, KnownTask]:
+        scope = {"org": new.org, "key": new.key, "numbered_key": new.numbered_key}
+        rows = await session.fetch(_SQL[statement], scope)
+        return {task.key: task for task in map(KnownTask._make, rows)}
+
+    async def _insert(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
+        await self._require_room(session, new, max_size)
+        [row] = await session.fetch(_SQL["insert"], new._asdict())
+        return TakenTask(read_row(Claim, row), None, new.correlation_id)
+
+    async def _again(self, session: Session, task: KnownTask, new: NewFailedTask) -> Claim | None:
+        rows = await session.fetch(_SQL["take_again"], {**new._asdict(), "run_id": task.run_id})
         return read_row(Claim, rows[0]) if rows else None
 
     async def _lock_queue(self, session: Session, org: str, queue: str, max_size: int) -> None:
@@ -88,6 +122,27 @@ class ExternalFailures:
                 f"task {new.correlation_id!r} was not stored. Retry or archive some, or raise max_size",
                 max_size=max_size,
             )
+
+
+def _is_other(task: KnownTask, new: NewFailedTask) -> bool:
+    """Return whether a live task under the same id has another payload, which must not be overwritten."""
+    return task.letter_id is not None and task.request_hash != new.request_hash
+
+
+def _separate(known: Mapping[str, KnownTask], new: NewFailedTask) -> NewFailedTask:
+    """Return the task under the key of its own live letter, or else under the first number that is free."""
+    live = {key: task for key, task in known.items() if task.letter_id is not None}
+    same = sorted(key for key, task in live.items() if not _is_other(task, new))
+    numbered = (f"{new.numbered_key}{number}" for number in count(2))
+    return new.under(same[0] if same else next(key for key in numbered if key not in live))
+
+
+def _conflict(task: KnownTask, new: NewFailedTask) -> ConflictError:
+    return ConflictError(
+        f"the task {new.correlation_id!r} has failed before with another payload, and that task is not done. "
+        f"Nothing was stored. Use another id for this task, or finish the other task first",
+        run_id=task.run_id,
+    )
 
 
 _CLEARING = (

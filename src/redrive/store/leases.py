@@ -51,22 +51,39 @@ class Leases:
         most: int,
         holder: Holder,
         workflows: Sequence[str] | None = None,
-        without: Sequence[str] = (),
         floor: float = FROM_THE_BEGINNING,
+        max_bytes: int | None = None,
     ) -> list[Claim]:
-        """Lease up to `most` ready runs to a worker, in order of their sort keys, starting at `floor`."""
-        kinds = {"workflows": _listed(workflows), "without": _listed(without or None)}
-        parameters = {"queue": queue, "most": most, "floor": floor, **kinds, **holder._asdict()}
-        rows = await self._session.fetch(_SQL["claim"], parameters)
+        """Lease up to `most` ready runs to a worker, in order of their sort keys, starting at `floor`.
+
+        Only runs of `workflows` are read; None stands for all workflows. `max_bytes` limits the size of
+        their inputs; the last run may exceed it.
+        """
+        names = await self._names(workflows)
+        parameters = {"queue": queue, "most": most, "floor": floor, "workflows": names, **holder._asdict()}
+        if max_bytes is None:
+            rows = await self._session.fetch(_SQL["claim"], parameters)
+        else:
+            rows = await self._session.fetch(_SQL["claim_within"], {**parameters, "bytes": max_bytes})
         return sorted(read_rows(Claim, rows), key=lambda claim: claim.order)
 
     async def claim_alone(
         self, queue: str, holder: Holder, workflows: Sequence[str] | None = None
     ) -> list[Claim]:
         """Lease one run that must execute in isolation, because it may have killed its worker."""
-        kinds = {"workflows": _listed(workflows), "without": None}
-        parameters = {"queue": queue, **kinds, **holder._asdict()}
+        names = await self._names(workflows)
+        parameters = {"queue": queue, "workflows": names, **holder._asdict()}
         return read_rows(Claim, await self._session.fetch(_SQL["claim_alone"], parameters))
+
+    async def ready_work(self) -> list[tuple[str, str]]:
+        """Return the distinct queues and workflows of ready runs."""
+        return [(row[0], row[1]) for row in await self._session.fetch(_SQL["ready_work"], {})]
+
+    async def _names(self, workflows: Sequence[str] | None) -> str:
+        """Encode the names; those of all workflows that a claim could take, if none are given."""
+        if workflows is None:
+            workflows = [row[0] for row in await self._session.fetch(_SQL["all_workflows"], {})]
+        return encode(list(workflows))
 
     async def begin_alone(self, claim: Claim) -> bool:
         """Record that the run now executes in isolation: only then does a worker crash count against it."""
@@ -118,7 +135,7 @@ class Leases:
 
     async def lonely_queues(self, queues: Sequence[str], workflows: Sequence[str] | None = None) -> set[str]:
         """Return the queues that are not paused and have runs that must execute in isolation."""
-        parameters = {"queues": encode(list(queues)), "workflows": _listed(workflows)}
+        parameters = {"queues": encode(list(queues)), "workflows": await self._names(workflows)}
         return {row[0] for row in await self._session.fetch(_SQL["lonely_queues"], parameters)}
 
     async def promote(self, most: int, floor: float = FROM_THE_BEGINNING) -> list[str]:
@@ -129,7 +146,3 @@ class Leases:
     async def next_due(self, floor: float = FROM_THE_BEGINNING) -> NextDue:
         [row] = await self._session.fetch(_SQL["next_due"], {"floor": floor})
         return NextDue._make(row)
-
-
-def _listed(names: Sequence[str] | None) -> str | None:
-    return None if names is None else encode(list(names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from redrive.policy.codec import decode
 from redrive.store.database import Session
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
@@ -39,6 +40,8 @@ SILENT_SECONDS = 60.0
 
 
 class WorkerRow(NamedTuple):
+    """A worker. `workflows` lists those that it knows, as JSON; None: an older version, which claims all."""
+
     id: str
     started_at: float
     seen_at: float
@@ -49,11 +52,18 @@ class WorkerRow(NamedTuple):
     state: str
     host: str
     process: int
+    workflows: str | None
     now: float
 
     @property
     def seconds_silent(self) -> float:
         return self.now - self.seen_at
+
+    def claims(self, queue: str, workflow: str) -> bool:
+        """Return whether it claims such work. One that stopped less than a minute ago may be restarting."""
+        if self.seconds_silent > SILENT_SECONDS or queue not in _names(self.queues):
+            return False
+        return self.workflows is None or workflow in _names(self.workflows)
 
 
 class Released(NamedTuple):
@@ -90,6 +100,11 @@ class Limits:
         """Make up to `most` held runs ready, oldest first, after skipping the first `skip`."""
         rows = await self._session.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
         return [Released._make(row) for row in rows]
+
+    async def hold(self, queue: str, workflow: str, held_by: str, most: int) -> int:
+        """Hold up to `most` ready runs of a workflow that no worker knows. Return how many."""
+        parameters = {"queue": queue, "workflow": workflow, "held_by": held_by, "most": most}
+        return len(await self._session.fetch(_SQL["hold"], parameters))
 
     async def lock_limits(self, session: Session, maxima: dict[str, int]) -> dict[str, int]:
         """Lock limits, in order of names, until the transaction ends; return their free slots."""
@@ -156,6 +171,7 @@ class Limits:
         state: str,
         host: str = "",
         process: int = 0,
+        workflows: str | None = None,
     ) -> None:
         parameters = {
             "id": worker,
@@ -166,6 +182,7 @@ class Limits:
             "state": state,
             "host": host,
             "process": process,
+            "workflows": workflows,
         }
         await self._session.fetch(_SQL["heartbeat"], parameters)
 
@@ -174,6 +191,11 @@ class Limits:
 
     async def forget_workers(self, age: float) -> None:
         await self._session.fetch(_SQL["forget_workers"], {"age": age})
+
+
+def _names(text: str) -> Sequence[object]:
+    value = decode(text)
+    return value if isinstance(value, list) else ()
 
 
 def _beginning_with(prefix: str) -> dict[str, str]:

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from redrive.errors import InvalidValueError
+from redrive.forking import StartsAnew, join_forks
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import Statement, load_statements
 
 
-class Opening:
+class Opening(StartsAnew):
     """Migrates a database once per event loop. Concurrent callers wait for the migration."""
 
     def __init__(self, database: Database) -> None:
@@ -20,6 +21,7 @@ class Opening:
         self._migration: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = False
+        join_forks(self)
 
     @property
     def is_done(self) -> bool:
@@ -43,6 +45,9 @@ class Opening:
         """Open the database again on next use, which may be on another event loop."""
         self._migration = self._loop = None
         self._done = False
+
+    def after_fork_in_child(self) -> None:
+        self.forget()
 
     async def _migrate(self) -> None:
         load_statements()

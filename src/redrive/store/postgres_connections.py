@@ -1,32 +1,35 @@
 """Connections to PostgreSQL: a pool for one event loop, and single connections that are not shared.
 
 A connection keeps no state between uses, so it needs no reset. Connections of tenants do keep state, and
-remember it. After the server went away or became read-only, all connections are replaced.
+remember it. After the server went away, fell silent or became read-only, all connections are replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qs, urlsplit
 
-from redrive.errors import InvalidValueError, StoreError
-from redrive.store.postgres_failure import contains_values, failure_of, is_stale, place_of
+from redrive.errors import StoreError
+from redrive.forking import StartsAnew, join_forks, never_finalize
+from redrive.store.postgres_failure import contains_values, failure_of, is_silence, is_stale, place_of
+from redrive.store.postgres_hosts import CONNECT_TIMEOUT, Hosts
+from redrive.store.postgres_types import ARRAYS, NOTHING_SENT, id_bytes, id_text
+from redrive.store.postgres_watch import Watch
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
-RELEASE_TIMEOUT = 5.0
+ANSWER_TIMEOUT = 3.0
+"""How long a server that keeps a statement waiting may take to answer a new login."""
+RELEASE_TIMEOUT = 2.0
 IDLE_TIMEOUT_MS = 30_000
 """How long a worker that freezes inside a transaction keeps its row locks."""
 MAX_IDLE_SECONDS = 300.0
 
-_NO_RUN = bytes(16)
 _SETTINGS = {
     "application_name": "redrive",
     "default_transaction_isolation": "read committed",
@@ -34,12 +37,21 @@ _SETTINGS = {
     "jit": "off",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
 }
-"""Every statement that works on many rows has an index to use. Without these settings, statistics from before
-a burst, when the table was empty, would make PostgreSQL read and sort all ready work for every claim."""
+"""Every statement that works on many rows has an index to use. Without the planner's settings, statistics
+from before a burst, when the table was empty, would make PostgreSQL read and sort all ready work for each
+claim. With the settings of TCP, the server soon drops the locks of a client that the network has cut off."""
 
 
-class Connections:
+_SOCKET_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
+"""The same for this end. An operating system may lack some of them."""
+
+
+class Connections(StartsAnew):
     """Lends up to `most` connections at a time, each to one borrower, the last returned one first.
 
     The pool of asyncpg lends a proxy of each connection and resets it afterwards. Neither is needed here, and
@@ -51,13 +63,20 @@ class Connections:
     ) -> None:
         self.driver = _driver()
         self.place = place_of(url)
-        self._url = url
+        self._hosts = Hosts(url)
         self._most = most
-        self._options = _options(url, settings or {}, pooler=pooler)
+        self._options = _options(self._hosts, settings or {}, pooler=pooler)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = asyncio.Semaphore(most)
+        self._watch = Watch(self._answers, self._leave)
         self._idle: list[_Idle] = []
         self._generation = 0
+        join_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave all connections to the parent: both would read from the same sockets."""
+        never_finalize(self._loop, self._idle, self._watch)
+        self._loop, self._idle = None, []
 
     def borrowed(self) -> Loan:
         return Loan(self)
@@ -66,6 +85,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # connections of another loop can neither be used nor closed in this one
             self._loop, self._turns, self._idle = loop, asyncio.Semaphore(self._most), []
+            self._watch = Watch(self._answers, self._leave)
         turns = self._turns
         await turns.acquire()
         try:
@@ -73,11 +93,13 @@ class Connections:
         except BaseException:
             turns.release()
             raise
+        self._watch.add(connection)
         return Lent(connection, self._generation, turns)
 
     def take_back(self, lent: Lent) -> None:
         """Return a connection. If a cancelled statement is still running on it, the next one waits."""
         connection = lent.connection
+        self._watch.remove(connection)
         if lent.generation != self._generation:
             self.throw_away(connection)
         elif not connection.is_closed():
@@ -87,10 +109,14 @@ class Connections:
                 self.throw_away(self._idle.pop(0).connection)
 
     async def single(self) -> Any:
-        connection = await self.driver.connect(self._url, **self._options)
+        return await self._hosts.connect(self._log_in)
+
+    async def _log_in(self, address: str) -> Any:
+        connection = await self.driver.connect(address, **self._options)
+        connection.address = address
         try:
             await connection.set_type_codec(
-                "uuid", schema="pg_catalog", encoder=_id_bytes, decoder=_id_text, format="binary"
+                "uuid", schema="pg_catalog", encoder=id_bytes, decoder=id_text, format="binary"
             )
         except BaseException:
             self.throw_away(connection)
@@ -104,6 +130,7 @@ class Connections:
     async def close(self) -> None:
         idle, self._idle = self._idle, []
         if self._loop is asyncio.get_running_loop():
+            self._watch.stop()
             await asyncio.gather(*(connection.close() for connection, _ in idle))
 
     async def call(self, ask: Callable[..., Awaitable[T]], *values: Any, **options: Any) -> T:
@@ -125,41 +152,28 @@ class Connections:
                 return connection
         return None
 
+    async def _answers(self, address: str) -> bool:
+        """Whether the server at this address answers a login, be it with an error."""
+        try:
+            connection = await self.driver.connect(address, **self._options | {"timeout": ANSWER_TIMEOUT})
+        except Exception as error:  # noqa: BLE001 — an error that the server reports is an answer
+            return not is_silence(error)
+        self.throw_away(connection)
+        return True
+
+    def _leave(self, address: str, lent: list[Any]) -> None:
+        """Give up the connections to a silent server, with the statements that wait there."""
+        self._hosts.suspect(address)
+        self._expire()
+        for connection in lent:
+            self.throw_away(connection)
+
     def _expire(self) -> None:
         """Replace all connections. Lent ones are closed when they are returned."""
         self._generation += 1
         idle, self._idle = self._idle, []
         for connection, _ in idle:
             self.throw_away(connection)
-
-
-def _id_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a run id; zeros, which no run has, for text that is not an id."""
-    try:
-        value = bytes.fromhex(text)
-    except ValueError:
-        return _NO_RUN
-    return value if len(value) == len(_NO_RUN) else _NO_RUN
-
-
-_id_text = bytes.hex
-
-
-_BUILT_IN = {"ns": "pg_catalog", "kind": b"b", "elemdelim": b",", "depth": 0}
-_NO_OTHER_KIND = dict.fromkeys(
-    ("basetype", "basetype_name", "range_subtype", "range_subtype_name", "attrtypoids", "attrnames")
-)
-_ARRAYS = {
-    oid: {"oid": oid, "name": name, "elemtype": element, "elemtype_name": of, **_BUILT_IN, **_NO_OTHER_KIND}
-    for oid, name, element, of in (
-        (1007, "_int4", 23, "integer"),
-        (1016, "_int8", 20, "bigint"),
-        (1022, "_float8", 701, "double precision"),
-        (2951, "_uuid", 2950, "uuid"),
-    )
-}
-"""The types of batch parameters by oid, as PostgreSQL describes them. Oids of built-in types never change."""
-_NOTHING_SENT = SimpleNamespace(name="nothing sent")
 
 
 class Lent(NamedTuple):
@@ -208,6 +222,13 @@ def _connection_class() -> Any:
         tenant_settings: object = None
         """The settings made for the current user of the connection; None if they are not certain."""
 
+        address = ""
+        """The address with the host of this connection."""
+
+        def __init__(self, protocol: Any, transport: Any, *others: Any) -> None:
+            super().__init__(protocol, transport, *others)
+            _notice_silence(transport.get_extra_info("socket"))
+
         async def close(self, **options: Any) -> None:
             """Close the connection without waiting for a silent server, as asyncpg would."""
             with suppress(Exception):
@@ -219,29 +240,28 @@ def _connection_class() -> Any:
             The answer includes the statement that was sent last: asyncpg prepares its own again after an
             unnamed one.
             """
-            if _ARRAYS.keys() >= set(oids):
-                return [_ARRAYS[oid] for oid in oids], _NOTHING_SENT
+            if ARRAYS.keys() >= set(oids):
+                return [ARRAYS[oid] for oid in oids], NOTHING_SENT
             return await super()._introspect_types(oids, *options)
 
     return Connection
 
 
-def _options(url: str, settings: Mapping[str, str], *, pooler: bool) -> dict[str, Any]:
+def _notice_silence(connected: Any) -> None:
+    """Let the operating system report a peer that does not acknowledge within seconds."""
+    if connected.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SOCKET_OPTIONS.items():
+        if hasattr(socket, name):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _options(hosts: Hosts, settings: Mapping[str, str], *, pooler: bool) -> dict[str, Any]:
     options: dict[str, Any] = {"timeout": CONNECT_TIMEOUT, "command_timeout": COMMAND_TIMEOUT}
     options["connection_class"] = _connection_class()
-    if _has_several_hosts(url):
+    if hosts.need_the_primary:
         options["target_session_attrs"] = "read-write"
     if pooler:
         return options | {"statement_cache_size": 0}
     return options | {"server_settings": {**_SETTINGS, **settings}}
-
-
-def _has_several_hosts(url: str) -> bool:
-    """Return whether a URL names several hosts and does not choose one by `target_session_attrs`."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise InvalidValueError("the address of the PostgreSQL database is not a URL") from None
-    options = parse_qs(parts.query)
-    hosts = [parts.netloc.rpartition("@")[2], *options.get("host", [])]
-    return any("," in host for host in hosts) and "target_session_attrs" not in options

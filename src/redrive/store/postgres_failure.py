@@ -22,14 +22,18 @@ _PASSING = (
 )
 _BAD_VALUE = re.compile(r"([^:]*):.*\((.*)\)$", re.DOTALL)
 _STALE = ("08", "25006", "57P")
+_UNSUPPORTED_PARAMETER = "unsupported startup parameter"
+"""PgBouncer reports many other errors with the same code."""
+_POOLER = "behind a transaction pooler, set pooler=True"
 _ADVICE = {
+    "08003": "Redrive opens a new connection",
     "25006": "the server is read-only at the moment; Redrive opens new connections",
     "28": "check the user and the password in the database address",
     "3D": "create the database, or correct its address",
     "53100": "the disk is full; free some space, and work resumes automatically",
     "53300": "the server has no free connection; use fewer, or raise max_connections",
-    "26000": "behind a transaction pooler, set pooler=True",
-    "42P05": "behind a transaction pooler, set pooler=True",
+    "26000": _POOLER,
+    "42P05": _POOLER,
     "3F": "if its tables are missing, run `redrive migrate`",
     "42P01": "if its tables are missing, run `redrive migrate`",
     "42501": "the database user lacks a privilege",
@@ -80,6 +84,13 @@ def is_stale(error: BaseException) -> bool:
     return state.startswith(_STALE) if state else isinstance(error, lost)
 
 
+def is_silence(error: BaseException) -> bool:
+    """Return whether a login got no answer from the server at all."""
+    import asyncpg
+
+    return isinstance(error, OSError | asyncpg.ConnectionDoesNotExistError)
+
+
 def is_out_of_time(error: BaseException | None) -> bool:
     """Return whether the server cancelled a statement because of its timeout, not on a user's request."""
     return error is not None and _state(error) == "57014" and "user request" not in _words(error)
@@ -93,6 +104,8 @@ def is_race(error: BaseException | None) -> bool:
 def _refusal(error: BaseException, place: str) -> StoreError:
     state = _state(error)
     text = f"{_words(error)} ({state})"
+    if text.startswith(_UNSUPPORTED_PARAMETER):
+        return StoreError(f"cannot use the database {place}: {text}; {_POOLER}")
     advice = next((f"; {words}" for start, words in _ADVICE.items() if state.startswith(start)), "")
     if state.startswith(_PASSING):
         return StoreUnavailableError(f"cannot use the database {place}: {text}{advice}")

@@ -73,6 +73,8 @@ class PostgresSession:
 
     async def _roll_back(self, connection: Any) -> None:
         """Roll back; close the connection if the server does not confirm it."""
+        if connection.is_closed():
+            return
         rolled_back = False
         try:
             with suppress(StoreError, TimeoutError):

@@ -17,6 +17,7 @@ from redrive.model.field import RunId
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep
+from redrive.policy.codec import encode
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
 from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
@@ -99,6 +100,11 @@ class RunStore:
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
 
+    async def definitions_of(self, workflows: Iterable[str], most: int) -> list[str]:
+        """Return the digests of the newest definitions of these workflows."""
+        parameters = {"workflows": encode(sorted(workflows)), "most": most}
+        return [row[0] for row in await self._session.fetch(_SQL["definitions_of"], parameters)]
+
     async def definition(self, digest: str) -> str:
         rows = await self._session.fetch(_SQL["definition"], {"digest": digest})
         if not rows:
@@ -133,6 +139,11 @@ class RunStore:
     async def events(self, run_id: str, org: str) -> list[RunEvent]:
         rows = await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
         return read_rows(RunEvent, rows)
+
+    async def requeued_at(self, run_id: str, org: str) -> float | None:
+        """Return when the run was last replayed, by a dead letter or as a whole."""
+        [[at]] = await self._session.fetch(_SQL["requeued_at"], {"id": run_id, "org": org})
+        return None if at is None else float(at)
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}

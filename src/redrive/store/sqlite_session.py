@@ -3,6 +3,9 @@
 Several processes may use one file; a writer waits for other writers. Every commit is on disk before it is
 reported, unless `durable` is False. The path `:memory:` is for tests: the database lasts as long as its one
 connection, and everything runs on the calling thread.
+
+A database that is open during a fork and used in the child may be corrupted. So the connection is closed
+before a fork, and opened again afterwards in each process that needs it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import apsw
 
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.errors import DuplicateRowError, StoreError, StoreUnavailableError
+from redrive.forking import Pause, join_forks, never_finalize
 from redrive.store.database import OpenTransaction, Row, Session
 from redrive.store.disk_thread import DiskThread
 from redrive.store.statement import SqlQuery, Statement
@@ -38,6 +42,8 @@ _UNAVAILABLE = (
     apsw.InterruptError,
 )
 _DUPLICATE = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
+_open_at_fork: set[tuple[int, int] | None] = set()
+"""The files that were open in the parent when this process was forked."""
 _ADVICE = {
     apsw.BusyError: "another process keeps it locked",
     apsw.FullError: "the disk is full; free some space, and work resumes automatically",
@@ -56,6 +62,26 @@ class SqliteSession:
         self._turn = asyncio.Lock()
         self._moment: float | None = None
         self._file: tuple[int, int] | None = None
+        self._pause: Pause | None = None
+        join_forks(self)
+
+    def before_fork(self) -> None:
+        if self._thread is not None:
+            self._pause = self._thread.pause(self._close_unless_in_use)
+
+    def after_fork_in_parent(self) -> None:
+        if self._pause is not None:
+            self._pause.end()
+            self._pause = None
+
+    def after_fork_in_child(self) -> None:
+        self._turn, self._pause = asyncio.Lock(), None
+        if self.in_memory:
+            return
+        if self._connection is not None:
+            never_finalize(self._connection)
+            _open_at_fork.add(self._file)
+        self._connection, self._moment, self._thread = None, None, DiskThread()
 
     @property
     def in_memory(self) -> bool:
@@ -117,6 +143,7 @@ class SqliteSession:
     def _open(self) -> apsw.Connection:
         if self._connection is None:
             if not self.in_memory:
+                self._require_not_inherited()
                 _create_private(self.path)
             connection = apsw.Connection(self.path)
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -131,6 +158,14 @@ class SqliteSession:
                 f"lost. Restore the file, or restart the application"
             )
         return self._connection
+
+    def _require_not_inherited(self) -> None:
+        if _open_at_fork and _identity(self.path) in _open_at_fork:
+            raise StoreError(
+                f"this process was forked during a transaction on the database {self.path}, and SQLite "
+                f"cannot use the file in both processes. Fork before the transaction or after it, or start a "
+                f"new process instead (multiprocessing: the start method 'spawn')"
+            )
 
     def _prepare(self, connection: apsw.Connection) -> None:
         """Set up what a subclass needs on each new connection."""
@@ -200,6 +235,11 @@ class SqliteSession:
         # Some errors, such as a full disk, have already rolled it back.
         if self._connection is not None and self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+
+    def _close_unless_in_use(self) -> None:
+        if self._connection is not None and not self._connection.in_transaction:
+            with suppress(apsw.Error):
+                self._close()
 
     def _close(self) -> None:
         if self._connection is not None:

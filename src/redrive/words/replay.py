@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from redrive.model.replay import HIDDEN, NOTHING, Mode
 from redrive.words.failure import short
 from redrive.words.number import percent, plural
+from redrive.words.state import status
 
 MAX_VALUE_LENGTH = 80
 
@@ -94,11 +95,11 @@ REPLAYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         "letter_removed": lambda it: "the dead letter no longer exists",
         "already_replaying": lambda it: "it is being replayed already; wait for the outcome",
         "run_succeeded": lambda it: "its run has succeeded, so nothing is left to do",
-        "letter_closed": lambda it: f"it is {it['state'].lower()}; reopen it first",
+        "letter_closed": lambda it: f"it is {status(it['state'])}; reopen it first",
         "run_removed": lambda it: "its run no longer exists",
         "run_cancelled": _run_cancelled,
         "run_at_other_step": _run_at_other_step,
-        "run_not_failed": lambda it: f"its run is {it['state']}; only failed runs are replayed",
+        "run_not_failed": lambda it: f"its run is {status(it['state'])}; only failed runs are replayed",
         "failed_differently_since": lambda it: "it failed with another error after it was planned",
         "changed_since": lambda it: "it changed after it was planned",
         "in_other_replay": lambda it: (

@@ -1,7 +1,11 @@
-"""States: the word that people read, and its tone, which the pages and the terminal show as a color."""
+"""States: the word that people read, and its tone, which the pages and the terminal show as a color.
+
+The API, the command line and the pages all take their words from this table; the glossary lists it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -27,22 +31,23 @@ class StateLabel(NamedTuple):
     word: str
 
 
-_LABELS = MappingProxyType(
+LABELS: Mapping[str, StateLabel] = MappingProxyType(
     {
         # Runs and steps
+        "READY": StateLabel(Tone.WAIT, "Queued"),
         "PENDING": StateLabel(Tone.WAIT, "Pending"),
         "RUNNING": StateLabel(Tone.BUSY, "Running"),
         "RETRYING": StateLabel(Tone.WAIT, "Retrying"),
         "SUCCESS": StateLabel(Tone.GOOD, "Succeeded"),
         "FAILED": StateLabel(Tone.BAD, "Failed"),
         "PARTIAL": StateLabel(Tone.WARN, "Partial"),
-        "DLQ_PENDING": StateLabel(Tone.BAD, "Dead letter"),
+        "NEEDS_ATTENTION": StateLabel(Tone.BAD, "Needs attention"),
+        "DLQ_PENDING": StateLabel(Tone.WARN, "Dead letter"),
         "DLQ": StateLabel(Tone.BAD, "Dead letter"),
         "BLOCKED": StateLabel(Tone.BAD, "Blocked"),
         "CANCELLED": StateLabel(Tone.CALM, "Cancelled"),
-        "HELD": StateLabel(Tone.WARN, "Held"),
+        "HELD": StateLabel(Tone.WARN, "On hold"),
         "WAITING": StateLabel(Tone.WAIT, "Waiting"),
-        "READY": StateLabel(Tone.WAIT, "Ready"),
         # Attempts
         "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
         "RELEASED": StateLabel(Tone.CALM, "Released"),
@@ -69,6 +74,7 @@ _LABELS = MappingProxyType(
         # Breakers
         "BREAKER_OPEN": StateLabel(Tone.BAD, "Open"),
         "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
+        "BREAKER_IDLE": StateLabel(Tone.CALM, "Tried with the next run"),
         "BREAKER_CLOSED": StateLabel(Tone.GOOD, "Closed"),
         # Workers
         "WORKER_RUNNING": StateLabel(Tone.GOOD, "Working"),
@@ -89,4 +95,14 @@ def state_label(state: str, kind: str = "") -> StateLabel:
     `kind` is "breaker" or "worker" for their states, because other states have the same names.
     """
     name = f"{kind}_{state}".upper().lstrip("_")
-    return _LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())
+    return LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())
+
+
+def letter_state(state: str, next_redrive_at: float | None) -> str:
+    """Return SCHEDULED for an open dead letter that Redrive will replay, otherwise its state."""
+    return "SCHEDULED" if state == "OPEN" and next_redrive_at is not None else state
+
+
+def status(state: str, kind: str = "") -> str:
+    """Return the word of a state within a sentence: "on hold"."""
+    return state_label(state, kind).word.lower()

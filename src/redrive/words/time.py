@@ -49,6 +49,11 @@ def age(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
+def pace(per_second: float) -> str:
+    """Format a rate: "2.5 per second", or "1 every 54 s" if it is slower than that."""
+    return f"{per_second:.4g} per second" if per_second >= 1.0 else f"1 every {duration(1.0 / per_second)}"
+
+
 def ago(moment: float, now: float) -> str:
     """Say how long ago a moment was, or when it will be: "12 min ago", "now", "in 3 h"."""
     if abs(moment - now) < 1.0:

@@ -10,6 +10,7 @@ from redrive.model.decision import Reason
 from redrive.words.decision import UNKNOWN_ERROR_HELP, why
 from redrive.words.failure import describe_mismatch
 from redrive.words.number import names, plural
+from redrive.words.state import status
 from redrive.words.time import age, duration
 
 MAX_NAMED = 3
@@ -83,7 +84,7 @@ VERDICTS: Mapping[str, Render] = MappingProxyType(
         "waits_for": lambda it: f"It waits for {names(it['dead_letters'], MAX_NAMED)}, not resolved yet.",
         # What to do
         "being_replayed": lambda it: "A replay is running. Wait for its outcome.",
-        "closed": lambda it: f"It is {it['state'].lower()}. There is nothing to do.",
+        "closed": lambda it: f"It is {status(it['state'])}. There is nothing to do.",
         "resolve_first": lambda it: f"Resolve {names(it['dead_letters'], MAX_NAMED)} first.",
         "wait_for_breaker": lambda it: (
             f"Wait until the breaker {it['breaker']!r} closes. Until then, a replay is put on hold."

@@ -23,7 +23,7 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
         (
             BreakerPolicy(),
             "Opens when at least 50% of the last 20 calls (or of the calls in the last 2 min) fail; "
-            "needs at least 20 calls.",
+            "needs at least 20 calls, or 5 in the last 2 min.",
         ),
         (
             BreakerPolicy(window_calls=None, failure_rate=0.25, minimum_calls=1),
@@ -102,3 +102,34 @@ async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(hous
 
 async def test_without_any_the_page_says_what_they_are(house: House) -> None:
     assert "No breakers configured" in (await read(await house.keyed(), PAGE)).text
+
+
+async def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(house: House) -> None:
+    house.app.breaker("bank")
+    await house.app.breakers(by="ben").force("bank", "OPEN", reason="maintenance")
+    await house.app.breakers(by="ben").release("bank")
+    client = await house.keyed("VIEWER")
+    page = await read(client, PAGE)
+    assert "Tried with the next run" in page.text
+    assert not page.find("tr", class_="probed")
+    assert "All dependencies OK" in page.text
+    [found] = (await client.get(API)).json()["items"]
+    assert (found["state"], found["idle"]) == ("HALF_OPEN", True)
+
+
+async def test_p4_a_half_open_one_that_holds_runs_is_being_probed(house: House) -> None:
+    house.app.breaker("bank")
+
+    @house.app.task(breaker="bank", max_attempts=1)
+    async def pay(_: Any = None) -> None: ...
+
+    await house.app.breakers(by="ben").force("bank", "OPEN", reason="maintenance")
+    await house.app.start(pay)
+    await parts_of(house.app).worker_in_test().work_off()
+    await house.app.breakers(by="ben").release("bank")
+    client = await house.keyed("VIEWER")
+    page = await read(client, PAGE)
+    assert page.find("tr", class_="probed")
+    assert "bank is being probed" in page.text
+    [found] = (await client.get(API)).json()["items"]
+    assert (found["state"], found["idle"]) == ("HALF_OPEN", False)

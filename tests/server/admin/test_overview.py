@@ -95,7 +95,7 @@ async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.
     assert "1 waiting" in heals
     assert "All clear" in section(page, "needs-you").text
     assert {"/app/admin/runs?q=is:held", "/app/admin/runs?q=is:waiting%20is:running"} <= set(page.links)
-    assert "bank 2 held Open" in section(page, "breakers-title").text
+    assert "bank 2 on hold Open" in section(page, "breakers-title").text
 
 
 async def test_plots_have_a_table_twin_and_the_span_is_chosen(
@@ -207,7 +207,7 @@ async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
         older = "UPDATE redrive.runs SET submitted_at = submitted_at - :seconds WHERE id = :id RETURNING id"
         await ask(parts_of(house.app).database, older, seconds=seconds, id=run.id)
     assert "default 2 h 2 0" in section(await read(viewer, OVERVIEW), "queues-title").text
-    [queue] = (await read(viewer, "/app/admin/queues")).find("td", data_label="Oldest ready")
+    [queue] = (await read(viewer, "/app/admin/queues")).find("td", data_label="Oldest queued")
     assert queue.text == "2 h 2 min"
 
 

@@ -35,17 +35,17 @@ async def test_depths_are_told_and_lead_to_the_runs(house: House) -> None:
     await house.app.start(pay, 1, org="acme")
     home = await read(await house.keyed("VIEWER"), PAGE)
     assert [each.text for each in titles(home)] == ["default", "money/eu west"]
-    assert cells(home, "Ready") == ["3", "1 0 own"]
+    assert cells(home, "Queued") == ["3", "1 0 own"]
     assert cells(home, "Waiting") == ["0", "1 1 own"]
     assert cells(home, "State") == ["No worker", "No worker"]
     assert titles(home)[1].attributes["href"] == "/app/admin/runs?q=queue:%22money%2Feu%20west%22"
     assert "/app/admin/runs?q=queue:%22money%2Feu%20west%22%20is:waiting" in home.links
     acme = await read(await house.keyed("OWNER", "acme"), PAGE)
-    assert dict(zip([each.text for each in titles(acme)], cells(acme, "Ready"), strict=True)) == {
+    assert dict(zip([each.text for each in titles(acme)], cells(acme, "Queued"), strict=True)) == {
         "default": "0",
         "money/eu west": "1",
     }
-    assert not any("own" in cell for cell in cells(acme, "Ready") + cells(acme, "Waiting"))
+    assert not any("own" in cell for cell in cells(acme, "Queued") + cells(acme, "Waiting"))
 
 
 async def test_pausing_has_a_reason_and_can_be_undone(house: House) -> None:

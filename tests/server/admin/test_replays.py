@@ -186,7 +186,7 @@ async def test_a_plan_says_what_will_happen_and_who_may_start_it(house: House) -
     assert "2 wait for the queue default , which is paused" in page.text
     assert f"/app/admin/dlq/{known[1]}" in page.links
     assert "the bank is back" in page.text
-    assert "At most 5 attempts" in page.text
+    assert "keeps its policy, except for max_retries 4" in page.text
     assert page.find("div", id="dialog-content")
     assert page.find("h1", id="dialog-title")
     [start] = [each for each in page.find("button") if "autofocus" in each.attributes]

@@ -36,7 +36,7 @@ async def test_the_list_says_how_each_run_stands(house: House, viewer: httpx.Asy
     [waiting, dead] = page.find("tr", data_row="")
     assert waiting.text.startswith("Waiting greet")
     assert "due in 59 min" in waiting.text or "due in 1 h" in waiting.text
-    assert dead.text.startswith("Dead letter order › charge")
+    assert dead.text.startswith("Needs attention order › charge")
     assert "2 runs, newest first" in page.text
     assert f"{RUNS}/{failed.id}" in page.links
     assert "redrive run list" in [each.attributes.get("data-copy") for each in page.find("button")]
@@ -177,10 +177,12 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
     run = await house.app.start("pay")
     await house.work()
     [row] = (await read(viewer, f"{RUNS}?q=is:held")).find("tr", data_row="")
-    assert row.text.startswith("Held pay")
+    assert row.text.startswith("On hold pay")
     assert "held by breaker bank" in row.text
     page = await read(viewer, f"{RUNS}/{run.id}")
-    assert "Held by breaker bank . It resumes automatically when the dependency recovers." in page.text
+    assert (
+        "On hold: held by breaker bank . It resumes automatically when the dependency recovers." in page.text
+    )
     assert any(each.text.startswith("held by the breaker 'bank' for ") for each in page.find("title"))
 
 

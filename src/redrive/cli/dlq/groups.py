@@ -15,9 +15,10 @@ from redrive.cli.dlq.view import LIKELY, advice_of, draw_origin, place
 from redrive.cli.options import limit_option, output_option
 from redrive.cli.output import Listing, show_one
 from redrive.cli.table import Row, TableColumn, ago, clock, short_fingerprint, since, stamp
-from redrive.cli.terminal import out, styled_state
+from redrive.cli.terminal import out, styled_state, styled_status
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import CLOSED
+from redrive.words.state import status
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Screen
@@ -39,7 +40,7 @@ GROUPS = Listing(
         TableColumn("live"),
         TableColumn("occurrences", "count"),
         TableColumn("last_seen", "age", since),
-        TableColumn("state"),
+        TableColumn("state", shown="status"),
         TableColumn("step"),
         TableColumn("title", "error"),
     ),
@@ -85,7 +86,7 @@ def show_group(client: Client, fingerprint: str, output: str | None) -> None:
 def _draw(screen: Screen, client: Client, group: Row) -> None:
     path = f"{PATH}/{segment(group['fingerprint'])}"
     name = short_fingerprint(group["fingerprint"])
-    screen.headline(group["title"] or group["error_type"], styled_state(group["state"]))
+    screen.headline(group["title"] or group["error_type"], styled_status(group))
     screen.aside([name, place(group), f"{group['error_type']} ({group['category']})"])
     out("")
     screen.facts(_facts(group))
@@ -108,10 +109,10 @@ def _facts(group: Row) -> Iterator[tuple[str, str | None]]:
     versions = [f"{version['code_version']} ({version['occurrences']:,})" for version in group["versions"]]
     if versions and not versions[0].startswith("unversioned"):
         yield "versions", ", ".join(versions)
-    yield "replays", ", ".join(f"{number:,} {state.lower()}" for state, number in group["replays"].items())
+    yield "replays", ", ".join(f"{number:,} {status(state)}" for state, number in group["replays"].items())
     if group["changed_by"]:
         reason = f": {group['change_reason']}" if group["change_reason"] else ""
-        yield group["state"].lower(), f"by {group['changed_by']}, {ago(group['changed_at'])}{reason}"
+        yield group["status"], f"by {group['changed_by']}, {ago(group['changed_at'])}{reason}"
     yield "grouped by", group["reason"]
 
 

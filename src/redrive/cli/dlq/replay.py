@@ -26,6 +26,7 @@ from redrive.errors import InvalidValueError
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS
 from redrive.words.number import plural
 from redrive.words.replay import describe_change
+from redrive.words.state import status
 
 UNFINISHED = ("PLANNED", "RUNNING")
 CHANGES = ("payload", "set_fields", "remove_fields")
@@ -204,7 +205,7 @@ def _follow(client: Client, started: Row, queue: str, timeout: float | None) -> 
 def _report_result(replay: Row) -> None:
     after = took(replay["requested_at"], replay["ended_at"])
     note = "" if not replay["note"] else f" ({escape(replay['note']['text'])})"
-    notice(styled_state(replay["state"], replay["state"].capitalize()), f" after {after}{note}.")
+    notice(styled_state(replay["state"], status(replay["state"]).capitalize()), f" after {after}{note}.")
     if replay["state"] != "SUCCEEDED":
         if replay["fingerprint_after"] not in (None, replay["fingerprint"]):
             notice("It failed with a different error than before.")

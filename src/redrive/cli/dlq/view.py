@@ -14,7 +14,7 @@ from redrive.cli.dlq.selection import PATH, explain_letter_ids, read_letter
 from redrive.cli.options import output_option, reason_option
 from redrive.cli.output import show_json, show_one
 from redrive.cli.table import Row, clock, short_fingerprint, stamp, took
-from redrive.cli.terminal import styled_state
+from redrive.cli.terminal import styled_state, styled_status
 from redrive.model.dead_letter import CLOSED
 from redrive.policy.stack import stack_of
 from redrive.words.failure import list_fields
@@ -67,7 +67,7 @@ def reveal(client: Client, letter_id: str, reason: str) -> None:
 
 
 def _draw(screen: Screen, letter: Row, stack: bool) -> None:
-    screen.headline(place(letter), styled_state(letter["state"]))
+    screen.headline(place(letter), styled_status(letter))
     screen.aside([letter["id"], f"failed {stamp(letter['last_failed_at'])}", *_marks(letter)])
     _draw_verdict(screen, letter["verdict"])
     _draw_error(screen, letter, stack)
@@ -166,7 +166,7 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
             note=replay["note"]["text"] if replay["note"] else None,
             started=replay["started_at"] is not None,
         )
-        state = "" if replay["state"] == "PLANNED" else f": {replay['state'].lower()}"
+        state = "" if replay["state"] == "PLANNED" else f": {replay['status']}"
         yield replay["requested_at"], f"{replay['requested_by']} {what}{state}{f' ({text})' if text else ''}"
     for note in letter["notes"]:
         yield note["at"], f"{note['author']} noted: {note['text']}"

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+class _Delays(click.ParamType[tuple[float, ...]]):
+    """Waits separated by commas, such as 20s,5m,30m."""
+
+    name = "waits"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        return tuple(SECONDS.convert(word.strip(), param, ctx) for word in str(value).split(","))
+
+
 _CATEGORY = click.Choice([category.value for category in Category])
 
 _OPTIONS = add_options(
@@ -35,6 +47,9 @@ _OPTIONS = add_options(
     click.option("--base", type=SECONDS, help="First wait, in seconds or such as 250ms, 5m, 1h."),
     click.option("--factor", type=float, metavar="F", help="Multiply each wait by F (exponential)."),
     click.option("--increment", type=SECONDS, help="Add this to each wait (linear)."),
+    click.option(
+        "--delays", type=_Delays(), metavar="W,W,…", help="The waits one by one, such as 20s,5m,30m (table)."
+    ),
     click.option("--cap", type=SECONDS, help="Maximum wait, before jitter."),
     click.option("--jitter", metavar="J", help=f"Jitter: {JITTER_SYNTAX}."),
     click.option(
@@ -111,6 +126,7 @@ def alteration_options(function: Function) -> Function:
     @wraps(function)
     def altered(*arguments: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in Alteration._fields if name in options}
+        given["delays"] = given["delays"] or ()
         alteration = Alteration(**given)
         try:
             alteration.check()

@@ -28,7 +28,7 @@ from redrive.words.number import plural
 
 COLUMNS = (
     TableColumn("id", whole=True),
-    TableColumn("state", whole=True),
+    TableColumn("state", whole=True, shown="status"),
     TableColumn("progress", "started", whole=True),
     TableColumn("planned_at", "planned", ago, whole=True),
     TableColumn("what", "reason or selection"),
@@ -133,7 +133,7 @@ def _flat(operation: Row) -> Row:
 
 ITEM_COLUMNS = (
     TableColumn("dead_letter_id", "dead letter", whole=True),
-    TableColumn("state", whole=True),
+    TableColumn("state", whole=True, shown="status"),
     TableColumn("ended_at", "age", since),
     TableColumn("group", "failed as", whole=True),
     "note",

@@ -11,12 +11,13 @@ from redrive.cli.client import ApiError, Client, segment
 from redrive.cli.outcome import Exit
 from redrive.cli.output import show_one
 from redrive.cli.table import Row, short_fingerprint, since, stamp
-from redrive.cli.terminal import escape, out, styled_state
+from redrive.cli.terminal import escape, out, styled_status
 from redrive.errors import NotFoundError
 from redrive.policy.description import describe_rollout
 from redrive.policy.rollout import RolloutOptions
 from redrive.words.number import noun, plural
 from redrive.words.replay import MODES, selection_of
+from redrive.words.state import status
 from redrive.words.time import duration
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def policy_text(operation: Row) -> str | None:
     policy = operation["override_retry_policy"]
     if not policy:
         return None
-    return f"at most {plural(policy['max_attempts'], 'attempt')}" if "max_attempts" in policy else str(policy)
+    if "max_attempts" in policy:
+        return f"at most {plural(policy['max_attempts'], 'attempt')}"
+    return ", ".join(f"{name} {value:g}" for name, value in policy.items())
 
 
 def show_report(client: Client, report: Row, output: str | None) -> None:
@@ -98,7 +101,7 @@ def report_exit(report: Row) -> Exit:
 def _draw(screen: Screen, client: Client, report: Row) -> None:
     operation, failures = report["operation"], report["failures"]
     title = f"Replay of {plural(operation['plan']['selected'], 'dead letter')}"
-    screen.headline(title, styled_state(operation["state"]))
+    screen.headline(title, styled_status(operation))
     screen.aside([f"replay {operation['id']}", selection_text(operation), mode_text(operation["mode"])])
     out("")
     for sentence in _progress(report):
@@ -120,7 +123,7 @@ def _draw(screen: Screen, client: Client, report: Row) -> None:
 
 def _progress(report: Row) -> Iterator[str]:
     operation, items = report["operation"], report["items"]
-    counts = ", ".join(f"{number:,} {state.lower()}" for state, number in items.items() if number)
+    counts = ", ".join(f"{number:,} {status(state)}" for state, number in items.items() if number)
     yield f"{count_ended(report):,} of {count_replayed(report):,} finished. Items: {counts or 'none'}."
     if operation["state"] == "STOPPED":
         because = operation["stopped_because"]

@@ -56,7 +56,7 @@ policy_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_policy,
-    help="Override the retry policy for this replay, such as max_retries=5; repeatable.",
+    help="Change the step's retry policy for this replay, such as max_retries=5; repeatable.",
 )
 plan_options = add_options(
     click.option("--query", metavar="QUERY", help="Select all that match, such as 'is:open step:charge'."),

@@ -21,7 +21,7 @@ from redrive.cli.replay.operation import (
 )
 from redrive.cli.replay.options import plan_options
 from redrive.cli.table import Row, counted, since
-from redrive.cli.terminal import Part, notice, styled_state
+from redrive.cli.terminal import Part, notice, styled_status
 from redrive.words.number import noun, plural
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def show_plan(operation: Row, output: str | None) -> None:
 
 def _draw(screen: Screen, operation: Row) -> None:
     plan = operation["plan"]
-    screen.headline(_summary(plan), styled_state(operation["state"]))
+    screen.headline(_summary(plan), styled_status(operation))
     reason = f": {operation['reason']}" if operation["reason"] else ""
     screen.aside(
         [

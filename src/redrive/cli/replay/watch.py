@@ -147,6 +147,6 @@ class ReplayProgress:
 def _label(report: Row) -> str:
     operation = report["operation"]
     if operation["state"] != "RUNNING":
-        return escape(operation["state"]).capitalize()
+        return escape(operation["status"]).capitalize()
     in_canary = operation["ramped_at"] is None and operation["options"]["canary"] < count_replayed(report)
     return "Canary" if in_canary else "Replaying"

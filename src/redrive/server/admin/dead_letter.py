@@ -43,6 +43,7 @@ from redrive.words.failure import headline, short
 from redrive.words.folds import fold, letter_look
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
+from redrive.words.state import letter_state
 from redrive.words.time import machine
 
 pages = Pages("dead_letter")
@@ -64,8 +65,7 @@ class LetterRow(NamedTuple):
 
 
 def row_of(line: DeadLetterLine) -> LetterRow:
-    waits = line.state == DeadLetterState.OPEN and line.next_redrive_at is not None
-    state = "SCHEDULED" if waits else line.state
+    state = letter_state(line.state, line.next_redrive_at)
     return LetterRow(line, state, line.tags, line.state in ACTIONABLE, line.state in CLOSED)
 
 

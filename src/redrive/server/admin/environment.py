@@ -27,7 +27,7 @@ from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, list_fields, short
 from redrive.words.number import number, percent, plural
 from redrive.words.state import Tone, state_label
-from redrive.words.time import absolute, age, ago, clock, duration, machine
+from redrive.words.time import absolute, age, ago, clock, duration, machine, pace
 
 PAGES = "/app/admin"
 NO_VALUE = "–"
@@ -95,6 +95,7 @@ def environment() -> Environment:
         "number": _or_dash(number),
         "percent": _or_dash(percent),
         "duration": _or_dash(duration),
+        "pace": pace,
         "plural": plural,
         "age": age,
         "machine": machine,

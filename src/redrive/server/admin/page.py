@@ -89,7 +89,7 @@ class Shell(NamedTuple):
 
     counters     dead letters by state
     attention    number of dead letters that need attention
-    failing      breakers that are not closed, sorted by the number of runs that they hold
+    failing      breakers that are open or being probed, sorted by the number of runs that they hold
     memberships  the organizations that the caller can switch to
     watched      whether any breaker exists
     """
@@ -114,7 +114,7 @@ async def shell_of(visit: RequestContext, token: str | None) -> Shell:
         memberships = await visit.app.members().sessions.organizations(token)
     breakers = await visit.breakers.list()
     attention = (await visit.failures.needs_you()).total
-    failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED]
+    failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED and not breaker.idle]
     failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
     return Shell(figures.by_state, attention, failing, memberships, bool(breakers))
 

@@ -13,7 +13,7 @@ from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import FailedAs, OperationReport, ReplayOperation
 from redrive.model.query import Term
 from redrive.model.replay import Replay, ReplayState
-from redrive.policy.description import describe_rollout, describe_stored_policy
+from redrive.policy.description import describe_override, describe_rollout
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.admin.selection import MAX_LISTED
 from redrive.words.replay import MODES, Selection, selection_of
@@ -71,7 +71,7 @@ async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
         "selection": await _named(failures, selection),
         "modes": MODES,
         "rollout": list(describe_rollout(rollout_of(operation).options, report.plan.will_run)),
-        "override": describe_stored_policy(operation.policy_override),
+        "override": describe_override(operation.policy_override),
         "again": plan_again(operation, complete),
         "letters": await failures.lines(letters) if few else (),
     }

@@ -13,7 +13,7 @@ from redrive.engine.run_view import PlannedStep, RunSummary, StepView
 from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
-from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
+from redrive.model.run import FAILED_RUNS, LIVE_RUNS
 from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
@@ -28,9 +28,9 @@ MAX_ATTEMPTS = 100
 QUICK = (
     ("", "All"),
     ("is:live", "Live"),
-    ("is:executing", "Executing"),
+    ("is:executing", "Running"),
     ("is:waiting", "Waiting"),
-    ("is:held", "Held"),
+    ("is:held", "On hold"),
     ("is:failed", "Failed"),
     ("is:succeeded", "Succeeded"),
     ("is:cancelled", "Cancelled"),
@@ -38,7 +38,7 @@ QUICK = (
 
 
 class RunEntry(NamedTuple):
-    """`state` says more about a live run than its stored state, such as HELD."""
+    """`state` is more precise than the stored state, such as HELD."""
 
     run: RunSummary
     state: str
@@ -73,6 +73,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
         problem=problem,
         quick=QUICK,
         asked=asked,
+        failed_states=FAILED_RUNS,
         views=await page.saved_views("runs"),
         command=f"redrive run list {quote(q)}" if q else "redrive run list",
         **found,
@@ -120,20 +121,8 @@ def asked(key: str, value: str) -> str:
 
 def line_of(run: RunSummary, now: float) -> RunEntry:
     until = now if run.ended_at is None else run.ended_at
-    return RunEntry(run, state_of(run), None if run.started_at is None else max(0.0, until - run.started_at))
-
-
-def state_of(run: RunSummary) -> str:
-    """Return HELD, RUNNING, RETRYING, WAITING or READY for a live run, otherwise its stored state."""
-    if run.ended_at is not None:
-        return run.state
-    if run.place == Place.HELD:
-        return "HELD"
-    if run.place == Place.LEASED:
-        return "RUNNING"
-    if run.place == Place.WAITING:
-        return "RETRYING" if run.next_retry_at is not None else "WAITING"
-    return "READY"
+    seconds = None if run.started_at is None else max(0.0, until - run.started_at)
+    return RunEntry(run, run.detailed_state, seconds)
 
 
 async def _found(page: Page, book: Runs, query: str, cursor: str | None) -> dict[str, Any]:

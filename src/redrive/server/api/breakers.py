@@ -18,6 +18,7 @@ from redrive.server.api.request import Name, RequestBody
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
 from redrive.server.route import Routes
+from redrive.words.state import status
 
 routes = Routes("breakers", "/api/v1/breakers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
@@ -31,7 +32,11 @@ class Forcing(RequestBody):
     seconds: Annotated[float | None, Field(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = None
 
 
-FORCE = Resource(ForceView, "ForceShape")
+def _status(shown: ForceView | BreakerView) -> str:
+    return status(shown.state, "breaker")
+
+
+FORCE = Resource(ForceView, "ForceShape", status=_status)
 POLICY = Resource(
     BreakerPolicy,
     "PolicyShape",
@@ -42,8 +47,10 @@ BREAKER = Resource(
     "BreakerShape",
     description=(
         "A breaker and its current state. Probes start at `open_until`. `waiting` counts the runs of your "
-        "organization that it holds."
+        "organization that it holds. `idle`: half-open, but nothing waits; the next run tries the dependency."
     ),
+    properties=("idle",),
+    status=_status,
 )
 
 

@@ -21,6 +21,7 @@ from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
 from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
 from redrive.server.route import Routes
+from redrive.words.state import letter_state, status
 
 PREFIX = "/api/v1/dead-letters"
 ALIASES = ("/api/v1/workflow-dlq",)
@@ -30,11 +31,17 @@ READ = may(Permission.READ)
 
 _APART = ("payload", "config")
 
+
+def _status(letter: DeadLetterLine | DeadLetter) -> str:
+    return status(letter_state(letter.state, letter.next_redrive_at))
+
+
 LINE = Resource(
     DeadLetterLine,
     "DeadLetterLineShape",
     description="A dead letter in a list. `message` is shortened; `version` is its ETag.",
     computed={"version": version_of},
+    status=_status,
 )
 LINES = LINE.page("DeadLetterPage")
 LETTER = Resource(
@@ -43,6 +50,7 @@ LETTER = Resource(
     description="A dead letter, redacted. Its payload and config are at `/{id}/payload`.",
     hidden=_APART,
     computed={"version": version_of},
+    status=_status,
 )
 PAYLOAD = Resource(
     DeadLetter,

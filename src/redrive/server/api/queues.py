@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from redrive.engine.queues import Depths, QueueView, WorkerView
+from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -12,6 +13,7 @@ from redrive.server.api.request import Name, Reasoned, reason_of
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import RequestContext, Visiting
 from redrive.server.route import Routes
+from redrive.words.state import status
 
 routes = Routes("queues", "/api/v1/queues")
 worker_routes = Routes("workers", "/api/v1/workers")
@@ -23,10 +25,18 @@ QUEUE = Resource(
     "QueueShape",
     description="`own` counts the runs of your organization, `overall` those of all organizations.",
 )
+
+
+def _worker_status(worker: WorkerView) -> str:
+    silent = worker.state != "stopped" and worker.seconds_silent > SILENT_SECONDS
+    return status("silent" if silent else worker.state, "worker")
+
+
 WORKER = Resource(
     WorkerView,
     "WorkerShape",
     description="A worker. It sends a heartbeat every 10 s; if several are missing, it is dead.",
+    status=_worker_status,
 )
 
 

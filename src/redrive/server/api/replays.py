@@ -18,8 +18,6 @@ from redrive.model.replay import Mode, Replay, ReplayPreview, ReplayState, Repla
 from redrive.policy.access import Permission
 from redrive.policy.json_path import MAX_PATH_LENGTH
 from redrive.policy.payload_edit import MAX_FIELDS
-from redrive.policy.policy_change import override_from_json
-from redrive.policy.retry import RetryPolicy
 from redrive.policy.rollout import RolloutOptions, RolloutPlan
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -54,8 +52,8 @@ Policy = Annotated[
     Field(
         max_length=20,
         description=(
-            "A retry policy for this replay only: max_retries, base_delay_ms, factor, max_delay_ms and "
-            "jitter_ratio, all optional; or a complete policy, as dead letters show it"
+            "Changes of the step's retry policy for this replay only: any of max_retries, base_delay_ms, "
+            "factor, max_delay_ms and jitter_ratio; or a complete policy, as dead letters show it"
         ),
         examples=[{"max_retries": 5, "base_delay_ms": 1000}],
     ),
@@ -104,11 +102,6 @@ class ReplayRequest(RequestBody):
             "remove_fields": self.remove_fields,
         }
 
-    @property
-    def retry(self) -> RetryPolicy | None:
-        policy = self.override_retry_policy
-        return None if policy is None else override_from_json(policy)
-
 
 REPLAY = Resource(
     Replay,
@@ -140,7 +133,9 @@ async def replay(
 ) -> Response:
     """Replay a dead letter: only the failed step, or the run from there to its end."""
     asked = body or ReplayRequest()
-    started = await failures.replay(letter_id, retry=asked.retry, reason=asked.reason, **asked.place)
+    started = await failures.replay(
+        letter_id, retry=asked.override_retry_policy, reason=asked.reason, **asked.place
+    )
     return answer(REPLAY.view(started), 202, {"Location": f"/api/v1/replays/{started.id}"})
 
 
@@ -150,8 +145,8 @@ async def preview(
 ) -> Response:
     """Describe what a replay would do: its steps, and the changes of the payload. Nothing is started."""
     asked = body or ReplayRequest()
-    asked.retry  # noqa: B018 — an invalid policy is an error here too
-    return answer(PREVIEW.view(await failures.replays.preview(letter_id, **asked.place)))
+    retry = asked.override_retry_policy
+    return answer(PREVIEW.view(await failures.replays.preview(letter_id, retry=retry, **asked.place)))
 
 
 @routes.get("/{id}", READ, returns=REPLAY.model)
@@ -233,9 +228,8 @@ async def plan(visit: Visiting, failures: CallersFailures, body: PlanRequest) ->
     given = body.model_dump()
     if body.ids is not None:
         given["ids"] = await visit.ids.complete_letters(body.ids)
-    policy = given.pop("override_retry_policy")
-    retry = None if policy is None else override_from_json(policy)
-    made = (await failures.plans.create(**given, retry=retry)).operation_id
+    given["retry"] = given.pop("override_retry_policy")
+    made = (await failures.plans.create(**given)).operation_id
     return answer(
         OPERATION.view(await failures.plans.view(made)), 201, {"Location": f"/api/v1/operations/{made}"}
     )

@@ -36,6 +36,7 @@ from redrive.model.query import Count
 from redrive.server.answer import when
 from redrive.words.decision import explain
 from redrive.words.fact import counted_to_json, to_json
+from redrive.words.state import status as status_of
 
 T = TypeVar("T")
 
@@ -80,6 +81,7 @@ class Resource(Generic[T]):
         properties: Collection[str] = (),
         computed: Mapping[str, Callable[[T], Any]] | None = None,
         flattened: Collection[str] = (),
+        status: Callable[[T], str] | None = None,
     ) -> None:
         """
         name         of the schema in the OpenAPI document
@@ -90,8 +92,11 @@ class Resource(Generic[T]):
         properties   of the class that are shown like fields
         computed     further fields, or other values of fields, with the functions that return them
         flattened    fields that hold another class; its fields are shown instead
+        status       the word of the state for people; by default, of the field `state`, if it is shown
         """
-        computed = computed or {}
+        computed = dict(computed or {})
+        if status is not None or ("state" in _field_names(cls) and not hasattr(cls, "status") and not only):
+            computed["status"] = status or _status
         text, documented = _documentation(cls)
         hints = {**get_type_hints(cls, include_extras=True), **(types or {})}
         hints |= {field: _return_type(getattr(cls, field).fget) for field in properties}
@@ -268,6 +273,10 @@ def _documentation(cls: type) -> tuple[str | None, Mapping[str, str]]:
     is_generated = text.startswith(f"{cls.__name__}(")  # by NamedTuple or dataclass
     in_json = {field: meaning.replace("None", "null") for field, meaning in fields.items()}
     return None if is_generated or not text else text, in_json
+
+
+def _status(value: Any) -> str:
+    return status_of(value.state)
 
 
 COUNT = Resource(Count, "CountShape")

@@ -48,7 +48,7 @@ LINE = Resource(
         "A run in a list. `attempt` counts the attempts of the current step, `failures` the ones that "
         "count against its retry budget; `held_by` is the breaker or limit that holds the run."
     ),
-    properties=("next_retry_at",),
+    properties=("next_retry_at", "updated_at", "status"),
 )
 PLANNED_STEP = Resource(PlannedStep, "PlannedStepShape")
 ERROR = Resource(RunError, "RunErrorShape")
@@ -57,7 +57,7 @@ RUN = Resource(
     RunView,
     "RunShape",
     description="A run with its input and result, redacted. Undecryptable data is shown as `$sealed`.",
-    properties=("next_retry_at",),
+    properties=("next_retry_at", "updated_at", "status", "dlq_enqueued", "dlq_task_id"),
 )
 STEP = Resource(
     StepView,
@@ -75,7 +75,11 @@ ATTEMPTS = ATTEMPT.page("AttemptList")
 TIMELINE_EVENT = Resource(
     TimelineEvent,
     "TimelineEventShape",
-    description="An event of a run. `what` is its kind, such as queued, started, retry, held or finished.",
+    description=(
+        "An event of a run. `what` is its kind, such as queued, started, retry, held or finished; "
+        "`job_event` is its name in a job queue: queued, processing, retry, complete or failed."
+    ),
+    properties=("job_event",),
     computed={"step_index": _step_index},
 )
 

@@ -100,7 +100,7 @@ FROM redrive.replays AS item JOIN redrive.dead_letters AS letter ON letter.id = 
 WHERE item.operation_id = :id AND item.state = 'PLANNED'
 
 -- name: stations
-SELECT definition.body, station.step_index, station.items
+SELECT station.definition, definition.body, station.step_index, station.items
 FROM (
     SELECT run.definition, item.step_index, count(*) AS items
     FROM redrive.replays AS item JOIN redrive.runs AS run ON run.id = item.run_id
@@ -109,6 +109,11 @@ FROM (
 ) AS station
 JOIN redrive.definitions AS definition ON definition.digest = station.definition
 ORDER BY station.definition, station.step_index
+
+-- name: override
+UPDATE redrive.replays AS item SET policy_override = :policy
+WHERE operation_id = :id AND state = 'PLANNED' AND step_index = :step_index AND EXISTS (
+    SELECT 1 FROM redrive.runs AS run WHERE run.id = item.run_id AND run.definition = :definition)
 
 -- name: breakers
 SELECT breaker, count(*) FROM redrive.replays

@@ -31,12 +31,12 @@ SELECT {columns:Claim} FROM leased CROSS JOIN (
 ) AS given
 
 -- name: take_again
--- The work moves from ended into leases, and the input of the run is replaced.
+-- The work moves from ended into leases; the input of the run stays.
 WITH gone AS (
     DELETE FROM redrive.ended WHERE id = :run_id AND org = :org RETURNING *
 ), given AS (
     UPDATE redrive.run_inputs
-    SET definition = :definition, input = :input, request_hash = :request_hash, tags = :tags, metadata = :metadata
+    SET definition = :definition, tags = :tags, metadata = COALESCE(CAST(:metadata AS text), metadata)
     FROM gone WHERE redrive.run_inputs.id = gone.id
     RETURNING definition, input, idempotency_key, COALESCE(correlation_id, {text:gone.id}) AS correlation_id, tags, metadata
 ), leased AS (

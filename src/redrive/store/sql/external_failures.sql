@@ -2,11 +2,22 @@
 SELECT sum(number) FROM redrive.dead_letter_counts
 WHERE org = :org AND queue = :queue AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
--- name: lock_known
-SELECT id FROM {_given} WHERE org = :org AND idempotency_key = :key FOR UPDATE
+-- name: _with_letter
+-- An exhausted letter has used its redrives: a new failure gets a new letter.
+SELECT run.id, run.idempotency_key, run.request_hash, letter.id
+FROM {_given} AS run
+LEFT JOIN redrive.dead_letters AS letter ON letter.run_id = run.id AND letter.state IN ('OPEN', 'REPLAYING')
 
--- name: live_letter
-SELECT id FROM redrive.dead_letters WHERE run_id = :run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+-- name: lock_known
+{_with_letter}
+WHERE run.org = :org AND run.idempotency_key = :key
+FOR UPDATE OF run
+
+-- name: lock_numbered
+-- The tasks that were stored beside the one with this id: their ids end with ~2, ~3, ... (':' follows '9')
+{_with_letter}
+WHERE run.org = :org AND run.idempotency_key > :numbered_key AND run.idempotency_key < :numbered_key || ':'
+FOR UPDATE OF run
 
 -- name: newest_letter
 SELECT letter.id FROM redrive.dead_letters AS letter JOIN {_given} AS run ON run.id = letter.run_id
@@ -29,9 +40,10 @@ VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased
 RETURNING {columns:Claim}
 
 -- name: take_again
+-- The input of the run stays: the task is the same.
 UPDATE redrive.runs
 SET place = 'leased', state = 'RUNNING', step_state = 'RUNNING', workflow = :workflow, definition = :definition,
-    priority = :priority, input = :input, request_hash = :request_hash, step_input = NULL, tags = :tags, metadata = :metadata,
+    priority = :priority, step_input = NULL, tags = :tags, metadata = COALESCE(:metadata, metadata),
     attempt = attempt + 1, epoch = epoch + 1, replays = replays + 1, step_only = 0, has_letter = 1, token = :token,
     worker = :worker, code_version = :code_version, leased_until = :now + 60, attempt_started_at = :now, ended_at = NULL,
     failures = 0, rate_limit_waits = 0, holds = 0, losses = 0, isolated_crashes = 0, isolation = 0, previous_delay = NULL,

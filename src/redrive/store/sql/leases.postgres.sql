@@ -1,7 +1,5 @@
--- name: _wanted_workflows
-(CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
-            AND (CAST(:without AS text) IS NULL OR workflow NOT IN {items:without})
-            AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+-- name: _may_claim
+NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
 
 -- name: _set_by_claims
 attempt, epoch, token, worker, code_version, attempt_started_at, started_at
@@ -15,16 +13,58 @@ leased AS (
     RETURNING *
 )
 
+-- name: _picked
+-- First count without locks how many of the next runs each workflow has; then lock so many of each. If other workers have
+-- locked some of them, lock later runs of any workflow instead: the last LIMIT ends the loop as soon as there are enough.
+known AS MATERIALIZED (
+    SELECT value AS workflow FROM {items:workflows} AS named WHERE {_may_claim}
+), share AS MATERIALIZED (
+    SELECT workflow, count(*) AS number FROM (
+        SELECT known.workflow FROM known CROSS JOIN LATERAL (
+            SELECT sort_key, id FROM redrive.ready
+            WHERE queue = :queue AND workflow = known.workflow AND sort_key >= :floor
+            ORDER BY sort_key, id LIMIT :most
+        ) AS next
+        ORDER BY next.sort_key, next.id LIMIT :most
+    ) AS first
+    GROUP BY workflow
+), picked AS MATERIALIZED (
+    SELECT locked.* FROM (
+        SELECT workflow, number, 0 AS passed FROM share
+        UNION ALL
+        SELECT workflow, :most, COALESCE(number, 0) FROM known LEFT JOIN share USING (workflow)
+        WHERE (SELECT sum(number) FROM share) = :most
+    ) AS turn CROSS JOIN LATERAL (
+        SELECT ctid AS address, sort_key, id, step_input FROM redrive.ready
+        WHERE queue = :queue AND workflow = turn.workflow AND sort_key >= :floor
+        ORDER BY sort_key, id LIMIT turn.number OFFSET turn.passed
+        FOR UPDATE SKIP LOCKED
+    ) AS locked
+    LIMIT :most
+)
+
 -- name: claim
 -- The work moves from ready into leases. SKIP LOCKED, so that workers do not wait for each other. The rows are deleted
 -- by their physical address, so that no query plan can take more than were picked.
-WITH gone AS (
+WITH {_picked}, gone AS (
+    DELETE FROM redrive.ready WHERE ctid = ANY (ARRAY(SELECT address FROM picked))
+    RETURNING *
+), {_leased_from_gone}
+{_claims}
+
+-- name: claim_within
+-- As claim. The size of a text is read without the text.
+WITH {_picked}, gone AS (
     DELETE FROM redrive.ready WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM redrive.ready
-        WHERE queue = :queue AND sort_key >= :floor AND {_wanted_workflows}
-        ORDER BY sort_key, id
-        LIMIT :most
-        FOR UPDATE SKIP LOCKED
+        SELECT address FROM (
+            SELECT address, sum(size) OVER (ORDER BY sort_key, id) - size AS before FROM (
+                SELECT address, sort_key, picked.id, COALESCE(octet_length(step_input), 0) + (
+                    SELECT octet_length(input) FROM redrive.run_inputs AS given WHERE given.id = picked.id
+                ) AS size
+                FROM picked
+            ) AS sized
+        ) AS summed
+        WHERE before < CAST(:bytes AS bigint)
     ))
     RETURNING *
 ), {_leased_from_gone}
@@ -35,7 +75,7 @@ WITH gone AS (
 WITH gone AS (
     DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.idle
-        WHERE place = 'alone' AND queue = :queue AND {_wanted_workflows}
+        WHERE place = 'alone' AND queue = :queue AND workflow IN {items:workflows} AND {_may_claim}
         ORDER BY submitted_at
         LIMIT 1
         FOR UPDATE SKIP LOCKED

@@ -3,16 +3,36 @@ place = 'leased', state = 'RUNNING', step_state = 'RUNNING', attempt = attempt +
     token = :token, worker = :worker, code_version = :code_version, leased_until = :now + :ttl,
     attempt_started_at = :clock, started_at = COALESCE(started_at, :clock), due_at = NULL, held_by = NULL
 
--- name: claim
-UPDATE redrive.runs SET {_lease}
-WHERE id IN (
-    SELECT id FROM redrive.runs
-    WHERE place = 'ready' AND queue = :queue AND sort_key >= :floor
-        AND (:workflows IS NULL OR workflow IN {items:workflows})
-        AND (:without IS NULL OR workflow NOT IN {items:without})
-        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+-- name: _may_claim
+NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+
+-- name: _picked
+-- The next runs of each known workflow, from the index. Other workflows in the queue are not read.
+SELECT id, sort_key FROM {items:workflows} AS known CROSS JOIN redrive.runs
+WHERE {_may_claim} AND rowid IN (
+    SELECT rowid FROM redrive.runs
+    WHERE place = 'ready' AND queue = :queue AND workflow = known.value AND sort_key >= :floor
     ORDER BY sort_key, id
     LIMIT :most
+)
+ORDER BY sort_key, id
+LIMIT :most
+
+-- name: claim
+UPDATE redrive.runs SET {_lease}
+WHERE id IN (SELECT id FROM ({_picked}) AS picked)
+RETURNING {columns:Claim}
+
+-- name: claim_within
+UPDATE redrive.runs SET {_lease}
+WHERE id IN (
+    SELECT id FROM (
+        SELECT id, sum(size) OVER (ORDER BY sort_key, id) - size AS before FROM (
+            SELECT run.id, run.sort_key, octet_length(input) + COALESCE(octet_length(step_input), 0) AS size
+            FROM ({_picked}) AS picked CROSS JOIN redrive.runs AS run ON run.id = picked.id
+        ) AS sized
+    ) AS summed
+    WHERE before < :bytes
 )
 RETURNING {columns:Claim}
 
@@ -20,10 +40,7 @@ RETURNING {columns:Claim}
 UPDATE redrive.runs SET {_lease}
 WHERE id IN (
     SELECT id FROM redrive.runs
-    WHERE place = 'alone' AND queue = :queue
-        AND (:workflows IS NULL OR workflow IN {items:workflows})
-        AND (:without IS NULL OR workflow NOT IN {items:without})
-        AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = :queue AND paused_at IS NOT NULL)
+    WHERE place = 'alone' AND queue = :queue AND workflow IN {items:workflows} AND {_may_claim}
     ORDER BY submitted_at
     LIMIT 1
 )
@@ -71,11 +88,19 @@ SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (SELECT 1 FROM {_ready} AND queue = wanted.value)
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 
+-- name: all_workflows
+WITH RECURSIVE {_ready_queues}, {_ready_kinds}
+SELECT workflow FROM kinds WHERE workflow IS NOT NULL
+UNION SELECT workflow FROM {_alone}
+
+-- name: ready_work
+WITH RECURSIVE {_ready_queues}, {_ready_kinds}
+SELECT queue, workflow FROM kinds WHERE workflow IS NOT NULL
+
 -- name: lonely_queues
 SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (
-        SELECT 1 FROM {_alone} AND queue = wanted.value
-            AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
+        SELECT 1 FROM {_alone} AND queue = wanted.value AND workflow IN {items:workflows}
     )
     AND NOT EXISTS (SELECT 1 FROM redrive.queues WHERE name = wanted.value AND paused_at IS NOT NULL)
 

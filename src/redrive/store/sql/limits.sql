@@ -31,6 +31,15 @@ WHERE id IN (
 )
 RETURNING {columns:Released}
 
+-- name: hold
+UPDATE redrive.runs SET place = 'held', held_by = :held_by
+WHERE id IN (
+    SELECT id FROM redrive.runs WHERE place = 'ready' AND queue = :queue AND workflow = :workflow
+    ORDER BY sort_key, id
+    LIMIT :most
+)
+RETURNING id
+
 -- name: lock_limit
 SELECT {columns:LimitRow} FROM redrive.limits WHERE name = :name FOR UPDATE
 
@@ -85,9 +94,10 @@ SELECT {columns:QueueRow} FROM redrive.queues ORDER BY name
 
 -- name: heartbeat
 INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host,
-    process)
-VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state, :host, :process)
-ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state
+    process, workflows)
+VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state, :host, :process, :workflows)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state,
+    workflows = excluded.workflows
 
 -- name: workers
 SELECT {columns:WorkerRow except now}, :now

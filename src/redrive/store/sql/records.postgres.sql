@@ -107,7 +107,11 @@ CASE WHEN batch.failed = 1 THEN COALESCE(lease.first_failed_at, :now) ELSE lease
 
 -- name: _set_by_retries
 attempt, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, previous_delay, error_class,
-    first_failed_at, last_failed_at
+    first_failed_at, last_failed_at, started_at
+
+-- name: _not_started
+-- As in records.sql; the row is the lease.
+lease.step_index = 0 AND lease.replays = 0 AND lease.attempt
 
 -- name: reschedule
 -- The work moves from leases into ready or idle.
@@ -117,7 +121,8 @@ WITH moved AS (
         batch.rate_limit_waits, batch.holds, batch.losses, batch.isolated_crashes, batch.isolation, batch.previous_delay,
         batch.error_class, {_failure_times},
         CASE WHEN lease.cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END AS place,
-        'RUNNING' AS state, batch.step_state,
+        CASE WHEN {_not_started} = batch.given_back THEN 'PENDING' ELSE 'RUNNING' END AS state,
+        CASE WHEN {_not_started} = batch.given_back THEN NULL ELSE lease.started_at END AS started_at, batch.step_state,
         CASE WHEN batch.place = 'waiting' AND lease.cancel_requested_at IS NULL THEN :now + batch.delay END AS due_at,
         CAST(NULL AS text) AS held_by
 ), {_queued}
@@ -127,9 +132,11 @@ SELECT id, place FROM moved
 -- The work moves from leases into idle or, if the run is cancelled, into ready.
 WITH moved AS (
     DELETE FROM redrive.leases AS lease USING {batch:Parked} WHERE {_fence}
-    RETURNING {columns:WorkRow lease except attempt, holds, isolation}, lease.attempt - 1 AS attempt, batch.holds,
-        CASE WHEN lease.isolation > 0 THEN 1 ELSE 0 END AS isolation,
-        CASE WHEN lease.cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END AS place, 'RUNNING' AS state,
+    RETURNING {columns:WorkRow lease except attempt, holds, isolation, started_at}, lease.attempt - 1 AS attempt,
+        batch.holds, CASE WHEN lease.isolation > 0 THEN 1 ELSE 0 END AS isolation,
+        CASE WHEN lease.cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END AS place,
+        CASE WHEN {_not_started} = 1 THEN 'PENDING' ELSE 'RUNNING' END AS state,
+        CASE WHEN {_not_started} = 1 THEN NULL ELSE lease.started_at END AS started_at,
         batch.step_state, CAST(NULL AS double precision) AS due_at,
         CASE WHEN lease.cancel_requested_at IS NULL THEN batch.held_by END AS held_by
 ), {_queued}

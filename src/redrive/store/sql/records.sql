@@ -94,9 +94,15 @@ RETURNING run.id, run.place
 first_failed_at = CASE WHEN batch.failed = 1 THEN COALESCE(first_failed_at, :now) ELSE first_failed_at END,
     last_failed_at = CASE WHEN batch.failed = 1 THEN :now ELSE last_failed_at END
 
+-- name: _not_started
+-- A run that returns to its queue before its first attempt is pending again, as if no worker had claimed it.
+run.step_index = 0 AND run.replays = 0 AND run.attempt
+
 -- name: reschedule
 UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN batch.place ELSE 'ready' END, step_state = batch.step_state,
+    state = CASE WHEN {_not_started} = batch.given_back THEN 'PENDING' ELSE 'RUNNING' END,
+    started_at = CASE WHEN {_not_started} = batch.given_back THEN NULL ELSE run.started_at END,
     due_at = CASE WHEN batch.place = 'waiting' AND cancel_requested_at IS NULL THEN :now + batch.delay END,
     attempt = run.attempt - batch.given_back, failures = batch.failures, rate_limit_waits = batch.rate_limit_waits,
     holds = batch.holds, losses = batch.losses, isolated_crashes = batch.isolated_crashes, isolation = batch.isolation,
@@ -119,6 +125,8 @@ RETURNING run.id, run.place
 UPDATE redrive.runs AS run
 SET place = CASE WHEN cancel_requested_at IS NULL THEN 'held' ELSE 'ready' END,
     held_by = CASE WHEN cancel_requested_at IS NULL THEN batch.held_by END,
+    state = CASE WHEN {_not_started} = 1 THEN 'PENDING' ELSE 'RUNNING' END,
+    started_at = CASE WHEN {_not_started} = 1 THEN NULL ELSE run.started_at END,
     step_state = batch.step_state, attempt = run.attempt - 1, holds = batch.holds,
     isolation = CASE WHEN isolation > 0 THEN 1 ELSE 0 END, leased_until = NULL
 FROM {batch:Parked}

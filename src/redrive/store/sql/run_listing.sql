@@ -50,14 +50,6 @@ idle_keys (id) AS (
     FROM idle_keys JOIN redrive.runs AS run ON run.id = idle_keys.id
 )
 
--- name: _ready_queues
-ready_queues (queue) AS (
-    SELECT (SELECT min(queue) FROM {_ready})
-    UNION ALL
-    SELECT (SELECT min(queue) FROM {_ready} AND queue > ready_queues.queue) FROM ready_queues
-    WHERE ready_queues.queue IS NOT NULL
-)
-
 -- name: _newest
 ORDER BY submitted_at DESC, id DESC LIMIT :most
 
@@ -110,7 +102,20 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
 {_looked_up}
 
 -- name: _line
-{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000)
+{columns:RunLine listed}, failed.error_type, substr(failed.message, 1, 1000),
+    CASE WHEN listed.replays > 0 THEN {_requeued_at} END,
+    CASE WHEN listed.state = 'DLQ_PENDING' AND EXISTS (
+        SELECT 1 FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = listed.id AND letter.state IN ('OPEN', 'EXHAUSTED') AND letter.next_redrive_at IS NULL
+    ) THEN 1 ELSE 0 END
+
+-- name: _requeued_at
+-- A dead letter is kept longer than the bulk replay that replayed it.
+(SELECT max(at) FROM (
+    SELECT max(started_at) AS at FROM redrive.replays WHERE run_id = listed.id AND number IS NOT NULL
+    UNION ALL
+    SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = listed.id
+) AS replayed)
 
 -- name: _last_failed
 -- The last failed attempt of the current step.
@@ -169,16 +174,19 @@ UNION ALL SELECT queue, 'leased', count(*), 1, min(submitted_at), :now FROM (
 ) AS leased GROUP BY queue
 
 -- name: overall_depths
--- `oldest` is the oldest of the counted runs of a queue, which are the next to be claimed.
-WITH RECURSIVE {_ready_queues}
+-- `oldest` is the oldest of the counted runs of a workflow in a queue, which are the next to be claimed.
+WITH RECURSIVE {_ready_queues}, {_ready_kinds}
 SELECT queue, 'ready', (
-    SELECT count(*) FROM (SELECT 1 FROM {_ready} AND queue = ready_queues.queue LIMIT :most) AS counted
+    SELECT count(*) FROM (
+        SELECT 1 FROM {_ready} AND queue = kinds.queue AND workflow = kinds.workflow LIMIT :most
+    ) AS counted
 ), 0, (
     SELECT min(submitted_at) FROM (
-        SELECT submitted_at FROM {_ready} AND queue = ready_queues.queue ORDER BY sort_key, id LIMIT :most
+        SELECT submitted_at FROM {_ready} AND queue = kinds.queue AND workflow = kinds.workflow
+        ORDER BY sort_key, id LIMIT :most
     ) AS next
 ), :now
-FROM ready_queues WHERE queue IS NOT NULL
+FROM kinds WHERE workflow IS NOT NULL
 UNION ALL SELECT queue, 'waiting', count(*), 1, NULL, :now FROM (
     SELECT queue FROM {_waiting} LIMIT :most
 ) AS waiting GROUP BY queue

@@ -2,6 +2,12 @@
 INSERT INTO redrive.definitions (digest, workflow, body, created_at) VALUES (:digest, :workflow, :body, :now)
 ON CONFLICT (digest) DO NOTHING
 
+-- name: definitions_of
+SELECT definition.digest FROM redrive.definitions AS definition
+JOIN {items:workflows} AS wanted ON wanted.value = definition.workflow
+ORDER BY definition.created_at DESC
+LIMIT :most
+
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
 
@@ -62,6 +68,13 @@ ORDER BY step_index, number
 SELECT {columns:RunEvent} FROM redrive.run_events
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY at, id
+
+-- name: requeued_at
+SELECT max(at) FROM (
+    SELECT max(started_at) AS at FROM redrive.replays WHERE run_id = :id AND org = :org AND number IS NOT NULL
+    UNION ALL
+    SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = :id AND org = :org
+) AS replayed
 
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place

@@ -29,3 +29,22 @@ redrive.runs
 -- name: _hour
 -- The seconds of waiting that one point of priority is worth.
 3600.0
+
+-- name: _ready_queues
+-- The distinct queues of ready work, found by skipping from one to the next.
+ready_queues (queue) AS (
+    SELECT (SELECT min(queue) FROM {_ready})
+    UNION ALL
+    SELECT (SELECT min(queue) FROM {_ready} AND queue > ready_queues.queue) FROM ready_queues
+    WHERE ready_queues.queue IS NOT NULL
+)
+
+-- name: _ready_kinds
+-- The distinct workflows of ready work in each of `ready_queues`.
+kinds (queue, workflow) AS (
+    SELECT queue, (SELECT min(workflow) FROM {_ready} AND queue = ready_queues.queue) FROM ready_queues
+    WHERE queue IS NOT NULL
+    UNION ALL
+    SELECT queue, (SELECT min(workflow) FROM {_ready} AND queue = kinds.queue AND workflow > kinds.workflow)
+    FROM kinds WHERE workflow IS NOT NULL
+)

@@ -230,10 +230,11 @@ SELECT id, word, state, place, step_state FROM (
         WHEN place = 'ended' AND NOT (state = 'PARTIAL'
             OR (state IN ('SUCCESS', 'FAILED', 'CANCELLED') AND step_state = state)
             OR (state = 'DLQ_PENDING' AND step_state IN ('DLQ', 'BLOCKED'))) THEN 'states'
-        WHEN (state = 'PENDING' AND (epoch > 0 OR attempt > 0 OR step_index > 0 OR step_state <> 'PENDING'))
-            OR (state NOT IN ('PENDING', 'CANCELLED') AND epoch = 0) THEN 'beginning'
+        WHEN (state = 'PENDING' AND (started_at IS NOT NULL OR attempt > 0 OR step_index > 0 OR replays > 0
+                OR step_state <> 'PENDING'))
+            OR (state NOT IN ('PENDING', 'CANCELLED') AND (epoch = 0 OR started_at IS NULL)) THEN 'beginning'
         WHEN (epoch = 0) <> (token IS NULL) OR (epoch = 0) <> (worker IS NULL)
-            OR (epoch = 0) <> (started_at IS NULL) THEN 'token'
+            OR (epoch = 0 AND started_at IS NOT NULL) THEN 'token'
         WHEN (place = 'leased') <> (leased_until IS NOT NULL)
             OR (place = 'leased' AND (attempt < 1 OR attempt_started_at IS NULL)) THEN 'lease'
         WHEN (place = 'waiting') <> (due_at IS NOT NULL) THEN 'due'

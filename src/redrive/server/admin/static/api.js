@@ -35,7 +35,9 @@ export class RawJson {
   }
 }
 
-const encoded = (value) => (value instanceof RawJson ? value.text : JSON.stringify(value));
+const isObject = (value) => Object.getPrototypeOf(value ?? 0) === Object.prototype;
+
+const encoded = (value) => (value instanceof RawJson ? value.text : isObject(value) ? encodedBody(value) : JSON.stringify(value));
 
 function encodedBody(body) {
   const fields = Object.entries(body).filter(([, value]) => value !== undefined);

@@ -7,6 +7,7 @@ import "./keys.js";
 import "./letter.js";
 import "./live.js";
 import "./look.js";
+import "./places.js";
 import "./pop.js";
 import "./rows.js";
 import "./replays.js";

@@ -1,0 +1,5 @@
+"""Served applications, for the requirements that are about HTTP."""
+
+from tests.server.conftest import house, shared_schema, small_house
+
+__all__ = ["house", "shared_schema", "small_house"]
