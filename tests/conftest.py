@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.known_types import remember_built_in_types
 from tests.ready_tables import copy_ready_tables, real_migrations
 from tests.runs_view import make_runs_writable
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
@@ -45,7 +44,6 @@ settings.register_profile(
 settings.load_profile("redrive")
 make_runs_writable()
 allow_short_ids()
-remember_built_in_types()
 copy_ready_tables()
 
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from hashlib import sha256
 
 from redrive.store import postgres_connections
+from redrive.store.postgres_types import id_bytes, id_text
 
 _SIZE = 16
-_id_bytes, _id_text = postgres_connections._id_bytes, postgres_connections._id_text
 _texts: dict[bytes, str] = {}
 
 
 def allow_short_ids() -> None:
     """From now on, in every connection of Redrive's that this process opens."""
-    postgres_connections._id_bytes = short_id_bytes
-    postgres_connections._id_text = _short_id_text  # type: ignore[assignment]
+    postgres_connections.id_bytes = short_id_bytes  # type: ignore[attr-defined]
+    postgres_connections.id_text = _short_id_text  # type: ignore[attr-defined]
 
 
 def short_id_bytes(text: str) -> bytes:
-    value = _id_bytes(text)
+    value = id_bytes(text)
     if text.strip("0") and not any(value):
         short = text.encode()
         value = short.ljust(_SIZE, b"\0") if len(short) <= _SIZE else short[:8] + sha256(short).digest()[:8]
@@ -31,4 +31,4 @@ def short_id_bytes(text: str) -> bytes:
 
 
 def _short_id_text(value: bytes) -> str:
-    return _texts.get(value) or _id_text(value)
+    return _texts.get(value) or id_text(value)

@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from bench.dead_letters.plan import DATABASES, GROUPS, planned
 from bench.dead_letters.running import Runner
@@ -26,8 +27,8 @@ def main(arguments: Sequence[str]) -> bool:
     results, stopwatch = Results(), Stopwatch()
     with places(set(options.database)) as there:
         for database in options.database:
-            Runner(plan, database, there, results).run()
-    targets = Targets(results)
+            Runner(plan, database, there, results, options.beside).run()
+    targets = Targets(results, options.beside)
     print_table(results)
     print_end(results, targets.verdicts, stopwatch.circumstances())
     return bool(targets.missed or results.left_out)
@@ -41,6 +42,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--letters", type=int, default=None, help="how many dead letters there are")
     parser.add_argument("--repetitions", type=int, default=None)
+    parser.add_argument(
+        "--beside", type=Path, help="the checkout of an earlier version, which replays in turns with this one"
+    )
     parser.add_argument("--quick", action="store_true", help="once, and with few dead letters")
     return parser.parse_args(arguments)
 

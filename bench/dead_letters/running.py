@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bench.dead_letters.measurement import Order
 from bench.dead_letters.plan import Plan
@@ -22,10 +24,13 @@ _FILLED_NAME = "letters"
 
 @dataclass(frozen=True)
 class Runner:
+    """`beside` is the checkout of an earlier version, whose own benchmark replays in turns with this one."""
+
     plan: Plan
     database: str
     there: Places
     results: Results
+    beside: Path | None = None
 
     def run(self) -> None:
         """Everything that the plan wants of one database."""
@@ -45,8 +50,10 @@ class Runner:
             self._take_of_work(measurement.Order("fail for good", PGQUEUER, url, seconds), "fail for good")
 
     def _replay(self) -> None:
-        self._take(self._order("plain work", number=self.plan.replays))
-        self._take(self._order("replay, many", number=self.plan.replays))
+        for what in ("plain work", "replay, many"):
+            self._take(self._order(what, number=self.plan.replays))
+            if self.beside is not None:
+                self._take(self._order(what, number=self.plan.replays), self.beside)
         self._take(self._order("replay, one", number=self.plan.singles))
         self._take(self._order("replay, one, 8 callers", number=self.plan.singles))
 
@@ -72,10 +79,11 @@ class Runner:
         url = self.there.fresh(self.database)
         return Order(what, self.database, url, self.plan.seconds, variant, number)
 
-    def _take(self, order: Order) -> bool:
-        figures = run(order, self.results)
+    def _take(self, order: Order, checkout: Path | None = None) -> bool:
+        label = order.label if checkout is None else label_of(checkout, order.database)
+        figures = run(order, label, self.results, checkout)
         for name, figure in figures.items():
-            self.results.add(name, order.label, figure)
+            self.results.add(name, label, figure)
         return bool(figures)
 
     def _take_of_work(self, order: measurement.Order, case: str) -> None:
@@ -84,15 +92,25 @@ class Runner:
             self.results.add(name if name == case else f"{name}, {case}", order.label, figure)
 
 
-def run(order: Order, results: Results) -> dict[str, float]:
+def label_of(checkout: Path, database: str) -> str:
+    return f"{checkout.name} ({database})"
+
+
+def run(order: Order, label: str, results: Results, checkout: Path | None) -> dict[str, float]:
+    """Run a measurement of this version, or the one of another checkout with the program in it."""
     command = [sys.executable, "-m", "bench.dead_letters.measurement", order.line]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    there = None
+    if checkout is not None:
+        there = os.environ | {"PYTHONPATH": f"{checkout.resolve()}{os.pathsep}{checkout.resolve() / 'src'}"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd=checkout, env=there
+    )
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["it has ended without a word"])[-1][:300]
-        results.left_out[f"{order.label}, {order.what} {order.variant}".strip()] = why
-        print(f"{order.what:<44}{order.label:<24}left out: {why}", flush=True)
+        results.left_out[f"{label}, {order.what} {order.variant}".strip()] = why
+        print(f"{order.what:<44}{label:<24}left out: {why}", flush=True)
         return {}
     figures: dict[str, float] = json.loads(done.stdout)
     for name, figure in figures.items():
-        print(f"{name:<76}{order.label:<24}{figure:>12,.1f}", flush=True)
+        print(f"{name:<76}{label:<24}{figure:>12,.1f}", flush=True)
     return figures

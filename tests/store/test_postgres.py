@@ -24,6 +24,7 @@ from redrive.store import postgres_connections, postgres_hint, postgres_session
 from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_connections import Connections
+from redrive.store.postgres_types import ARRAYS
 from redrive.store.rows import read_row
 from redrive.store.statement import SqlQuery, Statement, statement, statements
 
@@ -821,3 +822,40 @@ async def test_a_turn_is_given_back_even_if_its_connection_cannot_be_thrown_away
         assert await another.fetchval("SELECT 1") == 1
     for connection in (kept, another):
         await connection.close()
+
+
+BATCH = """SELECT id, number, small, share FROM unnest(
+    CAST($1 AS uuid[]), CAST($2 AS bigint[]), CAST($3 AS integer[]), CAST($4 AS double precision[])
+) AS batch (id, number, small, share)"""
+
+
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_a_batch_needs_no_statement_about_its_types(
+    live_postgres: PostgresServer, pooler: bool
+) -> None:
+    connections = Connections(live_postgres.url, pooler=pooler, most=1)
+    sent: list[str] = []
+    async with connections.borrowed() as connection:
+        connection.add_query_logger(lambda query: sent.append(query.query))
+        row = ("0123456789abcdef" * 2, 2**40, -7, 0.5)
+        nothing = ("f" * 32, None, None, None)
+        columns = [list(column) for column in zip(row, nothing, strict=True)]
+
+        assert [tuple(found) for found in await connection.fetch(BATCH, *columns)] == [row, nothing]
+        # asyncpg still asks about other types
+        assert await connection.fetchval("SELECT CAST($1 AS numeric[])", [3, 4]) == [3, 4]
+        await asyncio.sleep(0)  # a logger is called in the next turn of the loop
+        about_batch, *about_others, _ = sent
+        assert about_batch == BATCH
+        assert about_others
+    await connections.close()
+
+
+async def test_arrays_are_described_as_the_server_describes_them(live_postgres: PostgresServer) -> None:
+    connection = await asyncpg.connect(live_postgres.url)
+    for oid, known in ARRAYS.items():
+        rows, _ = await connection._introspect_types([oid], 10.0)
+        [asked] = [row for row in rows if row["oid"] == oid]
+
+        assert dict(asked) == known
+    await connection.close()

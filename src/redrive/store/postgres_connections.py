@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from redrive.errors import StoreError
 from redrive.forking import StartsAnew, join_forks, never_finalize
 from redrive.store.postgres_failure import contains_values, failure_of, is_silence, is_stale, place_of
 from redrive.store.postgres_hosts import CONNECT_TIMEOUT, Hosts
+from redrive.store.postgres_types import ARRAYS, NOTHING_SENT, id_bytes, id_text
 from redrive.store.postgres_watch import Watch
 
 T = TypeVar("T")
@@ -29,7 +30,6 @@ IDLE_TIMEOUT_MS = 30_000
 """How long a worker that freezes inside a transaction keeps its row locks."""
 MAX_IDLE_SECONDS = 300.0
 
-_NO_RUN = bytes(16)
 _SETTINGS = {
     "application_name": "redrive",
     "default_transaction_isolation": "read committed",
@@ -116,7 +116,7 @@ class Connections(StartsAnew):
         connection.address = address
         try:
             await connection.set_type_codec(
-                "uuid", schema="pg_catalog", encoder=_id_bytes, decoder=_id_text, format="binary"
+                "uuid", schema="pg_catalog", encoder=id_bytes, decoder=id_text, format="binary"
             )
         except BaseException:
             self.throw_away(connection)
@@ -176,18 +176,6 @@ class Connections(StartsAnew):
             self.throw_away(connection)
 
 
-def _id_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a run id; zeros, which no run has, for text that is not an id."""
-    try:
-        value = bytes.fromhex(text)
-    except ValueError:
-        return _NO_RUN
-    return value if len(value) == len(_NO_RUN) else _NO_RUN
-
-
-_id_text = bytes.hex
-
-
 class Lent(NamedTuple):
     """A lent connection. One of an earlier generation is closed when it is returned."""
 
@@ -245,6 +233,16 @@ def _connection_class() -> Any:
             """Close the connection without waiting for a silent server, as asyncpg would."""
             with suppress(Exception):
                 await asyncio.wait_for(super().close(**options), RELEASE_TIMEOUT)
+
+        async def _introspect_types(self, oids: Sequence[int], *options: Any) -> Any:
+            """Describe arrays. For these, asyncpg would send three statements on every new connection.
+
+            The answer includes the statement that was sent last: asyncpg prepares its own again after an
+            unnamed one.
+            """
+            if ARRAYS.keys() >= set(oids):
+                return [ARRAYS[oid] for oid in oids], NOTHING_SENT
+            return await super()._introspect_types(oids, *options)
 
     return Connection
 
