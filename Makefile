@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all proof check demo build simulate guards crash fuzz databases bench lock docs clean
+.PHONY: help test test-all proof check demo build simulate guards crash cluster fuzz databases bench lock docs clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -64,8 +64,15 @@ MINUTES ?= 10
 crash: $(READY)
 	@$(BIN)/python -m tests.crash --minutes $(MINUTES)
 
-# make proof     simulate, crash, guards, fuzz and databases, one after the other (SEEDS=10000 MINUTES=10 EXAMPLES=20)
-proof: simulate crash guards fuzz databases
+# make cluster   failovers, partitions and poolers under work (FAILOVERS=20 PARTITIONS=9 FAULTS=6; short: 4 3 3)
+FAILOVERS ?= 20
+PARTITIONS ?= 9
+FAULTS ?= 6
+cluster: $(READY)
+	@$(BIN)/python -m tests.cluster --failovers $(FAILOVERS) --partitions $(PARTITIONS) --faults $(FAULTS)
+
+# make proof     simulate, crash, cluster, guards, fuzz and databases (SEEDS=10000 MINUTES=10 EXAMPLES=20)
+proof: simulate crash cluster guards fuzz databases
 
 # make fuzz      thousands of requests generated from the OpenAPI document, as every role (EXAMPLES=20 SEED=0)
 EXAMPLES ?= 20

@@ -57,6 +57,7 @@ def application(environ, start_response):
 CELERY = """
 import os
 from celery import Celery
+from celery.signals import task_failure
 import shop
 
 celery = Celery("work", broker=os.environ["REDIS"], backend=os.environ["REDIS"])
@@ -67,6 +68,17 @@ celery.conf.broker_connection_retry_on_startup = True
 def use(name):
     shop.use(name)
     return os.getpid()
+
+
+@celery.task
+def fail(name):
+    raise TimeoutError(name)
+
+
+@task_failure.connect
+def keep(sender, task_id, exception, args, kwargs, **_):
+    task = {"name": sender.name, "args": args, "kwargs": kwargs}
+    shop.queue.enqueue(task_id, task, error=exception)
 """
 
 
@@ -163,7 +175,9 @@ def test_celery_with_its_prefork_pool(
     names = [f"order-{number}" for number in range(20)]
     send = (
         f"import work; results = [work.use.delay(name) for name in {names}]; "
-        f"print(*{{result.get(timeout={SECONDS}) for result in results}})"
+        f"failing = work.fail.apply_async(('lost',), task_id='failed'); "
+        f"print(*{{result.get(timeout={SECONDS}) for result in results}}); "
+        f"failing.get(timeout={SECONDS}, propagate=False)"
     )
 
     ended = subprocess.run(
@@ -178,4 +192,6 @@ def test_celery_with_its_prefork_pool(
 
     assert ended.returncode == 0, ended.stderr + (folder / "log").read_text()
     assert str(process.pid) not in ended.stdout.split()
-    assert stored(url) == ({"preloaded", *names}, {"preloaded", *names})
+    # Celery stores the result of a task before it sends the signal.
+    eventually(lambda: "failed" in stored(url)[1], process, folder / "log")
+    assert stored(url) == ({"preloaded", *names}, {"preloaded", "failed", *names})

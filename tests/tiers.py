@@ -29,6 +29,8 @@ SECOND = frozenset({"postgres", "postgres sealed", "postgresql", "pooled", "serv
 EVERYTHING_ONLY = (
     # Every page in every width and colour; make test keeps ten journeys through the pages.
     "tests/browser/*",
+    # Real clusters of PostgreSQL.
+    "tests/cluster/*",
     # Campaigns beyond one per database.
     "tests/crash/test_crash.py::test_every_promise_is_kept*",
     "tests/crash/test_crash.py::test_without_fences_*",

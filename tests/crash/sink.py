@@ -25,6 +25,8 @@ class Note:
     at: float
     child: int
     facts: dict[str, Any]
+    arrived: float
+    """By the clock of the sink; `at` is the clock of the process, which may be wrong."""
 
     def __getitem__(self, name: str) -> Any:
         return self.facts[name]
@@ -85,7 +87,8 @@ class Sink:
 
     def _receive(self) -> None:
         while True:
-            note = Note(*json.loads(self._socket.recv(MAX_)))
+            what, at, child, facts = json.loads(self._socket.recv(MAX_))
+            note = Note(what, at, child, facts, arrived=time.time())
             if note.what == "end":
                 return
             self._notes[note.what].append(note)

@@ -144,6 +144,24 @@ async def test_a_silent_host_is_left_for_one_that_answers_later(
     assert hosts.addresses == ["postgresql://b/db", "postgresql://a/db"]
 
 
+async def test_a_caller_with_little_time_finds_the_next_host_the_next_time() -> None:
+    asked: list[str] = []
+
+    async def log_in(address: str) -> SimpleNamespace:
+        asked.append(address)
+        if address == "postgresql://a/db":
+            await asyncio.sleep(3600)
+        return SimpleNamespace(terminate=lambda: None)
+
+    hosts = Hosts("postgresql://a,b/db")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await hosts.connect(log_in)
+    async with asyncio.timeout(LONG):
+        await hosts.connect(log_in)
+    assert asked == ["postgresql://a/db", "postgresql://b/db"]
+
+
 async def test_hosts_that_all_refuse_are_asked_once_and_the_reason_is_told() -> None:
     asked: list[str] = []
 

@@ -43,6 +43,10 @@ class Hosts:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await self._first(log_in, attempts)
+        except BaseException:  # the caller may have less time than CONNECT_TIMEOUT
+            for address in attempts.values():
+                self.suspect(address)
+            raise
         finally:
             await _abandon(attempts)
 
