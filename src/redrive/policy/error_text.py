@@ -1,8 +1,8 @@
 """Classification of an error that is known only as a text, by its words.
 
-An HTTP status decides first, as in "503 Service Unavailable". Otherwise the first entry of WORDS that the text
-contains decides. The order matters: "connection timeout" is a timeout, and "connection pool exhausted" a lack
-of resources.
+An HTTP status decides first, as in "503 Service Unavailable";
+then the first entry of WORDS that the text has. The order matters: "connection timeout"
+is a timeout, "connection pool exhausted" a lack of resources.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ LIMIT :most
 SELECT run.id, letter.id, letter.state, letter.step_index, run.state, run.step_index
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
 WHERE letter.state IN ('OPEN', 'EXHAUSTED')
-    AND (run.state NOT IN ('FAILED', 'DLQ_PENDING') OR run.step_index <> letter.step_index)
+    AND (run.state NOT IN ('FAILED', 'DLQ_PENDING') OR run.step_index > letter.step_index)
 LIMIT :most
 
 -- name: letters_disagree
