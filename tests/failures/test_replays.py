@@ -366,6 +366,10 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
         assert (again.state, again.redrives) == ("EXHAUSTED", 1)
         await sound(app)
 
+        await sql(app, "UPDATE dead_letters SET redrives = 0")  # as if a replay had renewed them
+        [finding] = (await verify(parts_of(app).database)).findings
+        assert (finding.invariant, finding.subject) == ("I3", run.id)
+
 
 async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> None:
     shop = Shop()
