@@ -200,8 +200,15 @@ class TestStory:
             assert statistics == {
                 "queue_size": 1,
                 "max_size": 10_000,
-                "utilization_percent": 0.0,
-                "status_breakdown": {"completed": 1, "archived": 1, "pending": 1},
+                "utilization_percent": 0.01,
+                "status_breakdown": {
+                    "pending": 1,
+                    "retrying": 0,
+                    "exhausted": 0,
+                    "completed": 1,
+                    "discarded": 0,
+                    "archived": 1,
+                },
                 "error_categories": {"resource": 1},
                 "retry_policies": {"linear": 1},
                 "is_processor_running": False,
@@ -218,6 +225,14 @@ class TestStory:
             }
             assert (await found(dlq, "c")).task == {"to": "cy"}
             assert [item.task_id for item in await dlq.list()] == ["a", "b", "c"]
+
+    async def test_12_gap_7_statistics_have_zeros_and_two_digits(self, dlq: DeadLetterQueue) -> None:
+        """M7: a monitor indexes every status."""
+        zeros = dict.fromkeys(["pending", "retrying", "exhausted", "completed", "discarded", "archived"], 0)
+        assert (await dlq.statistics()).status_breakdown == zeros
+        for number in range(15):
+            await dlq.enqueue(str(number), number, error="x")
+        assert (await dlq.statistics()).utilization_percent == 0.15
 
     async def test_what_is_due_is_executed_in_the_background(
         self, dlq: DeadLetterQueue, mailer: Mailer

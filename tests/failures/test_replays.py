@@ -14,7 +14,7 @@ from redrive.engine.context import Context
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, NotFoundError, PayloadError, ReplayRefusedError
 from redrive.model.dead_letter import DeadLetter
-from redrive.model.event import ReplayEnded, ReplayRequested, StepDied
+from redrive.model.event import DeadLetterChanged, ReplayEnded, ReplayRequested, StepDied
 from redrive.model.fact import fact
 from redrive.model.replay import Mode
 from redrive.model.run import Cancellation, RunState
@@ -206,20 +206,186 @@ async def test_going_back_executes_earlier_steps_again_and_keeps_that_they_had_s
         await sound(shop.app)
 
 
-async def test_a_replay_that_fails_in_an_earlier_step_leaves_one_live_letter() -> None:
+async def live_letters(shop: Shop) -> list[tuple[str, str]]:
+    rows = await sql(
+        shop.app,
+        "SELECT step, state FROM dead_letters WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED') "
+        "ORDER BY step_index",
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def gone_back(shop: Shop) -> tuple[RunHandle[Any], DeadLetter]:
+    """A run whose replay from the first step has failed in an earlier step than before."""
+    run, letter = await shop.failed("ship")
+    await shop.app.failures().replay(letter.id, from_step=0)
+    shop.broken.add("charge")
+    await run.wait()
+    return run, letter
+
+
+async def test_12_w9_a_replay_that_fails_in_an_earlier_step_reopens_the_letter() -> None:
+    """Both steps have failed, so both have a live dead letter (I7)."""
     shop = Shop()
     async with bench(shop.app):
-        run, letter = await shop.failed("ship")
-        failures = shop.app.failures()
-        await failures.replay(letter.id, from_step=0)
-        shop.broken.add("charge")
-        await run.wait()
-        live = await sql(shop.app, "SELECT step, state FROM dead_letters WHERE state = 'OPEN'")
-        assert [tuple(row) for row in live] == [("charge", "OPEN")]
-        assert "superseded" in ((await failures.view(letter.id)).resolution or "")
+        run, letter = await gone_back(shop)
+        failures = shop.app.failures(by="ana")
+        assert await live_letters(shop) == [("charge", "OPEN"), ("ship", "OPEN")]
+        again = await failures.view(letter.id)
+        assert (again.resolution, again.next_redrive_at, again.replay_count) == (None, None, 1)
+        assert (await letter_of(run)).step == "charge"
+        told = [entry.action for entry in await failures.audit.about(letter.id)]
+        assert told[:2] == ["dead_letter.reopened", "replay.failed"]
+        await sound(shop.app)
+
         shop.broken.clear()
         await failures.replay((await letter_of(run)).id)
+        assert await live_letters(shop) == [("charge", "REPLAYING"), ("ship", "REPLAYING")]
+        await sound(shop.app)
         assert await run.result() == 4
+        assert await live_letters(shop) == []
+        resolved = await failures.view(letter.id)
+        assert (resolved.state, resolved.resolved_by, resolved.replay_count) == ("RESOLVED", "ana", 1)
+        await sound(shop.app)
+
+
+async def test_12_w9_the_reopened_letter_can_be_replayed_too() -> None:
+    """The run continues where it has stopped, which is at the earlier step."""
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await gone_back(shop)
+        failures = shop.app.failures()
+        before = len(shop.executed)
+        with pytest.raises(InvalidValueError, match="step 2 comes after the failed step 1, 'charge'"):
+            await failures.replay(letter.id, from_step="ship")
+        for letter_id in (letter.id, (await letter_of(run)).id):
+            with pytest.raises(ReplayRefusedError, match="a later step of its run has a dead letter too"):
+                await failures.replay(letter_id, "STEP_ONLY")
+        shop.broken = {"ship"}
+        await failures.replay(letter.id)
+        await run.wait()
+        assert [step for step, _ in shop.executed[before:]] == ["charge", "ship"]
+        assert await live_letters(shop) == [("ship", "OPEN")]
+        again = await letter_of(run)
+        assert (again.id, again.attempts) == (letter.id, 2)
+        await sound(shop.app)
+        shop.broken.clear()
+        await failures.replay(letter.id)
+        assert await run.result() == 4
+        await sound(shop.app)
+
+
+async def test_12_w9_closing_the_earlier_letter_leaves_the_later_one_replayable() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, _ = await gone_back(shop)
+        failures = shop.app.failures()
+        await failures.ignore((await letter_of(run)).id, "known")
+        assert await live_letters(shop) == [("ship", "OPEN")]
+        await sound(shop.app)
+        shop.broken.clear()
+        await failures.replay_run(run.id)
+        assert await run.result() == 4
+        assert await live_letters(shop) == []
+        await sound(shop.app)
+
+
+async def test_12_w9_the_later_letter_can_be_closed_and_reopened_meanwhile() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        run, letter = await gone_back(shop)
+        failures = shop.app.failures()
+        await failures.ignore(letter.id, "known")
+        await failures.reopen(letter.id, "it was not")
+        await sound(shop.app)
+        await failures.ignore(letter.id, "known")
+        await failures.replay((await letter_of(run)).id)
+        shop.broken = {"ship"}
+        await run.wait()
+        assert (await letter_of(run)).id != letter.id
+        assert await live_letters(shop) == [("ship", "OPEN")]
+        await sound(shop.app)
+
+
+async def test_12_w9_a_bulk_replay_refuses_to_leave_a_later_letter_behind() -> None:
+    shop = Shop()
+    async with bench(shop.app) as test:
+        run, _ = await gone_back(shop)
+        failures = shop.app.failures()
+        shop.broken.clear()
+        plan = await failures.plans.create(query="is:open step:charge", mode="STEP_ONLY")
+        await failures.plans.start(plan.operation_id)
+        await test.advance(60)
+        [item] = (await failures.plans.items(plan.operation_id)).items
+        assert (item.state, item.note) == ("REFUSED", fact("later_step_failed"))
+        plan = await failures.plans.create(query="is:open")
+        await failures.plans.start(plan.operation_id)
+        await test.advance(60)
+        assert await run.result() == 4
+        assert await live_letters(shop) == []
+        await sound(shop.app)
+
+
+async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count() -> None:
+    """I3: a replay from an earlier step does not renew its automatic redrives."""
+    app, broken = new_app(), {"second"}
+
+    def step(name: str, redrive: str) -> object:
+        async def run() -> str:
+            if name in broken:
+                raise FinalError(name)
+            return name
+
+        return app.task(run, name=name, max_attempts=1, redrive=redrive, max_redrives=1)  # type: ignore[call-overload]
+
+    flow = app.workflow("flow", [step("first", "never"), step("second", "immediate")])  # type: ignore[list-item]
+    async with bench(app):
+        ear = Ear(app)
+        run = await app.start(flow)
+        await run.wait()
+        failures = app.failures(by="ana")
+        letter = await letter_of(run)
+        await parts_of(app).processor().run_once()
+        await run.wait()
+        assert (await failures.view(letter.id)).state == "EXHAUSTED"
+        exhausted = [event.after for event in ear.of(DeadLetterChanged) if event.dlq_id == letter.id]
+        assert exhausted == ["EXHAUSTED"]
+        assert [entry.action for entry in await failures.audit.about(letter.id)][:2] == [
+            "dead_letter.exhausted",
+            "replay.failed",
+        ]
+        broken.add("first")
+        await failures.replay(letter.id, from_step="first")
+        await run.wait()
+        assert (await failures.view(letter.id)).state == "EXHAUSTED"
+        await sound(app)
+        broken.remove("first")
+        await failures.replay((await letter_of(run)).id)
+        await run.wait()
+        again = await failures.view(letter.id)
+        assert (again.state, again.redrives) == ("EXHAUSTED", 1)
+        await sound(app)
+
+        await sql(app, "UPDATE dead_letters SET redrives = 0")  # as if a replay had renewed them
+        [finding] = (await verify(parts_of(app).database)).findings
+        assert (finding.invariant, finding.subject) == ("I3", run.id)
+
+
+async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> None:
+    shop = Shop()
+    async with bench(shop.app):
+        ear = Ear(shop.app)
+        run, letter = await shop.failed("ship")
+        failures = shop.app.failures(by="ana")
+        await failures.replay(letter.id)
+        await run.result()
+        assert [entry.action for entry in await failures.audit.about(letter.id)] == [
+            "dead_letter.resolved",
+            "replay.succeeded",
+            "replay.requested",
+            "dead_letter.moved",
+        ]
+        assert [event.after for event in ear.of(DeadLetterChanged)] == ["RESOLVED"]
         await sound(shop.app)
 
 

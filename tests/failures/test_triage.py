@@ -230,7 +230,7 @@ async def test_a_letter_whose_run_is_at_another_step_is_not_reopened_i7(world: W
     await world.ana.resolve(mine)
     await sql(world.app, "UPDATE runs SET step_index = 1")
 
-    with pytest.raises(TransitionError, match=f"{mine}: its run is at another step"):
+    with pytest.raises(TransitionError, match=f"{mine}: its run is at a later step"):
         await world.ana.reopen(mine)
 
 

@@ -41,7 +41,8 @@ LOCK = r"FOR UPDATE(?: OF [\w, ]+)?(?: SKIP LOCKED)?"
 PLACE = r"(?:run\.)?place = 'ended'"
 FAILED = r"(?<!letter\.)(?:run\.)?state IN \('DLQ_PENDING', 'FAILED'(?:, 'PARTIAL')?\)"
 STEP = r"(?<=AND )(?:run\.)?step_index = (?:batch\.step_index|[?$]\d+)"
-LETTER_STEP = r"letter\.step_index = (?:redrive\.)?runs?\.step_index"
+LETTER_STEP = r"letter\.step_index >= (?:redrive\.)?runs?\.step_index"
+MARKED = r"letter\.run_id = (?:batch\.run_id|\?\d+)"
 LETTER_RUN = r"letter\.run_id = (?:redrive\.)?runs?\.id"
 LETTER_OPEN = r"\(?(?:letter\.)?state(?: \|\| ''\))? IN \('OPEN', 'EXHAUSTED'\)"
 FREE = r"NOT EXISTS \(\s*SELECT 1 FROM (?:redrive\.)?dead_letter_dependencies[^()]*\)"
@@ -126,8 +127,49 @@ BEGINNING = (
     Guard(
         "mark_replaying.all",
         "a run is in progress although its dead letter is closed",
-        (Code("redrive.store.replays:ReplayStore._restart", "!= len(won):", "!= len(won) and False:"),),
+        (Code("redrive.store.replays:ReplayStore._restart", "if not all(", "if False and not all("),),
         _both(IN_BETWEEN),
+    ),
+    Guard(
+        "restart.later letter",
+        "a replay of one step leaves the run partly done while a later step has a live dead letter",
+        (
+            Sql("replays.restart", r"later\.run_id = run\.id", NEVER),
+            Code(
+                "redrive.failures.replays:Replays._check_later_letters",
+                "other.step_index > run.step_index",
+                "False",
+            ),
+        ),
+        (
+            "tests/failures/test_replays.py::test_12_w9_the_reopened_letter_can_be_replayed_too",
+            "tests/failures/test_replays.py::test_12_w9_a_bulk_replay_refuses_to_leave_a_later_letter_behind",
+        ),
+    ),
+    Guard(
+        "letter reopened",
+        "a replay that fails in an earlier step closes or forgets the dead letter of the later step",
+        (
+            Code(
+                "redrive.store.replays:_is_missed",
+                "letter.step_index > settlement.step_index",
+                "False",
+            ),
+        ),
+        (
+            "tests/failures/test_replays.py::test_12_w9_a_replay_that_fails_in_an_earlier_step_reopens_the_letter",
+        ),
+    ),
+    Guard(
+        "letter replayed along",
+        "the run succeeds, and the dead letter of a later step stays open",
+        (
+            Sql("replays.mark_replaying", MARKED, r"\g<0> AND letter.id = ?3", SQLITE),
+            Sql("replays.mark_replaying", MARKED, r"\g<0> AND letter.id = batch.letter_id", POSTGRES),
+        ),
+        (
+            "tests/failures/test_replays.py::test_12_w9_a_replay_that_fails_in_an_earlier_step_reopens_the_letter",
+        ),
     ),
     Guard(
         "resume.place",
@@ -639,6 +681,16 @@ OF_THE_AUDIT = (
             ),
         ),
         _both("tests/store/test_payloads.py::test_nothing_is_revealed_when_the_audit_cannot_be_written"),
+    ),
+    Guard(
+        "letter entries",
+        "the audit entries of a dead letter are deleted with the whole chain, and nobody notices",
+        (Code("redrive.verify.checks:check_chains", "in letters.missing():", "in ():"),),
+        tuple(
+            f"tests/verify/test_tampering.py::{test}[{side}]"
+            for test in ("test_12_i14_a_dead_letter_without_its_entries_is_found",)
+            for side in ("sqlite", "postgres")
+        ),
     ),
     Guard(
         "chained",

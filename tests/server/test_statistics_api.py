@@ -8,6 +8,7 @@ from tests.server.truth import truthful
 
 from redrive.parts import parts_of
 
+NONE = dict.fromkeys(("pending", "retrying", "exhausted", "completed", "discarded", "archived"), 0)
 SPELLINGS = ("/api/v1/statistics", "/api/v1/dead-letters/statistics", "/api/v1/workflow-dlq/statistics")
 
 
@@ -20,14 +21,14 @@ async def test_figures_are_those_of_the_organization(house: House) -> None:
         [first, *others] = [(await client.get(each)).json() for each in SPELLINGS]
         assert others == [first, first]
         assert (first["queue_size"], first["max_size"], first["utilization_percent"]) == (2, None, 0.0)
-        assert first["status_breakdown"] == {"pending": 2}
+        assert first["status_breakdown"] == {**NONE, "pending": 2}
         assert first["error_categories"] == {"permanent": 2}
         assert first["retry_policies"] == {"never": 2}
         assert (first["is_processor_running"], first["retry_interval_seconds"]) == (False, 60.0)
         assert first["lifetime_stats"]["enqueued_total"] == 2
         await client.post("/api/v1/dead-letters/archive", json={"query": "is:open", "expect": 2})
         after = (await client.get(SPELLINGS[0])).json()
-        assert (after["queue_size"], after["status_breakdown"]) == (0, {"archived": 2})
+        assert (after["queue_size"], after["status_breakdown"]) == (0, {**NONE, "archived": 2})
         assert after["lifetime_stats"]["archived"] == 2
     async with truthful(await house.keyed("VIEWER", "acme"), house.api) as other:
         assert (await other.get(SPELLINGS[0])).json()["queue_size"] == 1

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WITH_LETTER = ("FAILED", "DLQ_PENDING")
 LIVE = """
 SELECT run_id, state, reason FROM redrive.dead_letters WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+ORDER BY step_index DESC
 """
 BY_HAND = "SELECT run_id, from_step FROM redrive.replays WHERE automatic = 0 AND number IS NOT NULL"
 LOSSES_BEFORE_BURIAL = 5

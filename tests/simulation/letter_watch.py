@@ -147,6 +147,7 @@ def _expected(before: str | None, after: str) -> set[str]:
     if before != "REPLAYING":
         return {"dead_letter.reopened"} if before in CLOSED else {_CLOSINGS[after]}
     return {
-        "RESOLVED": {"replay.succeeded", "replay.failed", "dead_letter.resolved"},
+        "RESOLVED": {"dead_letter.resolved"},
         "IGNORED": {"replay.cancelled", "run.cancelled"},
-    }.get(after, {"replay.failed"})
+        "EXHAUSTED": {"dead_letter.exhausted", "dead_letter.reopened"},
+    }.get(after, {"replay.failed", "dead_letter.reopened"})

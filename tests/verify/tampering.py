@@ -149,12 +149,15 @@ CHANGES = [
     # Dead letters
     Change("I7", "dead", "DELETE FROM redrive.dead_letters WHERE run_id = :id", "has no dead letter"),
     Change(
-        "I7", "dead", LETTER.format("step_index = 1, state = 'RESOLVED'"), "has no dead letter for that step"
+        "I7 I14",
+        "dead",
+        LETTER.format("step_index = 1, state = 'RESOLVED'"),
+        "has no dead letter for that step",
     ),
     Change("I7", "dead", LETTER.format("attempts = 9"), "has 9 attempts and 3 failures, but the run 3 and 3"),
     Change("I7", "dead", LETTER.format("workflow = 'other'"), "or different work"),
     Change(
-        "I8",
+        "I8 I14",
         "dead",
         LETTER.format("org = 'other'"),
         "belongs to the organization 'other', but the run belongs to 'default'",

@@ -97,6 +97,31 @@ async def test_a_server_may_ask_for_a_longer_wait(history: History) -> None:
         assert (await verify(session)).sound
 
 
+async def test_12_i14_a_dead_letter_without_its_entries_is_found(history: History) -> None:
+    """Also if the whole audit of the organization is gone, with its head."""
+    async with tampering(history) as session:
+        runs = {str(row[0]) for row in await ask(session, "SELECT run_id FROM redrive.dead_letters")}
+        assert runs
+        await ask(session, "DELETE FROM redrive.audit")
+        await ask(session, "DELETE FROM redrive.audit_heads")
+        verdict = await verify(session)
+    assert found(verdict) == {("I14", run_id) for run_id in runs}, str(verdict)
+    assert "has no entry that says when its dead letter" in texts(verdict)
+
+
+@pytest.mark.parametrize("state", ["RESOLVED", "IGNORED", "ARCHIVED"])
+async def test_12_i14_a_dead_letter_that_was_closed_without_an_entry_is_found(
+    history: History, state: str
+) -> None:
+    async with tampering(history) as session:
+        run_id = history.runs["dead"]
+        text = "UPDATE redrive.dead_letters SET state = :state WHERE run_id = :id"
+        await ask(session, text, id=run_id, state=state)
+        verdict = await verify(session)
+    assert ("I14", run_id) in found(verdict), str(verdict)
+    assert f"is {state}, but the audit log has no entry that says why" in texts(verdict)
+
+
 async def test_jitter_that_does_not_spread_is_found(history: History) -> None:
     async with tampering(history) as session:
         digest = await definition_of(session, history.runs["flaky"])
@@ -150,7 +175,8 @@ async def test_a_dead_letter_that_was_dealt_with_is_fine(history: History) -> No
     async with tampering(history) as session:
         change = "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE run_id = :id"
         await ask(session, change, id=history.runs["dead"])
-        assert (await verify(session)).sound
+        verdict = await verify(session)
+    assert found(verdict) == {("I14", history.runs["dead"])}, "only the audit misses the entry"
 
 
 async def test_a_breaker_that_has_let_through_for_long_is_found(history: History) -> None:

@@ -21,7 +21,7 @@ from redrive.model.failure_group import GroupChange
 from redrive.model.run import Place, RunState
 from redrive.store.dead_letter_writer import QUEUE_FULL
 from redrive.store.record import Advanced, Completed, Recorded
-from redrive.store.replays import Resolved
+from redrive.store.replays import LetterChange
 from redrive.store.tallies import Tallies
 from redrive.words.fact import text_of
 
@@ -196,8 +196,8 @@ class EventReporter:
         if recorded.replays:
             self.signals.replay_ended.set()
         for replay in recorded.replays:
-            if isinstance(replay, Resolved):
-                change = ("REPLAYING", "RESOLVED", replay.by)
+            if isinstance(replay, LetterChange):
+                change = ("REPLAYING", replay.after, replay.by)
                 self.event_bus.emit(event.DeadLetterChanged(replay.org, replay.letter_id, *change))
             else:
                 self.event_bus.emit(event.ReplayEnded(*replay))

@@ -20,7 +20,7 @@ from redrive.engine.run_view import RedactedView, RunView
 from redrive.engine.signals import wait_for
 from redrive.errors import RunFailedError, StoreUnavailableError
 from redrive.model.caller import APPLICATION
-from redrive.model.dead_letter import DeadLetter
+from redrive.model.dead_letter import LIVE, DeadLetter
 from redrive.model.event import ReplayEnded, RunFinished
 from redrive.model.replay import ReplayState
 from redrive.model.run import Cancellation, Run, RunState
@@ -152,8 +152,11 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         return await history_of(await self._row(), parts.store, parts.definitions, parts.encryption)
 
     async def dead_letter(self) -> DeadLetter | None:
-        """The newest dead letter of the run; None if it has none."""
+        """The live dead letter of the step where the run stopped, else the newest one, if there is one."""
         letters = await self._parts.store.dead_letters.of_run(self.id, self.org)
+        live = [letter for letter in letters if letter.state in LIVE]
+        if live:
+            return min(live, key=lambda letter: letter.step_index)
         return letters[-1] if letters else None
 
     async def _row(self) -> Run:

@@ -21,7 +21,7 @@ from redrive.failures.parts import FailureParts
 from redrive.failures.replays import MAX_TRIES, Replays, input_of
 from redrive.model.audit import Action, NewEntry
 from redrive.model.claim import Claim
-from redrive.model.dead_letter import LIVE
+from redrive.model.dead_letter import LIVE, DeadLetter
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.replay import Mode
 from redrive.model.run import Run, RunEvent, RunState
@@ -70,7 +70,7 @@ class FailedRuns:
         run, step = await self._retriable(run_id)
         live = await self._live_letters(run_id)
         if live:
-            await self._replays.start(live[-1], Mode.FROM_STEP, reason=reason)
+            await self._replays.start(live[0].id, Mode.FROM_STEP, reason=reason)
             return
         new = NewReplay(
             id=self._parts.ids.new(),
@@ -143,9 +143,11 @@ class FailedRuns:
                 f"the run {run.id} can't be retried: the source that {task.name!r} processes no longer exists"
             )
 
-    async def _live_letters(self, run_id: str) -> list[str]:
+    async def _live_letters(self, run_id: str) -> list[DeadLetter]:
+        """Return the live dead letters of a run, that of the earliest step first."""
         letters = await self._store.dead_letters.of_run(run_id, self._caller.org)
-        return [letter.id for letter in letters if letter.state in LIVE]
+        live = [letter for letter in letters if letter.state in LIVE]
+        return sorted(live, key=lambda letter: letter.step_index)
 
     # Adding dead letters
 
@@ -158,8 +160,8 @@ class FailedRuns:
         attempts = await store.runs.attempts(run_id, org)
         events = await store.runs.events(run_id, org)
         live = await self._live_letters(run_id)
-        if live:
-            return live[-1]
+        if live and live[0].step_index == run.step_index:
+            return live[0].id
         try:
             recorded = await self._add(run, attempts, events)
         except QueueFullError:  # counted here, because the transaction was rolled back

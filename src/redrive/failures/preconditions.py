@@ -93,7 +93,7 @@ def _obstacle(snapshot: LetterRunState) -> str:
         return f"its step has failed again; work on {snapshot.newer} instead"
     if snapshot.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):
         return f"its run is {snapshot.run_state}"
-    return "" if snapshot.run_step_index == snapshot.step_index else "its run is at another step"
+    return "" if snapshot.run_step_index <= snapshot.step_index else "its run is at a later step"
 
 
 def check_number_matching(found: int, expect: int) -> None:

@@ -12,8 +12,9 @@ from redrive.engine.payload import json_and_text
 from redrive.errors import InvalidValueError, NotFoundError, ReplayRefusedError, StoreUnavailableError
 from redrive.failures.parts import FailureParts
 from redrive.failures.payload_change import PayloadChange, differences
-from redrive.model.dead_letter import DeadLetter, DeadLetterState
+from redrive.model.dead_letter import LIVE, DeadLetter, DeadLetterState
 from redrive.model.event import ReplayRequested
+from redrive.model.fact import fact
 from redrive.model.replay import Mode, Replay, ReplayPreview, ReplayStep
 from redrive.model.run import Run
 from redrive.policy.bounds import choice, require_whole
@@ -223,7 +224,17 @@ class Replays:
         run = await self._run(letter)
         await self._check_dependencies(letter)
         definition = await self._parts.definitions.get(run.definition)
-        return ReplayStart(letter, run, definition, mode, _index(from_step, letter, definition, mode))
+        start = ReplayStart(letter, run, definition, mode, _index(from_step, run, definition, mode))
+        if mode is Mode.STEP_ONLY:
+            await self._check_later_letters(letter, run)
+        return start
+
+    async def _check_later_letters(self, letter: DeadLetter, run: Run) -> None:
+        """Raise ReplayRefusedError if a later step than the run's has a live dead letter."""
+        letters = await self._store.dead_letters.of_run(run.id, self._caller.org)
+        if any(other.state in LIVE and other.step_index > run.step_index for other in letters):
+            why = text_of(fact("later_step_failed"))
+            raise ReplayRefusedError(f"the dead letter {letter.id} cannot be replayed: {why}")
 
     async def _stored_input(self, start: ReplayStart) -> JsonValue:
         run = start.run
@@ -252,24 +263,26 @@ async def input_of(store: Store, run: Run, index: int) -> str | None:
 
 def _replayable(letter: DeadLetter, run: Run) -> bool:
     failed = letter.state in ("OPEN", "EXHAUSTED") and run.state in ("DLQ_PENDING", "FAILED")
-    return failed and run.step_index == letter.step_index
+    return failed and run.step_index <= letter.step_index
 
 
-def _index(from_step: int | str | None, letter: DeadLetter, definition: Definition, mode: Mode) -> int:
+def _index(from_step: int | str | None, run: Run, definition: Definition, mode: Mode) -> int:
+    """Return the step to start at: the one where the run stopped, or an earlier one."""
     names = [step.name for step in definition.steps]
     if from_step is None:
-        return letter.step_index
+        return run.step_index
     if isinstance(from_step, str):
         if from_step not in names:
             raise InvalidValueError(f"there is no step {from_step!r}; the steps are {', '.join(names)}")
         from_step = names.index(from_step)
     require_whole("from_step", from_step, 0, len(names) - 1)
-    if from_step > letter.step_index:
+    stopped = names[run.step_index]
+    if from_step > run.step_index:
         raise InvalidValueError(
-            f"step {from_step} comes after the failed step {letter.step_index}, {letter.step!r}, and needs "
-            f"its result; replay from {letter.step!r} or an earlier step"
+            f"step {from_step} comes after the failed step {run.step_index}, {stopped!r}, and needs its "
+            f"result; replay from {stopped!r} or an earlier step"
         )
-    if mode is Mode.STEP_ONLY and from_step != letter.step_index:
+    if mode is Mode.STEP_ONLY and from_step != run.step_index:
         raise InvalidValueError(
             "STEP_ONLY replays only the failed step; use FROM_STEP to start at an earlier step"
         )

@@ -50,7 +50,7 @@ def _statistics(census: Census, max_size: int | None, interval: float, *, runnin
         queue_size=census.live,
         max_size=max_size,
         utilization_percent=utilization(census.live, max_size),
-        status_breakdown={STATUS_WORDS[state]: number for state, number in census.states.items()},
+        status_breakdown={word: census.states[state] for state, word in STATUS_WORDS.items()},
         error_categories=dict(census.categories),
         retry_policies=dict(census.policies),
         is_processor_running=running,

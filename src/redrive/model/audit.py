@@ -18,6 +18,7 @@ class Action(StrEnum):
     DEAD_LETTER_RESOLVED = "dead_letter.resolved"
     DEAD_LETTER_IGNORED = "dead_letter.ignored"
     DEAD_LETTER_ARCHIVED = "dead_letter.archived"
+    DEAD_LETTER_EXHAUSTED = "dead_letter.exhausted"
     DEAD_LETTER_REOPENED = "dead_letter.reopened"
     DEAD_LETTER_NOTED = "dead_letter.noted"
     DEAD_LETTER_TAGGED = "dead_letter.tagged"

@@ -64,7 +64,7 @@ class Statistics(NamedTuple):
 
 def utilization(queue_size: int, max_size: int | None) -> float:
     """Return how full a queue is, in percent; 0 if it has no limit."""
-    return 0.0 if max_size is None else round(100.0 * queue_size / max_size, 1)
+    return 0.0 if max_size is None else round(100.0 * queue_size / max_size, 2)
 
 
 class Span(StrEnum):

@@ -14,6 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from redrive.model import event as events
+from redrive.model.dead_letter import DeadLetterState
 from redrive.model.event import Event, StepRef
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +69,9 @@ class Metrics:
         self._moves = self._counter("workflow_dlq_moves", "Steps that became dead letters", _STEP)
         self._replays = self._counter("workflow_dlq_replays", "Replays requested", ("mode",))
         self._replayed = self._counter("redrive_replays_ended", "Replays finished", ("state",))
+        self._exhausted = self._counter(
+            "redrive_dead_letters_exhausted", "Dead letters that used up their automatic redrives", ()
+        )
         self._queued = self._counter("redrive_runs_queued", "Runs started", ("workflow",))
         self._finished = self._counter("redrive_runs_finished", "Runs finished", ("workflow", "state"))
         self._failed = self._counter(
@@ -123,6 +127,10 @@ class Metrics:
     def _ended(self, event: events.ReplayEnded) -> None:
         self._replayed.labels(event.state).inc()
 
+    def _letter_changed(self, event: events.DeadLetterChanged) -> None:
+        if event.after == DeadLetterState.EXHAUSTED:
+            self._exhausted.inc()
+
     def _run_queued(self, event: events.RunQueued) -> None:
         self._queued.labels(event.workflow).inc()
 
@@ -153,6 +161,7 @@ _COUNTING: Mapping[type, Callable[[Metrics, Any], None]] = {
     events.StepDied: Metrics._died,
     events.ReplayRequested: Metrics._requested,
     events.ReplayEnded: Metrics._ended,
+    events.DeadLetterChanged: Metrics._letter_changed,
     events.RunQueued: Metrics._run_queued,
     events.RunFinished: Metrics._run_finished,
     events.LeaseLost: Metrics._lease_lost,

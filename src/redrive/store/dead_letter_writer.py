@@ -17,7 +17,7 @@ from redrive.store.audit import AuditStore
 from redrive.store.database import Session
 from redrive.store.groups import Groups
 from redrive.store.limits import Limits
-from redrive.store.replays import Resolved, Settled, outcomes
+from redrive.store.replays import LetterChange, Settled, outcomes
 from redrive.store.statement import statements
 
 _SQL = statements("dead_letter_writer")
@@ -103,7 +103,7 @@ class DeadLetterWriter:
         self,
         session: Session,
         letters: Sequence[Letter],
-        settled: Sequence[Settled | Resolved],
+        settled: Sequence[Settled | LetterChange],
         by: str = SELF,
     ) -> list[GroupChange]:
         """Count dead letters in their groups and write the audit entries. Call it last in a transaction."""

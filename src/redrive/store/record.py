@@ -12,7 +12,7 @@ from redrive.model.field import BigInt, JsonList, RunId
 from redrive.model.row import Row
 from redrive.model.run import Place, RunEvent, RunState
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
-from redrive.store.replays import Resolved, Settled, Settlement
+from redrive.store.replays import LetterChange, Settled, Settlement
 
 
 class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
@@ -193,5 +193,5 @@ class Recorded(NamedTuple):
     place: str
     letter_id: str | None = None
     rejected: bool = False
-    replays: tuple[Settled | Resolved, ...] = ()
+    replays: tuple[Settled | LetterChange, ...] = ()
     group_change: GroupChange | None = None

@@ -8,7 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from redrive.errors import NotStorableError
-from redrive.model.dead_letter import DeadLetter
+from redrive.model.audit import Action
+from redrive.model.caller import SELF
+from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.run import Place, RunEvent, RunState, new_event
 from redrive.model.step import AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode
@@ -31,7 +33,7 @@ from redrive.store.record import (
     Rescheduled,
     Stopped,
 )
-from redrive.store.replays import ReplayStore
+from redrive.store.replays import LetterChange, ReplayStore
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
 
@@ -183,6 +185,7 @@ class Records:
         locked = await self._replays.lock_letters(session, settlements)
         letters = await self._insert_letters(session, letters) if letters else []
         settled = await self._replays.settle(session, settlements, locked)
+        settled += [_exhausted(letter) for letter in letters if letter.state == DeadLetterState.EXHAUSTED]
         changes = await self.letter_writer.count_and_audit(session, letters, settled)
         for replay in settled:
             recorded = won[replay.run_id]
@@ -276,6 +279,12 @@ class RecordBatch:
             await self._write(self._rest, self._unconfirmed)
             self._recorded |= self._unconfirmed
         return self._recorded
+
+
+def _exhausted(letter: NewDeadLetter) -> LetterChange:
+    """The last automatic redrive of a dead letter has failed."""
+    after, action = DeadLetterState.EXHAUSTED.value, Action.DEAD_LETTER_EXHAUSTED
+    return LetterChange(letter.org, letter.id, letter.run_id, SELF, after, action)
 
 
 class _Freed(NamedTuple):

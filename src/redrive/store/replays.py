@@ -6,7 +6,8 @@ transaction that records the outcome of the run also settles the replay, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from redrive.errors import NotFoundError, StoreUnavailableError
@@ -54,12 +55,16 @@ class NewReplay(Row, frozen=True):
 
 
 class Begun(NamedTuple):
-    """The result of starting replays: the started ones, the queues of their ready runs, and the new rows."""
+    """The result of starting replays: the started ones, the queues of their ready runs, and the new rows.
+
+    letters  the ids of the dead letters that are being replayed, by run
+    """
 
     replays: tuple[NewReplay, ...]
     queues: tuple[str, ...]
     refused: int = 0
     rows: tuple[Replay, ...] = ()
+    letters: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Settlement(Row, frozen=True):
@@ -81,13 +86,15 @@ class Settled(NamedTuple):
     state: str
 
 
-class Resolved(NamedTuple):
-    """A dead letter whose step has succeeded while its replay continues with the next step."""
+class LetterChange(NamedTuple):
+    """A dead letter that a replay has resolved, reopened or exhausted. `after` is its state now."""
 
     org: str
     letter_id: str
     run_id: str
     by: str
+    after: str
+    action: Action
 
 
 class LockedLetter(NamedTuple):
@@ -110,6 +117,12 @@ class ClosedByReplay(NamedTuple):
     resolution: str
 
 
+class ReopenedByReplay(NamedTuple):
+    """A dead letter whose step its replay has not reached."""
+
+    id: str
+
+
 class RefusedItem(NamedTuple):
     """An item of an operation that can't be replayed; `note` is the fact that says why, encoded."""
 
@@ -118,11 +131,18 @@ class RefusedItem(NamedTuple):
 
 
 _SQL = statements(
-    "replays", Replay, NewReplay, Settlement, LockedLetter, ClosedByReplay, RefusedItem, WorkRow
+    "replays",
+    Replay,
+    NewReplay,
+    Settlement,
+    LockedLetter,
+    ClosedByReplay,
+    ReopenedByReplay,
+    RefusedItem,
+    WorkRow,
 )
 
 REPLAYED = "replayed"
-SUPERSEDED = "superseded: its replay failed in another step, which has its own dead letter"
 CANCELLED = "the run was cancelled"
 
 
@@ -157,7 +177,7 @@ class ReplayStore:
         if not begun.replays:
             return begun
         rows = await session.fetch_many(_SQL["insert"], begun.replays)
-        await self._audit.append(session, _requests(begun.replays))
+        await self._audit.append(session, _requests(begun))
         return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
@@ -172,7 +192,7 @@ class ReplayStore:
         if refused:
             await self._refuse(session, refused)
         if begun.replays:
-            await self._audit.append(session, _requests(begun.replays, operation_id))
+            await self._audit.append(session, _requests(begun, operation_id))
         return begun._replace(refused=len(refused))
 
     async def resume(self, session: Session, replay: NewReplay) -> str | None:
@@ -194,24 +214,20 @@ class ReplayStore:
 
     async def settle(
         self, session: Session, settlements: Sequence[Settlement], letters: Sequence[LockedLetter]
-    ) -> list[Settled | Resolved]:
+    ) -> list[Settled | LetterChange]:
         """Update replays and locked dead letters according to the outcomes of their runs."""
         by_run = {settlement.run_id: settlement for settlement in settlements}
         replayed = [letter for letter in letters if letter.state == DeadLetterState.REPLAYING]
         closed = [outcome for letter in replayed if (outcome := _outcome(letter, by_run[letter.run_id]))]
+        missed = [letter for letter in replayed if _is_missed(letter, by_run[letter.run_id])]
         await session.fetch_many(_SQL["close"], closed)
+        rows = await session.fetch_many(_SQL["reopen"], [ReopenedByReplay(letter.id) for letter in missed])
         ended = [settlement for settlement in settlements if settlement.state is not None]
         settled = [Settled._make(row) for row in await session.fetch_many(_SQL["settle"], ended)]
-        resolved = {outcome.id for outcome in closed if outcome.resolution == REPLAYED}
-        resolved -= {replay.letter_id for replay in settled}
-        return [
-            *settled,
-            *(
-                Resolved(letter.org, letter.id, letter.run_id, letter.last_replayed_by or SELF)
-                for letter in replayed
-                if letter.id in resolved
-            ),
-        ]
+        after = {outcome.id: outcome.state.value for outcome in closed if outcome.resolution == REPLAYED}
+        after |= {row[0]: row[1] for row in rows}
+        changes = [_change(letter, after[letter.id]) for letter in replayed if letter.id in after]
+        return [*settled, *changes]
 
     async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
         ordered = sorted(replays, key=lambda replay: replay.run_id)
@@ -220,11 +236,14 @@ class ReplayStore:
         if not won:
             return Begun((), ())
         await self._go_back(session, [replay for replay in won if replay.from_step < replay.step_index])
-        letters = sorted(won, key=lambda replay: replay.letter_id)
-        if len(await session.fetch_many(_SQL["mark_replaying"], letters)) != len(won):
+        letters: dict[str, list[str]] = {}
+        by_letter = sorted(won, key=lambda replay: replay.letter_id)
+        for letter_id, run_id in await session.fetch_many(_SQL["mark_replaying"], by_letter):
+            letters.setdefault(run_id, []).append(letter_id)
+        if not all(replay.letter_id in letters.get(replay.run_id, ()) for replay in won):
             # Another transaction closed a dead letter concurrently: the caller must start from its new state.
             raise StoreUnavailableError("a dead letter changed while its replay was started; try again")
-        return Begun(tuple(won), tuple(sorted(set(queues.values()))))
+        return Begun(tuple(won), tuple(sorted(set(queues.values()))), letters=letters)
 
     async def _go_back(self, session: Session, replays: Sequence[NewReplay]) -> None:
         """Remove the finished steps that will be executed again, but keep a record of their success."""
@@ -240,21 +259,32 @@ class ReplayStore:
 
 def _outcome(letter: LockedLetter, settlement: Settlement) -> ClosedByReplay | None:
     """Decide how a replay closes a dead letter; None if the dead letter stays live."""
-    same_step = letter.step_index == settlement.step_index
     if settlement.state == ReplayState.CANCELLED:
         return ClosedByReplay(
             id=letter.id, state=DeadLetterState.IGNORED, by=settlement.by, resolution=CANCELLED
         )
-    if settlement.state == ReplayState.FAILED:
-        if same_step:
-            return None
-        return ClosedByReplay(
-            id=letter.id, state=DeadLetterState.RESOLVED, by=letter.last_replayed_by, resolution=SUPERSEDED
-        )
-    if not same_step:
+    if letter.step_index != settlement.step_index or settlement.state == ReplayState.FAILED:
         return None
     return ClosedByReplay(
         id=letter.id, state=DeadLetterState.RESOLVED, by=letter.last_replayed_by, resolution=REPLAYED
+    )
+
+
+def _is_missed(letter: LockedLetter, settlement: Settlement) -> bool:
+    """Return whether the replay has ended before it reached the step of the dead letter."""
+    ended = settlement.state in (ReplayState.FAILED, ReplayState.SUCCEEDED)
+    return ended and letter.step_index > settlement.step_index
+
+
+def _change(letter: LockedLetter, after: str) -> LetterChange:
+    is_resolved = after == DeadLetterState.RESOLVED
+    return LetterChange(
+        org=letter.org,
+        letter_id=letter.id,
+        run_id=letter.run_id,
+        by=(letter.last_replayed_by or SELF) if is_resolved else SELF,
+        after=after,
+        action=Action.DEAD_LETTER_RESOLVED if is_resolved else Action.DEAD_LETTER_REOPENED,
     )
 
 
@@ -274,23 +304,32 @@ def why_not(letter: str | None, run: str | None, run_step: int | None, letter_st
         return fact("run_cancelled")
     if run_step != letter_step:
         return fact("run_at_other_step", run_step=run_step, step=letter_step)
+    if run in ("DLQ_PENDING", "FAILED"):
+        return fact("later_step_failed")
     return fact("run_not_failed", state=run)
 
 
-def _requests(replays: Sequence[NewReplay], operation_id: str | None = None) -> list[NewEntry]:
+def _requests(begun: Begun, operation_id: str | None = None) -> list[NewEntry]:
     entries: dict[tuple[str, str], list[NewReplay]] = {}
-    for replay in replays:
+    for replay in begun.replays:
         entries.setdefault((replay.org, replay.requested_by), []).append(replay)
     return [
         NewEntry(
             org=org,
             actor=by,
             action=Action.REPLAY_REQUESTED,
-            subjects=tuple(replay.letter_id for replay in those),
+            subjects=tuple(_subjects(those, begun.letters)),
             detail=_detail(those, operation_id),
         )
         for (org, by), those in entries.items()
     ]
+
+
+def _subjects(replays: Sequence[NewReplay], letters: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the replayed dead letters, each followed by those of later steps of its run."""
+    for replay in replays:
+        yield replay.letter_id
+        yield from sorted(set(letters.get(replay.run_id, ())) - {replay.letter_id})
 
 
 def _detail(replays: Sequence[NewReplay], operation_id: str | None) -> dict[str, JsonValue]:
@@ -315,13 +354,13 @@ def _paths(edit: str) -> list[JsonValue]:
     return [change.get("path") for change in listed if isinstance(change, dict)]
 
 
-def outcomes(settled: Iterable[Settled | Resolved]) -> list[NewEntry]:
-    """Build the audit entries of settled replays: one per org and outcome."""
+def outcomes(settled: Iterable[Settled | LetterChange]) -> list[NewEntry]:
+    """Build the audit entries of settled replays and their dead letters: one per org and kind of change."""
     entries: dict[tuple[str, Action], list[str]] = {}
     for outcome in settled:
-        action = _OUTCOMES[outcome.state] if isinstance(outcome, Settled) else Action.DEAD_LETTER_RESOLVED
+        action = _OUTCOMES[outcome.state] if isinstance(outcome, Settled) else outcome.action
         # A run that was retried without a letter is its own subject.
-        subject = outcome.letter_id or (outcome.run_id if isinstance(outcome, Settled) else "")
+        subject = outcome.letter_id or outcome.run_id
         entries.setdefault((outcome.org, action), []).append(subject)
     return [
         NewEntry(org=org, actor=SELF, action=action, subjects=tuple(ids), detail={})

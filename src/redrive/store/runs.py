@@ -20,7 +20,7 @@ from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.policy.codec import encode
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session, findable
-from redrive.store.replays import ReplayStore, Resolved, Settled, Settlement, outcomes
+from redrive.store.replays import LetterChange, ReplayStore, Settled, Settlement, outcomes
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import Statement, statements
 from redrive.store.tallies import count_ended
@@ -44,7 +44,7 @@ class CancelledRun(NamedTuple):
     """The answer to a cancellation; `replays` are the replays and dead letters that it ended."""
 
     answer: Cancellation
-    replays: Sequence[Settled | Resolved] = ()
+    replays: Sequence[Settled | LetterChange] = ()
 
 
 class RunKey(NamedTuple):
@@ -183,7 +183,7 @@ class RunStore:
 
     async def _cancel(
         self, session: Session, run_id: str, caller: Caller
-    ) -> tuple[Cancellation | None, list[Settled | Resolved]]:
+    ) -> tuple[Cancellation | None, list[Settled | LetterChange]]:
         parameters = {"id": run_id, "org": caller.org}
         if await session.fetch(_SQL["cancel_idle"], parameters):
             await count_ended(session, {(caller.org, RunState.CANCELLED): 1})

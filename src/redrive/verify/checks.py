@@ -13,6 +13,7 @@ from redrive.model.run import RunState
 from redrive.policy.audit_chain import ChainCheck
 from redrive.store.records import slot_names
 from redrive.store.verification import VerificationQueries
+from redrive.verify.letter_entries import LetterEntries
 from redrive.verify.verdict import Verdict
 from redrive.words.number import plural
 
@@ -37,6 +38,12 @@ ALWAYS = (
         "tallies",
         "unfinished steps",
         "It counts {0} failures and {2} rate-limit waits, but its attempts show {1} and {3}.",
+    ),
+    Check(
+        "I3",
+        "redrives_renewed",
+        "dead letters",
+        "Its dead letter {0} counts {1} automatic redrives, but had {2}; no replay may renew them.",
     ),
     Check(
         "I4",
@@ -207,17 +214,21 @@ async def check_contradictions(
 
 
 async def check_chains(store: VerificationQueries, verdict: Verdict) -> None:
-    """I14: the audit chain of every organization is unbroken."""
+    """I14: the audit chain of every organization is unbroken, and has the entries of its dead letters."""
     verdict.start("I14")
     for (org,) in await store.ask("audited_orgs"):
+        letters = LetterEntries([tuple(row) for row in await store.ask("letters_of_org", org=org)])
         head, last = await store.audit.end(org)
         check = ChainCheck(org, None)
         async for entries in store.audit.following(org, last):
             check.take(entries)
+            letters.take(entries)
         faults = check.finish(head, last)
-        verdict.add_checked("I14", check.checked)
+        verdict.add_checked("I14", check.checked + letters.checked)
         for fault in faults:
             verdict.add_violation("I14", org, fault.text)
+        for run_id, text in letters.missing():
+            verdict.add_violation("I14", run_id, text)
 
 
 _STATES = frozenset(map(str, RunState))

@@ -49,6 +49,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         Action.DEAD_LETTER_RESOLVED: ("Resolved {}", _LETTER),
         Action.DEAD_LETTER_IGNORED: ("Ignored {}", _LETTER),
         Action.DEAD_LETTER_ARCHIVED: ("Archived {}", _LETTER),
+        Action.DEAD_LETTER_EXHAUSTED: ("Used up the automatic redrives of {}", _LETTER),
         Action.DEAD_LETTER_REOPENED: ("Reopened {}", _LETTER),
         Action.DEAD_LETTER_NOTED: ("Wrote a note on {}", _LETTER),
         Action.DEAD_LETTER_TAGGED: ("Changed the tags of {}", _LETTER),

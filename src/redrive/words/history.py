@@ -14,6 +14,7 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         Action.DEAD_LETTER_RESOLVED: "resolved it",
         Action.DEAD_LETTER_IGNORED: "ignored it",
         Action.DEAD_LETTER_ARCHIVED: "archived it",
+        Action.DEAD_LETTER_EXHAUSTED: "used up its automatic redrives",
         Action.DEAD_LETTER_REOPENED: "reopened it",
         Action.DEAD_LETTER_REVEALED: "revealed its payload",
         Action.RUN_CANCELLED: "cancelled its run",

@@ -40,12 +40,13 @@ RETURNING id, queue
 -- The work moves from ended into ready.
 WITH gone AS (
     DELETE FROM redrive.ended AS run
-    USING {batch:NewReplay only run_id, letter_id, org, step_index}
+    USING {batch:NewReplay only run_id, letter_id, org, step_index, step_only}
     WHERE run.id = batch.run_id AND run.org = batch.org AND run.state IN ('DLQ_PENDING', 'FAILED')
         AND run.step_index = batch.step_index AND EXISTS (
             SELECT 1 FROM redrive.dead_letters AS letter
             WHERE letter.id = batch.letter_id AND letter.org = batch.org AND letter.run_id = run.id
-                AND letter.step_index = run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
+                AND letter.step_index >= run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
+        AND (batch.step_only = 0 OR NOT EXISTS ({_later_letter}))
     RETURNING run.*
 ), again AS (
     {_again}, {_redriven} AS redrives, batch.step_only, 1 AS has_letter, batch.policy_override

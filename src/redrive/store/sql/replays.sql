@@ -16,9 +16,17 @@ CASE WHEN batch.from_step = run.step_index THEN run.attempt ELSE COALESCE((
         ) AS used), 0) END
 
 -- name: _redriven
--- Automatic redrives belong to a step. An earlier step, to which a replay goes back, has its own count.
-CASE WHEN batch.from_step = batch.step_index THEN batch.automatic + COALESCE((
-        SELECT letter.redrives FROM redrive.dead_letters AS letter WHERE letter.id = batch.letter_id), 0) ELSE 0 END
+-- Automatic redrives belong to a step: those that its live dead letter has used, and this one. An earlier step, to which a
+-- replay goes back, has its own count.
+batch.automatic + COALESCE((
+        SELECT letter.redrives FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = run.id AND letter.step_index = batch.from_step AND letter.state IN ('OPEN', 'EXHAUSTED')), 0)
+
+-- name: _later_letter
+-- A later step of the run has a live dead letter, which a replay of only this step would leave behind.
+SELECT 1 FROM redrive.dead_letters AS later
+        WHERE later.run_id = run.id AND later.step_index > run.step_index
+            AND later.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
 
 -- name: restart
 UPDATE redrive.runs AS run
@@ -31,7 +39,8 @@ WHERE run.id = batch.run_id AND run.org = batch.org AND run.place = 'ended' AND 
     AND run.step_index = batch.step_index AND EXISTS (
         SELECT 1 FROM redrive.dead_letters AS letter
         WHERE letter.id = batch.letter_id AND letter.org = batch.org AND letter.run_id = run.id
-            AND letter.step_index = run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
+            AND letter.step_index >= run.step_index AND letter.state IN ('OPEN', 'EXHAUSTED'))
+    AND (batch.step_only = 0 OR NOT EXISTS ({_later_letter}))
 RETURNING run.id, run.queue
 
 -- name: resume
@@ -78,14 +87,17 @@ ON CONFLICT (run_id, step_index, number) DO NOTHING
 DELETE FROM redrive.steps WHERE run_id = :run_id AND step_index >= :from_step
 
 -- name: mark_replaying
--- The state is written as in lock_letters, for the same reason.
+-- All live dead letters of the run: if an earlier replay went back and failed, a later step has one too. The state is
+-- written as in lock_letters, for the same reason.
 UPDATE redrive.dead_letters AS letter
-SET state = 'REPLAYING', replay_count = replay_count + 1, last_replayed_at = :now,
-    last_replayed_by = batch.requested_by, replay_override = batch.policy_override,
-    redrives = letter.redrives + batch.automatic, next_redrive_at = NULL, updated_at = :now
-FROM {batch:NewReplay only letter_id, org, requested_by, policy_override, automatic}
-WHERE letter.id = batch.letter_id AND letter.org = batch.org AND (letter.state || '') IN ('OPEN', 'EXHAUSTED')
-RETURNING letter.id
+SET state = 'REPLAYING', last_replayed_at = :now, last_replayed_by = batch.requested_by, next_redrive_at = NULL,
+    replay_count = replay_count + CASE WHEN letter.id = batch.letter_id THEN 1 ELSE 0 END,
+    replay_override = CASE WHEN letter.id = batch.letter_id THEN batch.policy_override ELSE replay_override END,
+    redrives = letter.redrives + CASE WHEN letter.id = batch.letter_id THEN batch.automatic ELSE 0 END,
+    updated_at = :now
+FROM {batch:NewReplay only letter_id, run_id, org, requested_by, policy_override, automatic}
+WHERE letter.run_id = batch.run_id AND letter.org = batch.org AND (letter.state || '') IN ('OPEN', 'EXHAUSTED')
+RETURNING letter.id, letter.run_id
 
 -- name: insert
 INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, number, step_index, from_step, mode,
@@ -150,6 +162,14 @@ UPDATE redrive.dead_letters AS letter
 SET state = batch.state, resolved_by = batch.by, resolved_at = :now, resolution = batch.resolution, updated_at = :now
 FROM {batch:ClosedByReplay}
 WHERE letter.id = batch.id
+
+-- name: reopen
+-- The replay has failed in an earlier step, so the state is that from before the replay.
+UPDATE redrive.dead_letters AS letter
+SET state = CASE WHEN letter.exhausted_at IS NULL THEN 'OPEN' ELSE 'EXHAUSTED' END, updated_at = :now
+FROM {batch:ReopenedByReplay}
+WHERE letter.id = batch.id
+RETURNING letter.id, letter.state
 
 -- name: settle
 -- The state is written as in lock_letters, for the same reason.

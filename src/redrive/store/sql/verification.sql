@@ -56,6 +56,14 @@ LEFT JOIN redrive.replays AS again ON again.run_id = past.run_id AND again.numbe
 WINDOW same_kind AS (PARTITION BY past.run_id, past.step_index, past.replay, past.kind ORDER BY past.number)
 ORDER BY past.run_id, past.step_index, past.number
 
+-- name: redrives_renewed
+SELECT letter.run_id, letter.id, letter.redrives, count(*)
+FROM redrive.replays AS again JOIN redrive.dead_letters AS letter ON letter.id = again.letter_id
+WHERE again.automatic = 1
+GROUP BY letter.run_id, letter.id, letter.redrives
+HAVING count(*) > letter.redrives
+LIMIT :most
+
 -- name: numbers_open
 SELECT run_id, step_index, count(*), min(number), max(number) FROM redrive.attempts
 GROUP BY run_id, step_index
@@ -202,7 +210,7 @@ LIMIT :most
 SELECT run.id, letter.id, letter.state, letter.step_index, run.state, run.step_index
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
 WHERE letter.state IN ('OPEN', 'EXHAUSTED')
-    AND (run.state NOT IN ('FAILED', 'DLQ_PENDING') OR run.step_index <> letter.step_index)
+    AND (run.state NOT IN ('FAILED', 'DLQ_PENDING') OR run.step_index > letter.step_index)
 LIMIT :most
 
 -- name: letters_disagree
@@ -333,7 +341,10 @@ SELECT id, 1 AS places, 1 AS inputs FROM redrive.runs WHERE 1 = 0 LIMIT :most
 SELECT state, count(*) FROM redrive.runs GROUP BY state
 
 -- name: audited_orgs
-SELECT org FROM redrive.audit_heads UNION SELECT org FROM redrive.audit
+SELECT org FROM redrive.audit_heads UNION SELECT org FROM redrive.audit UNION SELECT org FROM redrive.dead_letters
+
+-- name: letters_of_org
+SELECT id, state, {text:run_id} FROM redrive.dead_letters WHERE org = :org
 
 -- name: slots
 SELECT 'in use', name, in_use FROM redrive.limits
