@@ -34,7 +34,7 @@ routes = Routes("runs", PREFIX, ALIASES)
 jobs = Routes("jobs", "/api/jobs")
 """A path that other systems use to retry a job, which is a run with one step."""
 
-READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
+READ, RETRY, OPERATE = may(Permission.READ), may(Permission.RETRY), may(Permission.OPERATE)
 
 
 def _step_index(event: TimelineEvent) -> int | None:
@@ -154,8 +154,8 @@ async def cancel(runs: CallersRuns, run_id: RunId, body: Reasoned | None = None)
     return answer({"id": run_id, "outcome": outcome}, 202 if outcome is Cancellation.REQUESTED else 200)
 
 
-@routes.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
-@jobs.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
+@routes.post("/{id}/retry", RETRY, status_code=202, returns=RunMark)
+@jobs.post("/{id}/retry", RETRY, status_code=202, returns=RunMark)
 async def retry(
     visit: Visiting, failures: CallersFailures, run_id: RunId, body: Reasoned | None = None
 ) -> Response:
