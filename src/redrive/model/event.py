@@ -198,13 +198,6 @@ class ThreadAbandoned(NamedTuple):
     ref: StepRef
 
 
-class DeadLetterRefused(NamedTuple):
-    """A step failed permanently without a new dead letter; the run itself keeps the error."""
-
-    ref: StepRef
-    reason: str
-
-
 class DeadLetterChanged(NamedTuple):
     """A dead letter changed its state."""
 
@@ -292,7 +285,6 @@ Event = (
     | StoreFailed
     | StoreRecovered
     | ThreadAbandoned
-    | DeadLetterRefused
     | DeadLetterChanged
     | ReplayRequested
     | ReplayEnded
@@ -324,7 +316,6 @@ _NAMES: dict[type, str] = {
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
-    DeadLetterRefused: "dead_letter.refused",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",
     ReplayEnded: "replay.ended",

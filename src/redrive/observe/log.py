@@ -56,7 +56,6 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.StoreFailed: logging.WARNING,
         events.ThreadAbandoned: logging.WARNING,
         events.AlertRaised: logging.WARNING,
-        events.DeadLetterRefused: logging.ERROR,
         events.StepDied: logging.ERROR,
     }
 )
@@ -122,8 +121,6 @@ def _cause(event: Event) -> tuple[str, ...] | None:
         return "held", event.held_by
     if isinstance(event, events.TaskUnknown):
         return "unknown", event.ref.task
-    if isinstance(event, events.DeadLetterRefused):
-        return "refused", event.ref.org
     if isinstance(event, events.DeadLetterChanged):
         return "changed", event.org, event.after, event.by
     if isinstance(event, events.StepReleased):
