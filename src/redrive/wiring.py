@@ -84,11 +84,6 @@ class Declarations:
     redrive_functions: dict[str, Function] = field(default_factory=dict)
 
     @property
-    def max_letters(self) -> int | None:
-        """Maximum number of live dead letters of an organization; None: no limit."""
-        return self.settings.dlq_max_size
-
-    @property
     def worker_defaults(self) -> dict[str, Any]:
         settings, days = self.settings, self.settings.retention_days
         return {
@@ -169,7 +164,7 @@ class Parts:
         self.database = database
         self.clock = clock
         self.random = random
-        self.store = store = Store(database, declared.max_letters)
+        self.store = store = Store(database)
         self.open = store.open
         self.ids = ids = Ids(clock, random)
         self.breakers = SharedBreakers(

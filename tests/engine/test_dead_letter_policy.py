@@ -11,15 +11,12 @@ from tests.engine.workbench import Ear, bench, sql
 from redrive import FinalError, Template
 from redrive.app import Redrive
 from redrive.engine.handle import RunHandle
-from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError
-from redrive.model.event import DeadLetterRefused, StepDied
-from redrive.model.fact import fact
+from redrive.errors import InvalidValueError, ReplayRefusedError
+from redrive.model.event import AlertRaised
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.settings import Settings
-from redrive.store.dead_letter_writer import QUEUE_FULL
 from redrive.verify import verify
-from redrive.words.fact import text_of
 
 
 def app_with(**settings: Any) -> Redrive:
@@ -46,69 +43,6 @@ async def check_sound(app: Redrive) -> None:
 async def letters(app: Redrive) -> int:
     [row] = await sql(app, "SELECT count(*) FROM dead_letters")
     return int(row[0])
-
-
-async def test_a_full_queue_refuses_loudly_and_the_run_keeps_its_evidence_m6() -> None:
-    app = app_with(dlq_max_size=100)
-    async with bench(app):
-        ear = Ear(app)
-        runs = [await app.start("work", "network") for _ in range(103)]
-        states = [await run.wait() for run in runs]
-        assert (states.count(RunState.DLQ_PENDING), states.count(RunState.FAILED)) == (100, 3)
-        assert await letters(app) == 100
-        assert {each.reason for each in ear.of(DeadLetterRefused)} == {text_of(QUEUE_FULL)}
-        assert len(ear.of(DeadLetterRefused)) == 3
-        assert sum(each.dlq_id is None for each in ear.of(StepDied)) == 3
-        refused = runs[states.index(RunState.FAILED)]
-        history = await refused.history()
-        assert [each.error_type for each in history.attempts] == ["ConnectionError"]
-        assert [each.detail for each in history.events if each.what == "unburied"] == [
-            fact("letter_rejected", reason="queue_full")
-        ]
-        statistics = await app.failures().statistics()
-        assert statistics.lifetime.refused == 3
-        await check_sound(app)
-
-
-async def test_what_was_refused_enters_when_there_is_room_again() -> None:
-    app = app_with(dlq_max_size=100)
-    async with bench(app):
-        runs = [await failed(app, "network") for _ in range(101)]
-        refused = runs[-1]
-        failures = app.failures(by="ana")
-        with pytest.raises(QueueFullError):
-            await failures.add(refused.id)
-        first = await runs[0].dead_letter()
-        assert first is not None
-        await failures.archive(first.id, "old")
-        letter_id = await failures.add(refused.id)
-        letter = await failures.view(letter_id)
-        assert letter.fingerprint == first.fingerprint
-        assert (letter.state, letter.error_type, letter.attempts) == ("OPEN", "ConnectionError", 1)
-        assert await failures.add(refused.id) == letter_id
-        entries = (await failures.audit.list(subject=letter_id)).entries
-        assert [(each.action, each.actor) for each in entries] == [("dead_letter.moved", "ana")]
-        await check_sound(app)
-
-
-async def test_each_org_has_its_own_maximum() -> None:
-    app = app_with(dlq_max_size=100)
-    async with bench(app):
-        for _ in range(100):
-            await failed(app, "network", org="acme")
-        assert await (await failed(app, "network", org="acme")).state() is RunState.FAILED
-        assert await (await failed(app, "network", org="other")).state() is RunState.DLQ_PENDING
-
-
-async def test_a_replay_that_fails_needs_no_room() -> None:
-    app = app_with(dlq_max_size=100)
-    async with bench(app):
-        runs = [await failed(app, "network") for _ in range(100)]
-        letter = await runs[0].dead_letter()
-        assert letter is not None
-        await app.failures().replay(letter.id)
-        assert await runs[0].wait() is RunState.DLQ_PENDING
-        await check_sound(app)
 
 
 @pytest.mark.parametrize(
@@ -247,19 +181,6 @@ async def test_the_figures_of_a_lifetime_follow_m7() -> None:
         }
 
 
-async def test_a_run_that_is_retried_without_a_letter_takes_no_place_m6() -> None:
-    app = app_with(dlq_max_size=100)
-    async with bench(app):
-        runs = [await failed(app, "network") for _ in range(101)]
-        failures = app.failures()
-        await failures.replay_run(runs[-1].id)
-        assert await runs[-1].wait() is RunState.FAILED
-        assert await letters(app) == 100
-        rows = await sql(app, "SELECT state FROM replays")
-        assert [row[0] for row in rows] == ["FAILED"]
-        await check_sound(app)
-
-
 async def test_a_retry_does_not_get_around_the_strategy_m5() -> None:
     app = app_with(dlq_strategy="disabled")
     async with bench(app):
@@ -308,3 +229,19 @@ async def test_what_is_no_template_and_no_policy_is_refused_at_once() -> None:
         app.worker()
     parts_of(app).declared.add_redrive_function("mine", lambda redrives: 5.0)
     app.worker()
+
+
+async def test_m9_a_configured_size_alerts_and_never_rejects_a_letter() -> None:
+    app = app_with(dlq_max_size=100)
+    async with bench(app) as test:
+        ear = Ear(app)
+        runs = [await app.start("work", "network") for _ in range(103)]
+        states = [await run.wait() for run in runs]
+        assert states == [RunState.DLQ_PENDING] * 103
+        assert await letters(app) == 103
+        await test.advance(61.0)
+        [alert] = [told for told in ear.of(AlertRaised) if told.alert == "queue_nearly_full"]
+        assert "of 100 dead letters" in alert.message
+        statistics = await app.failures().statistics()
+        assert statistics.lifetime.refused == 0
+        await check_sound(app)

@@ -371,7 +371,7 @@ class TestAlerts:
         async with bench(app) as test:
             await app.start(flaky.task, 1)
             await test.drain()
-            processor = processor_of(app, thresholds=Thresholds(exhausted=0))
+            processor = processor_of(app, thresholds=Thresholds(exhausted=0, success_percent=0))
             for _ in range(3):
                 await processor.run_once()
                 await test.drain()

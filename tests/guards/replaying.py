@@ -475,18 +475,6 @@ OF_REDRIVES = (
         ),
     ),
     Guard(
-        "max_size.lock",
-        "two workers take the last free place for a dead letter",
-        (
-            Code(
-                "redrive.store.dead_letter_writer:DeadLetterWriter._room",
-                "await self._limits.lock_limits(session, {_QUEUE + org: most})",
-                "pass",
-            ),
-        ),
-        (f"{BURIALS}test_two_concurrent_callers_do_not_both_take_the_last_place_m6[postgres]",),
-    ),
-    Guard(
         "max_size.lock of a queue",
         "two callers that report failed tasks take the last free place in a stand-alone queue",
         (
@@ -497,16 +485,6 @@ OF_REDRIVES = (
             ),
         ),
         (f"{REPLAYS}test_two_concurrent_reports_do_not_both_take_the_last_place_m6",),
-    ),
-    Guard(
-        "max_size",
-        "an org has more dead letters than its maximum",
-        (
-            Code(
-                "redrive.store.dead_letter_writer:DeadLetterWriter.refused", "if number > room:", "if False:"
-            ),
-        ),
-        _both(f"{BURIALS}test_dead_letters_beyond_the_limit_of_an_org_are_refused_and_counted_m6"),
     ),
 )
 OF_LETTERS = (

@@ -90,7 +90,6 @@ ONE_OF_EACH: list[tuple[Event, int]] = [
     (StoreFailed("claim", "connection refused", 1.0), W),
     (StoreRecovered("claim", 4.0), I),
     (ThreadAbandoned(REF), W),
-    (events.DeadLetterRefused(REF, "there are too many"), E),
     (events.TaskStoredSeparately("default", "dlq:default", "order-7", "order-7~2"), W),
     (events.DeadLetterChanged("acme", "letter", "OPEN", "RESOLVED", "ada"), I),
     (events.ReplayRequested("acme", "letter", "run-7", "FROM_STEP", "ada"), D),

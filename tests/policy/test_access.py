@@ -55,6 +55,8 @@ def principal(role: Role, scopes: frozenset[Permission] | None = None, org: str 
         ("plan", "VIEWER STAFF ADMIN OWNER"),
         ("note", "STAFF ADMIN OWNER"),
         ("start", "ADMIN OWNER"),
+        ("retry", "ADMIN OWNER"),
+        ("archive", "ADMIN OWNER"),
         ("operate", "ADMIN OWNER"),
         ("control", "ADMIN OWNER"),
         ("reveal", "ADMIN OWNER"),
@@ -63,6 +65,14 @@ def principal(role: Role, scopes: frozenset[Permission] | None = None, org: str 
 )
 def test_the_table_of_roles_w12(permission: str, roles: str) -> None:
     assert [role for role in Role if Permission(permission) in permitted(role)] == roles.split()
+
+
+def test_m11_retry_and_archive_can_be_granted_apart() -> None:
+    for alone in (Permission.RETRY, Permission.ARCHIVE):
+        assert permitted(Role.ADMIN, frozenset({alone})) == {alone}
+    both = {Permission.OPERATE, Permission.RETRY, Permission.ARCHIVE}
+    assert permitted(Role.ADMIN, frozenset({Permission.OPERATE})) == both
+    assert permitted(Role.VIEWER, frozenset({Permission.OPERATE})) == frozenset()
 
 
 def test_every_permission_is_in_the_table_and_each_role_has_more_than_the_one_before() -> None:

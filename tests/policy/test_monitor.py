@@ -48,9 +48,12 @@ class TestAlerts:
         assert ("many_exhausted" in names(statistics(200, exhausted=exhausted))) is raised
 
     @pytest.mark.parametrize(
-        ("succeeded", "failed", "raised"), [(10, 10, False), (9, 11, True), (9, 10, False), (0, 20, True)]
+        ("succeeded", "failed", "raised"),
+        [(0, 0, False), (0, 1, True), (1, 0, False), (1, 1, False), (10, 10, False), (9, 10, True)],
     )
-    def test_few_successes_of_enough(self, succeeded: int, failed: int, raised: bool) -> None:
+    def test_m10_the_success_of_the_lifetime_counts_from_the_first_retry(
+        self, succeeded: int, failed: int, raised: bool
+    ) -> None:
         lifetime = LifetimeStats(retry_success=succeeded, retry_failed=failed)
         assert ("few_successes" in names(statistics(lifetime=lifetime))) is raised
 
@@ -59,6 +62,12 @@ class TestAlerts:
         now = LifetimeStats(enqueued_total=1030, retry_success=1001, retry_failed=29)
         assert names(statistics(lifetime=now)) == []
         assert names(statistics(lifetime=now), since=earlier) == ["few_successes"]
+
+    @pytest.mark.parametrize(("failed", "raised"), [(19, False), (20, True)])
+    def test_m10_the_last_hour_counts_from_enough_redrives_on(self, failed: int, raised: bool) -> None:
+        earlier = LifetimeStats(retry_success=1000)
+        now = LifetimeStats(retry_success=1000, retry_failed=failed)
+        assert names(statistics(lifetime=now), since=earlier) == ["few_successes"] * raised
 
     def test_they_say_the_numbers(self) -> None:
         lifetime = LifetimeStats(retry_success=300, retry_failed=900)

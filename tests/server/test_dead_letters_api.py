@@ -375,3 +375,15 @@ def _stand_alone(house: House, org: str = "default") -> DeadLetterQueue:
     queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, org=org, log=False)
     rewire(queue.app, parts_of(house.app).database, parts_of(house.app).clock, parts_of(house.app).random)
     return queue
+
+
+async def test_m11_a_key_may_archive_but_not_replay_and_the_other_way_round(house: House) -> None:
+    first, second = await house.dead_letter(1), await house.dead_letter(2)
+    archivist = house.client(await house.key(role="ADMIN", scopes=["read", "archive"]))
+    assert (await archivist.post(f"{LETTERS}/{first}/replay", json={})).status_code == 403
+    assert (await archivist.post(f"{LETTERS}/{first}/resolve", json={})).status_code == 403
+    assert (await archivist.post(f"{LETTERS}/{first}/archive", json={})).json()["state"] == "ARCHIVED"
+    retrier = house.client(await house.key(role="ADMIN", scopes=["read", "retry"]))
+    assert (await retrier.post(f"{LETTERS}/{second}/archive", json={})).status_code == 403
+    assert (await retrier.post(f"{LETTERS}/archive", json={"ids": [second]})).status_code == 403
+    assert (await retrier.post(f"{LETTERS}/{second}/replay", json={})).status_code == 202

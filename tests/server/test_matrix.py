@@ -130,7 +130,7 @@ async def _asked(org: Org, path: str, **query: str) -> Any:
         ("GET /api/v1/members/{id}", AccessRule(signed_in=True)),
         ("POST /api/v1/workflow-dlq/{id}/replay", may(Permission.NOTE)),
         ("GET /api/v1/settings", may(Permission.MANAGE)),
-        ("POST /api/v1/operations", may(Permission.OPERATE)),
+        ("POST /api/v1/operations", may(Permission.RETRY)),
     ],
 )
 async def test_another_rule_would_be_noticed(

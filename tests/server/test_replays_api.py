@@ -264,7 +264,7 @@ async def test_both_spellings_are_documented(small_house: House) -> None:
     paths = document(small_house.api)["paths"]
     for prefix in (LETTERS, ALIAS):
         operation = paths[f"{prefix}/{{id}}/replay"]["post"]
-        assert operation["x-permission"] == "operate"
+        assert operation["x-permission"] == "retry"
         assert set(operation["responses"]) >= {"202"}
     assert {path for path in paths if path.startswith(ALIAS)} == {ALIAS, f"{ALIAS}/{{id}}/replay"}
 

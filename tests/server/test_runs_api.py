@@ -499,6 +499,6 @@ async def test_a_key_for_starting_can_do_nothing_else(small_world: World) -> Non
 async def test_the_spelling_of_p8_is_documented(small_house: House) -> None:
     paths = document(small_house.api)["paths"]
     for prefix in (RUNS, P8):
-        assert paths[f"{prefix}/{{id}}/retry"]["post"]["x-permission"] == "operate"
+        assert paths[f"{prefix}/{{id}}/retry"]["post"]["x-permission"] == "retry"
     assert [path for path in paths if path.startswith(P8)] == [f"{P8}/{{id}}/retry"]
     assert not [path for path in paths if path.startswith(JOBS)]

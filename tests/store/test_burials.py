@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.store.build import ORG, ask, claimed, dead_letter_row, stopped
+from tests.store.build import ask, claimed, dead_letter_row, stopped
 
 from redrive.model.claim import Claim
 from redrive.store.database import Database
 from redrive.store.record import Record
 from redrive.store.store import Store
-
-REJECTED = "rejected"
 
 
 @pytest.fixture
@@ -25,13 +23,13 @@ async def bury(store: Store, number: int, fingerprint: str = "f") -> list[str]:
 
 
 async def record(store: Store, claims: list[Claim], fingerprint: str = "f") -> list[str]:
-    """Where the runs lie afterwards; "rejected" for those that have no letter."""
+    """Where the runs lie afterwards."""
     letters = [dead_letter_row(claim, fingerprint=fingerprint) for claim in claims]
     records = [
         Record(stopped(claim), dead_letter=letter) for claim, letter in zip(claims, letters, strict=True)
     ]
     recorded = (await store.records.record(records)).values()
-    return sorted(REJECTED if each.rejected else each.place for each in recorded)
+    return sorted(each.place for each in recorded)
 
 
 async def counted(database: Database) -> dict[tuple[str, str], int]:
@@ -71,26 +69,3 @@ async def test_summing_up_while_others_bury_loses_nothing(store: Store, database
     await asyncio.gather(*(record(store, batch, "a") for batch in batches), tidy(), tidy())
     await store.letter_writer.sum_up()
     assert await counted(database) == {("a", "OPEN"): 30}
-
-
-async def test_dead_letters_beyond_the_limit_of_an_org_are_refused_and_counted_m6(
-    store: Store, database: Database
-) -> None:
-    store.letter_writer.max_size = 4
-    assert await bury(store, 3) == ["ended"] * 3
-    assert await bury(store, 3) == ["ended", REJECTED, REJECTED]
-    assert await bury(store, 1) == [REJECTED]
-    assert await counted(database) == {("f", "OPEN"): 4}
-    text = "SELECT sum(number) FROM redrive.dead_letter_figures WHERE figure = 'refused' AND org = :org"
-    assert [int(row[0]) for row in await ask(database, text, org=ORG)] == [3]
-
-
-async def test_two_concurrent_callers_do_not_both_take_the_last_place_m6(database: Database) -> None:
-    stores = [Store(database), Store(database)]
-    for each in stores:
-        each.letter_writer.max_size = 5
-    batches = [[await claimed(stores[0]) for _ in range(2)] for _ in range(6)]
-    writers = zip(stores * 3, batches, strict=True)
-    places = await asyncio.gather(*(record(each, batch) for each, batch in writers))
-    assert sum(place == "ended" for several in places for place in several) == 5
-    assert await counted(database) == {("f", "OPEN"): 5}

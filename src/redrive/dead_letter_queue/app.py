@@ -39,10 +39,6 @@ class QueueDeclarations(Declarations):
     queue: str
 
     @property
-    def max_letters(self) -> int | None:
-        return None  # ExternalTasks.keep enforces the queue's limit
-
-    @property
     def max_size(self) -> int:
         return self.settings.dlq_max_size or DEFAULT_MAX_SIZE
 

@@ -67,14 +67,14 @@ def _snapshot(hold: BrokenHold) -> BreakerSnapshot:
 
 
 def judge_letters(letters: Letters, max_letters: int | None, limits: DoctorLimits) -> Iterator[Finding]:
-    """`max_letters` is the maximum number of live dead letters per organization, or None."""
+    """`max_letters` is the configured number of live dead letters per organization, or None."""
     live = letters.live
     if max_letters is not None and letters.fullest >= max_letters:
         yield Finding(
             "dead letters",
-            State.BAD,
+            State.WARN,
             f"an organization has {letters.fullest:,} live dead letters; dlq_max_size is {max_letters:,}",
-            "New permanent failures are stored as failed runs, without a dead letter.",
+            "New permanent failures still become dead letters; the size only alerts.",
             "Replay, resolve or archive some dead letters, or raise dlq_max_size.",
             "redrive dlq groups",
         )

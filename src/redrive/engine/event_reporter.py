@@ -19,11 +19,9 @@ from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import Place, RunState
-from redrive.store.dead_letter_writer import QUEUE_FULL
 from redrive.store.record import Advanced, Completed, Recorded
 from redrive.store.replays import LetterChange
 from redrive.store.tallies import Tallies
-from redrive.words.fact import text_of
 
 Success = tuple[Work, Completed | Advanced, float, Future[Recorded | None] | None]
 """A success that changes only its run: the work, the change, the duration of the attempt in seconds, and the
@@ -166,8 +164,6 @@ class EventReporter:
                 where=evidence.where,
             )
         )
-        if recorded.rejected:
-            self.event_bus.emit(event.DeadLetterRefused(work.ref, text_of(QUEUE_FULL)))
         self._run_ended(work, state)
 
     def _will_retry(self, work: Work, evidence: Evidence, decision: Retry, seconds: float) -> None:

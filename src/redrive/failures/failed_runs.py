@@ -16,7 +16,7 @@ from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.task import AnyTask
 from redrive.engine.work import Work
-from redrive.errors import InvalidValueError, QueueFullError, ReplayRefusedError, StoreUnavailableError
+from redrive.errors import InvalidValueError, ReplayRefusedError, StoreUnavailableError
 from redrive.failures.parts import FailureParts
 from redrive.failures.replays import MAX_TRIES, Replays, input_of
 from redrive.model.audit import Action, NewEntry
@@ -30,8 +30,7 @@ from redrive.policy.codec import decode
 from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.triage import rejection
 from redrive.policy.user_text import clean_reason
-from redrive.store.database import Session
-from redrive.store.dead_letter_writer import QUEUE_FULL, RejectedLetter
+from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
 from redrive.words.fact import text_of
@@ -162,11 +161,7 @@ class FailedRuns:
         live = await self._live_letters(run_id)
         if live and live[0].step_index == run.step_index:
             return live[0].id
-        try:
-            recorded = await self._add(run, attempts, events)
-        except QueueFullError:  # counted here, because the transaction was rolled back
-            await store.letter_writer.count_refused(org, "")
-            raise
+        recorded = await self._add(run, attempts, events)
         if recorded.group_change is not None:
             self._parts.event_bus.emit(group_changed(recorded.group_change))
         return str(recorded.letter_id)
@@ -183,16 +178,8 @@ class FailedRuns:
             if not own:
                 raise ReplayRefusedError(_changed(run.id))
             rejected = [RejectedLetter.read(event.detail) for event in events if event.kind == UNBURIED]
-            return await self._bury(session, self._row(claim, own[-1], rejected[-1] if rejected else None))
-
-    async def _bury(self, session: Session, row: NewDeadLetter) -> Recorded:
-        if await self._store.letter_writer.refused(session, [row]):
-            most = self._store.letter_writer.max_size or 0
-            reason = text_of(QUEUE_FULL)
-            raise QueueFullError(
-                f"the run {row.run_id} did not become a dead letter: {reason}", max_size=most
-            )
-        return await self._store.records.add_letter(session, row, self._caller.name)
+            row = self._row(claim, own[-1], rejected[-1] if rejected else None)
+            return await self._store.records.add_letter(session, row, self._caller.name)
 
     def _row(self, claim: Claim, attempt: AttemptRecord, rejected: RejectedLetter | None) -> NewDeadLetter:
         definition = self._parts.definitions.known(claim.definition)

@@ -18,7 +18,7 @@ from redrive.store.database import findable
 from redrive.store.store import Store
 
 RECENT_SECONDS = 3600.0
-"""The time over which the success of redrives is measured, so that old successes don't hide new failures."""
+"""The time over which the success of redrives is measured, besides their lifetime."""
 
 
 async def statistics(

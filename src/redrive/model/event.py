@@ -197,13 +197,6 @@ class ThreadAbandoned(NamedTuple):
     ref: StepRef
 
 
-class DeadLetterRefused(NamedTuple):
-    """A step failed permanently without a new dead letter; the run itself keeps the error."""
-
-    ref: StepRef
-    reason: str
-
-
 class TaskStoredSeparately(NamedTuple):
     """A failed task has the id of another live task, so a stand-alone queue stored it under another id."""
 
@@ -300,7 +293,6 @@ Event = (
     | StoreFailed
     | StoreRecovered
     | ThreadAbandoned
-    | DeadLetterRefused
     | TaskStoredSeparately
     | DeadLetterChanged
     | ReplayRequested
@@ -333,7 +325,6 @@ _NAMES: dict[type, str] = {
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
-    DeadLetterRefused: "dead_letter.refused",
     TaskStoredSeparately: "task.stored_separately",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",

@@ -57,7 +57,6 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.ThreadAbandoned: logging.WARNING,
         events.AlertRaised: logging.WARNING,
         events.TaskStoredSeparately: logging.WARNING,
-        events.DeadLetterRefused: logging.ERROR,
         events.StepDied: logging.ERROR,
     }
 )
@@ -123,8 +122,6 @@ def _cause(event: Event) -> tuple[str, ...] | None:
         return "held", event.held_by
     if isinstance(event, events.TaskUnknown):
         return "unknown", event.ref.task
-    if isinstance(event, events.DeadLetterRefused):
-        return "refused", event.ref.org
     if isinstance(event, events.TaskStoredSeparately):
         return "separately", event.org, event.queue
     if isinstance(event, events.DeadLetterChanged):

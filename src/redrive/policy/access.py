@@ -23,8 +23,12 @@ class Permission(StrEnum):
     """Write notes, edit tags, assign, save views."""
     START = "start"
     """Start runs."""
+    RETRY = "retry"
+    """Replay dead letters and retry runs, one or in bulk."""
+    ARCHIVE = "archive"
+    """Archive dead letters."""
     OPERATE = "operate"
-    """Replay, resolve, ignore, archive, reopen, retry, cancel."""
+    """Resolve, ignore, reopen, cancel; includes retry and archive."""
     CONTROL = "control"
     """Control queues and breakers."""
     REVEAL = "reveal"
@@ -35,7 +39,8 @@ class Permission(StrEnum):
 
 _VIEWER = frozenset({Permission.READ, Permission.PLAN})
 _STAFF = _VIEWER | {Permission.NOTE}
-_ADMIN = _STAFF | {Permission.START, Permission.OPERATE, Permission.CONTROL, Permission.REVEAL}
+_OPERATOR = frozenset({Permission.OPERATE, Permission.RETRY, Permission.ARCHIVE})
+_ADMIN = _STAFF | _OPERATOR | {Permission.START, Permission.CONTROL, Permission.REVEAL}
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.VIEWER: _VIEWER,
@@ -46,8 +51,13 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 def permitted(role: Role, scopes: frozenset[Permission] | None = None) -> frozenset[Permission]:
-    """Return the permissions of a role, limited to the scopes if there are any."""
-    return PERMISSIONS[role] if scopes is None else PERMISSIONS[role] & scopes
+    """Return the permissions of a role, limited to the scopes if there are any.
+
+    The scope "operate" includes "retry" and "archive", which can also be granted alone.
+    """
+    if scopes is None:
+        return PERMISSIONS[role]
+    return PERMISSIONS[role] & (scopes | _OPERATOR if Permission.OPERATE in scopes else scopes)
 
 
 KEY, SESSION, PROGRAM = "key", "session", "program"
@@ -102,8 +112,8 @@ def role_in(membership: Role | None, owns_home: bool) -> Role | None:
 
 
 def may_retry(principal: Principal, owner: str | None) -> bool:
-    """Return whether the principal may retry a run: with the permission to operate, or as its owner."""
-    if Permission.OPERATE in principal.permissions:
+    """Return whether the principal may retry a run: with the permission to retry, or as its owner."""
+    if Permission.RETRY in principal.permissions:
         return True
     return owner is not None and owner == principal.name and Permission.READ in principal.permissions
 

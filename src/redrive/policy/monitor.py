@@ -15,7 +15,8 @@ from redrive.words.number import noun, plural
 class Thresholds:
     """The thresholds of alerts.
 
-    minimum_samples  redrives that must have finished before their success rate counts
+    success_percent  of all redrives so far, from the first on; and of those of the last hour
+    minimum_samples  redrives that must have finished in the last hour before their success rate counts
     """
 
     utilization_percent: float = 80.0
@@ -46,13 +47,18 @@ def alerts(
     *,
     since: LifetimeStats | None = None,
 ) -> tuple[Alert, ...]:
-    """Return all alerts. With earlier figures in `since`, only redrives after them count."""
+    """Return all alerts. With the figures of an hour ago in `since`, the last hour is judged as well.
+
+    The redrives of the last hour count by themselves, so that old successes don't hide new failures.
+    """
     lifetime = statistics.lifetime_stats
-    recent = lifetime if since is None else lifetime.since(since)
+    successes = _few_successes(lifetime, thresholds, 1)
+    if since is not None:
+        successes = successes or _few_successes(lifetime.since(since), thresholds, thresholds.minimum_samples)
     return (
         *_nearly_full(statistics, thresholds),
         *_many_exhausted(statistics, thresholds),
-        *_few_successes(recent, thresholds),
+        *successes,
     )
 
 
@@ -75,13 +81,10 @@ def _many_exhausted(statistics: Statistics, thresholds: Thresholds) -> Iterator[
         )
 
 
-def _few_successes(figures: LifetimeStats, thresholds: Thresholds) -> Iterator[Alert]:
+def _few_successes(figures: LifetimeStats, thresholds: Thresholds, minimum: int) -> tuple[Alert, ...]:
     ended = figures.retry_success + figures.retry_failed
-    if ended < thresholds.minimum_samples:
-        return
-    percent = 100.0 * figures.retry_success / ended
-    if percent < thresholds.success_percent:
-        yield Alert(
-            "few_successes",
-            f"{figures.retry_success:,} of {plural(ended, 'redrive')} succeeded ({percent:.0f}%)",
-        )
+    percent = 100.0 * figures.retry_success / max(1, ended)
+    if ended < minimum or percent >= thresholds.success_percent:
+        return ()
+    message = f"{figures.retry_success:,} of {plural(ended, 'redrive')} succeeded ({percent:.0f}%)"
+    return (Alert("few_successes", message),)

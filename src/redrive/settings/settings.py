@@ -114,8 +114,8 @@ class Settings(_WithOrigins):
     )
     dlq_max_size: int | None = declare(
         None,
-        "the maximum number of live dead letters per organization; by default 10,000 for a stand-alone "
-        "queue, unlimited for runs",
+        "the maximum number of live dead letters of a stand-alone queue, 10,000 by default; those of runs "
+        "are never rejected, but raise an alert",
         ge=100,
         le=100_000,
         none="default",

@@ -1,30 +1,26 @@
-"""What accompanies every new dead letter: the limit of the org, its failure group, its audit entry."""
+"""What accompanies every new dead letter: its failure group and its audit entry."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from redrive.errors import NotStorableError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF
-from redrive.model.fact import SENTENCE, Fact, fact
+from redrive.model.fact import SENTENCE, Fact
 from redrive.model.failure_group import GroupChange, Occurrence
 from redrive.policy.codec import decode
 from redrive.policy.recurrence import reopen_after_failure
 from redrive.store.audit import AuditStore
 from redrive.store.database import Session
 from redrive.store.groups import Groups
-from redrive.store.limits import Limits
 from redrive.store.replays import LetterChange, Settled, outcomes
 from redrive.store.statement import statements
 
 _SQL = statements("dead_letter_writer")
 
-QUEUE_FULL = fact("queue_full")
 LETTER_REJECTED = "letter_rejected"
-_QUEUE = "dead letters of "
 
 
 class RejectedLetter(NamedTuple):
@@ -67,37 +63,17 @@ class Letter(Protocol):
 
 
 class DeadLetterWriter:
-    """Limits, counts and audits new dead letters.
-
-    `max_size` limits the live dead letters of an org. Beyond it new ones are refused; none is ever evicted.
-    """
+    """Counts and audits new dead letters. None is ever rejected for lack of room, or evicted."""
 
     def __init__(
         self,
         session: Session,
-        limits: Limits,
         groups: Groups,
         audit: AuditStore,
-        max_size: int | None = None,
     ) -> None:
         self._session = session
-        self._limits = limits
         self._groups = groups
         self._audit = audit
-        self.max_size = max_size
-
-    async def refused(self, session: Session, letters: Sequence[Letter]) -> set[str]:
-        """Return the ids of runs whose dead letters exceed the limit of their org."""
-        if self.max_size is None:
-            return set()
-        refused: set[str] = set()
-        for org, number in sorted(Counter(letter.org for letter in letters).items()):
-            room = await self._room(session, org, self.max_size)
-            if number > room:
-                own = sorted(letter.run_id for letter in letters if letter.org == org)
-                refused |= set(own[max(0, room) :])
-                await self.count_refused(org, "", number - max(0, room), session=session)
-        return refused
 
     async def count_and_audit(
         self,
@@ -126,12 +102,6 @@ class DeadLetterWriter:
         """Compact the counters: on PostgreSQL, every change of a counter first inserts a row."""
         for name in ("sum_up_counts", "sum_up_figures"):
             await self._session.fetch(_SQL[name], {})
-
-    async def _room(self, session: Session, org: str, most: int) -> int:
-        """Return the free places; the lock keeps two transactions from both taking the last one."""
-        await self._limits.lock_limits(session, {_QUEUE + org: most})
-        [row] = await session.fetch(_SQL["live"], {"org": org})
-        return most - int(row[0] or 0)
 
 
 def _moved_entries(letters: Iterable[Letter], by: str) -> list[NewEntry]:

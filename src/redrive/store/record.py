@@ -185,13 +185,11 @@ class Recorded(NamedTuple):
 
     place         the place of the run now
     letter_id     the dead letter of the failed step: a new one, or the live one that the step already had
-    rejected      the run failed without a dead letter, because its organization has reached dlq_max_size
     replays       the replay that ended with the record, or the dead letter that the replay has resolved
     group_change  the failure group that the dead letter reopened
     """
 
     place: str
     letter_id: str | None = None
-    rejected: bool = False
     replays: tuple[Settled | LetterChange, ...] = ()
     group_change: GroupChange | None = None

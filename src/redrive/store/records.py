@@ -11,13 +11,12 @@ from redrive.errors import NotStorableError
 from redrive.model.audit import Action
 from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
-from redrive.model.run import Place, RunEvent, RunState, new_event
-from redrive.model.step import AttemptRecord, FinishedStep, StepState
+from redrive.model.run import Place, RunEvent
+from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.policy.codec import decode
 from redrive.store.database import Session
-from redrive.store.dead_letter_writer import QUEUE_FULL, DeadLetterWriter, RejectedLetter
+from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.record import (
-    UNBURIED,
     Advanced,
     AdvancedStep,
     Change,
@@ -154,8 +153,6 @@ class Records:
 
     async def record_within(self, session: Session, records: Sequence[Record]) -> dict[str, Recorded]:
         """Write records in the caller's transaction: they take effect when it commits."""
-        rejected = await self._rejected(session, records)
-        records = [_without_letter(record) if record.change.id in rejected else record for record in records]
         noted = await self._noted_slots(session, [record.change for record in records if record.limited])
         won: dict[str, Recorded] = {}
         await self._change(session, [record.change for record in records], won)
@@ -164,15 +161,8 @@ class Records:
         freed = _freed(slots for run_id, slots in noted.items() if slots and run_id in won)
         if freed:
             await session.fetch_many(_SQL["free_slots"], freed)
-        for run_id in rejected & won.keys():
-            won[run_id] = won[run_id]._replace(rejected=True)
         await self._write_letters(session, written, won)
         return won
-
-    async def _rejected(self, session: Session, records: Sequence[Record]) -> set[str]:
-        """Return the runs beyond the org's limit of dead letters. Replayed ones already have their place."""
-        new = [record.dead_letter for record in records if record.dead_letter and not _has_place(record)]
-        return await self.letter_writer.refused(session, new) if new else set()
 
     async def _write_letters(
         self, session: Session, records: Sequence[Record], won: dict[str, Recorded]
@@ -305,23 +295,6 @@ def slot_names(slots: str) -> list[str]:
     except NotStorableError:
         return []
     return [str(name) for name in names] if isinstance(names, list) else []
-
-
-def _has_place(record: Record) -> bool:
-    return record.settlement is not None and record.settlement.has_letter == 1
-
-
-def _without_letter(record: Record) -> Record:
-    """Replace the dead letter of a record by an event with its facts, and let the run fail."""
-    letter, change = record.dead_letter, record.change
-    if letter is None or not isinstance(change, Stopped):
-        return record
-    mark = (letter.fingerprint, letter.fingerprint_reason, letter.pattern)
-    rejected = RejectedLetter(QUEUE_FULL.code, *mark, int(letter.may_have_executed))
-    step_index = 0 if record.attempt is None else record.attempt.step_index
-    event = new_event(letter.id, letter.run_id, UNBURIED, step_index, rejected.fact())
-    failed = change.replace(state=RunState.FAILED, step_state=StepState.FAILED)
-    return record._replace(change=failed, dead_letter=None, event=event)
 
 
 def _advanced_step(change: Advanced, step: FinishedStep) -> AdvancedStep:

@@ -34,20 +34,17 @@ _SQL = statements("store")
 class Store:
     """All data in one database, or the part of it that one organization may see.
 
-    `database` is the whole database or the session of a tenant. The first statement opens it. `max_letters`
-    limits the live dead letters of an organization; None: no limit.
+    `database` is the whole database or the session of a tenant. The first statement opens it.
     """
 
     def __init__(
         self,
         database: Database,
-        max_letters: int | None = None,
         *,
         tenant: Session | None = None,
         opening: Opening | None = None,
     ) -> None:
         self._whole = database
-        self._max_letters = max_letters
         self.open = Opening(database) if opening is None else opening
         self.database = session = OpeningSession(database if tenant is None else tenant, self.open)
         self.hint = database.hint
@@ -65,7 +62,7 @@ class Store:
         self.redrives = Redrives(session)
         self.idempotency = IdempotencyKeys(session)
         self.saved_views = SavedViewStore(session)
-        self.letter_writer = DeadLetterWriter(session, self.limits, self.groups, self.audit, max_letters)
+        self.letter_writer = DeadLetterWriter(session, self.groups, self.audit)
         self.records = Records(session, self.replays, self.letter_writer)
         self.organizations = Organizations(session)
         self.users = Users(session)
@@ -77,7 +74,7 @@ class Store:
     def tenant(self, org: str, seconds: float) -> Store:
         """Return a store for the requests of one organization; statements time out after `seconds`."""
         session = self._whole.tenant(org, seconds)
-        return Store(self._whole, self._max_letters, tenant=session, opening=self.open)
+        return Store(self._whole, tenant=session, opening=self.open)
 
     def require_isolated(self, org: str) -> None:
         self._whole.require_isolated(org)

@@ -20,7 +20,7 @@ from redrive.words.replay import MODES
 pages = Pages("replay_editor")
 
 
-@pages.get("/dlq/{id}/replay", may(Permission.OPERATE))
+@pages.get("/dlq/{id}/replay", may(Permission.RETRY))
 async def editor(
     page: OnPage, letter_id: Id, step: Annotated[int | None, Query(ge=1, le=100_000)] = None
 ) -> Response:

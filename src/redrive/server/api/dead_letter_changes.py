@@ -42,7 +42,7 @@ from redrive.server.request_context import CallersFailures, RequestContext, Visi
 from redrive.server.route import Routes
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
-OPERATE, ANNOTATE = may(Permission.OPERATE), may(Permission.NOTE)
+ARCHIVE, OPERATE, ANNOTATE = may(Permission.ARCHIVE), may(Permission.OPERATE), may(Permission.NOTE)
 
 Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
 Words = Annotated[list[Word], Field(max_length=MAX_TAGS)]
@@ -104,7 +104,7 @@ async def ignore(
     return await _change(failures, letter_id, if_match, failures.ignore, reason_of(body))
 
 
-@routes.post("/{id}/archive", OPERATE, returns=LETTER.model)
+@routes.post("/{id}/archive", ARCHIVE, returns=LETTER.model)
 async def archive(
     failures: CallersFailures, letter_id: LetterId, body: Reasoned | None = None, if_match: IfMatch = None
 ) -> Response:
@@ -240,7 +240,7 @@ async def ignore_many(visit: Visiting, body: Closing) -> Response:
     return await _close(visit, body, visit.failures.ignore, DeadLetterState.IGNORED)
 
 
-@routes.post("/archive", OPERATE, returns=Closed)
+@routes.post("/archive", ARCHIVE, returns=Closed)
 async def archive_many(visit: Visiting, body: Closing) -> Response:
     """Archive many dead letters."""
     return await _close(visit, body, visit.failures.archive, DeadLetterState.ARCHIVED)

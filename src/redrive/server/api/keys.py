@@ -38,7 +38,7 @@ class NewKeyRequest(RequestBody):
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
     role: AskedRole
-    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=8)] = None
+    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=len(Permission))] = None
     expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
 
 

@@ -45,7 +45,7 @@ workflow_dlq = Routes("workflow_dlq", "/api/v1/workflow-dlq")
 
 operation_routes = Routes("operations", "/api/v1/operations")
 
-READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
+READ, RETRY = may(Permission.READ), may(Permission.RETRY)
 
 Policy = Annotated[
     dict[str, Any] | None,
@@ -126,8 +126,8 @@ PREVIEW = Resource(
 )
 
 
-@dead_letter_routes.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
-@workflow_dlq.post("/{id}/replay", OPERATE, status_code=202, returns=REPLAY.model)
+@dead_letter_routes.post("/{id}/replay", RETRY, status_code=202, returns=REPLAY.model)
+@workflow_dlq.post("/{id}/replay", RETRY, status_code=202, returns=REPLAY.model)
 async def replay(
     failures: CallersFailures, letter_id: LetterId, body: ReplayRequest | None = None
 ) -> Response:
@@ -139,7 +139,7 @@ async def replay(
     return answer(REPLAY.view(started), 202, {"Location": f"/api/v1/replays/{started.id}"})
 
 
-@dead_letter_routes.post("/{id}/replay/preview", OPERATE, returns=PREVIEW.model)
+@dead_letter_routes.post("/{id}/replay/preview", RETRY, returns=PREVIEW.model)
 async def preview(
     failures: CallersFailures, letter_id: LetterId, body: ReplayRequest | None = None
 ) -> Response:
@@ -274,7 +274,7 @@ async def report(failures: CallersFailures, operation_id: OperationId) -> Respon
     return answer(REPORT.view(await failures.plans.report(operation_id)))
 
 
-@operation_routes.post("/{id}/start", OPERATE, status_code=202, returns=OPERATION.model)
+@operation_routes.post("/{id}/start", RETRY, status_code=202, returns=OPERATION.model)
 async def start(failures: CallersFailures, operation_id: OperationId, body: Start | None = None) -> Response:
     """Start a planned bulk replay. Fails if dead letters changed since, unless they may be skipped."""
     asked = body or Start()
@@ -282,7 +282,7 @@ async def start(failures: CallersFailures, operation_id: OperationId, body: Star
     return answer(OPERATION.view(started), 202)
 
 
-@operation_routes.post("/{id}/pause", OPERATE, returns=OPERATION.model)
+@operation_routes.post("/{id}/pause", RETRY, returns=OPERATION.model)
 async def pause(
     failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
 ) -> Response:
@@ -290,7 +290,7 @@ async def pause(
     return answer(OPERATION.view(await failures.plans.pause(operation_id, reason_of(body))))
 
 
-@operation_routes.post("/{id}/resume", OPERATE, returns=OPERATION.model)
+@operation_routes.post("/{id}/resume", RETRY, returns=OPERATION.model)
 async def resume(
     failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
 ) -> Response:
@@ -298,7 +298,7 @@ async def resume(
     return answer(OPERATION.view(await failures.plans.resume(operation_id, reason_of(body))))
 
 
-@operation_routes.post("/{id}/cancel", OPERATE, returns=OPERATION.model)
+@operation_routes.post("/{id}/cancel", RETRY, returns=OPERATION.model)
 async def cancel(
     failures: CallersFailures, operation_id: OperationId, body: Reasoned | None = None
 ) -> Response:

@@ -36,7 +36,7 @@ jobs = Routes("jobs", "/api/jobs")
 """A path that other systems use to retry a job, which is a run with one step."""
 
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
-RETRY = may(Permission.OPERATE, owners=True)
+RETRY = may(Permission.RETRY, owners=True)
 
 
 def _step_index(event: TimelineEvent) -> int | None:

@@ -7,6 +7,3 @@ DELETE FROM redrive.dead_letter_counts WHERE number = 0
 
 -- name: sum_up_figures
 DELETE FROM redrive.dead_letter_figures WHERE number = 0
-
--- name: live
-SELECT sum(number) FROM redrive.dead_letter_counts WHERE org = :org AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
