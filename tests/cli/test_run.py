@@ -225,3 +225,12 @@ def test_the_beginning_of_an_id(anywhere: Command, shop: Shop) -> None:
     assert first in ambiguous.err
     dry = anywhere("run", "retry", first[: shared + 1], "--dry-run")
     assert (dry.code, f"Would retry run {first} of checkout" in dry.err) == (0, True)
+
+
+def test_a_run_shows_its_owner_and_that_it_was_queued_again_p8(redrive: Command, shop: Shop) -> None:
+    run_id = shop.order(1, card="declined", owner="ana")
+    viewed = redrive("run", "view", run_id, "-o", "table").out
+    assert re.search(r"owner +ana\n", viewed)
+    assert "queued again" not in viewed
+    assert redrive("run", "retry", run_id, "--yes").code == 0
+    assert re.search(r"queued again +\S", redrive("run", "view", run_id, "-o", "table").out)

@@ -773,6 +773,7 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Failures, "add"): lambda part, it: part.add(it.run),
     (Failures, "replay"): lambda part, it: part.replay(it.letters[0]),
     (Failures, "replay_run"): lambda part, it: part.replay_run(it.run),
+    (Failures, "obstacle_to_replay_run"): lambda part, it: part.obstacle_to_replay_run(it.run),
     (Failures, "reveal"): lambda part, it: part.reveal(it.letters[0], reason="x"),
     (Failures, "verdict"): lambda part, it: part.verdict(it.letters[0]),
     (Failures, "overview"): lambda part, it: part.overview(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -269,3 +270,42 @@ async def test_21_outside_of_a_step_nothing_is_added(server: MisbehavingServer) 
     async with AsyncHttpClient(server.url) as client:
         await client.request("POST", "/charges", json={})
     assert {"x-run-id", "x-correlation-id", "idempotency-key"}.isdisjoint(server.requests[0].headers)
+
+
+# Ids in logs
+
+
+async def test_21_an_answer_is_logged_with_the_ids_of_its_request_g7(
+    server: MisbehavingServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "redrive.calls")
+    app = new_app()
+
+    @app.task
+    async def fetch() -> None:
+        async with AsyncHttpClient(server.url) as client:
+            await client.request("GET", "/things")
+
+    async with bench(app) as test:
+        run = await app.start(fetch)
+        await test.drain()
+    [fields] = [record.__dict__["fields"] for record in caplog.records]
+    assert fields["event"] == "http.answered"
+    assert (fields["run_id"], fields["correlation_id"]) == (run.id, run.id)
+    assert fields["request_id"] == server.requests[0].headers["x-request-id"]
+
+
+async def test_21_a_request_line_names_the_run_or_the_dead_letter_g14(
+    small_house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, letter_id = await small_house.keyed(), await small_house.dead_letter()
+    [run] = (await client.get(RUNS)).json()["items"]
+    caplog.set_level(logging.INFO, "redrive.server")
+    for path in (f"{RUNS}/{run['id']}", f"/api/jobs/{run['id']}/retry", f"/app/admin/runs/{run['id']}"):
+        await (client.post if "jobs" in path else client.get)(path)
+    for path in (f"/api/v1/dead-letters/{letter_id}", f"/app/admin/dlq/{letter_id}"):
+        await client.get(path)
+    await client.get(RUNS)
+    found = [record.__dict__["fields"] for record in caplog.records]
+    named = [(fields.get("run_id"), fields.get("dlq_id")) for fields in found]
+    assert named == [(run["id"], None)] * 3 + [(None, letter_id)] * 2 + [(None, None)]

@@ -100,8 +100,8 @@ def current_log_fields() -> Mapping[str, Any]:
     return _FIELDS.get()
 
 
-def log_response(attempt: Attempt, status: int) -> None:
-    """Log a response of the HTTP client at level DEBUG."""
+def log_response(attempt: Attempt, status: int, ids: Mapping[str, str]) -> None:
+    """Log a response of the HTTP client at level DEBUG, with the ids that the request sent."""
     if LOGGER.isEnabledFor(logging.DEBUG):
         fields = {
             "event": "http.answered",
@@ -110,7 +110,7 @@ def log_response(attempt: Attempt, status: int) -> None:
             "http_status": status,
             "latency_ms": round(attempt.elapsed() * 1000, 1),
         }
-        write_log_line(LOGGER, logging.DEBUG, {**_FIELDS.get(), **fields})
+        write_log_line(LOGGER, logging.DEBUG, {**_FIELDS.get(), **fields, **ids})
 
 
 def _log_failed_hook(operation: str, hook: object, error: Exception) -> None:

@@ -17,6 +17,9 @@ R = TypeVar("R")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EXCERPT_LENGTH = 500
 
+_IDS = {"x-request-id": "request_id", "x-run-id": "run_id", "x-correlation-id": "correlation_id"}
+"""Headers with ids, and the names of these in logs."""
+
 _EFFECTS = {
     "GET": Effect.NONE,
     "HEAD": Effect.NONE,
@@ -43,7 +46,8 @@ class Exchange(Generic[R]):
 
     def answer(self, attempt: Attempt, status: int, headers: Mapping[str, str], body: bytes) -> R | None:
         """Return the result, or raise the error that the response means."""
-        log_response(attempt, status)
+        sent = {name: self.headers[header] for header, name in _IDS.items() if header in self.headers}
+        log_response(attempt, status, sent)
         if 200 <= status < 300:
             return self._parse(body)
         if status == 409 and self.create_if_absent:

@@ -79,6 +79,10 @@ def _marks(run: Row) -> Iterator[str]:
 
 def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
     yield "submitted", stamp(run["submitted_at"])
+    if run["queued_at"] != run["submitted_at"]:
+        yield "queued again", stamp(run["queued_at"])
+    if run["owner"]:
+        yield "owner", run["owner"]
     if run["ended_at"]:
         yield "finished", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
     if run["held_by"]:

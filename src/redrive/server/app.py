@@ -36,6 +36,15 @@ from redrive.server.site import Site
 LOGGER = logging.getLogger("redrive.server")
 REQUEST_ID = "X-Request-Id"
 MAX_STACK_LENGTH = 20_000
+_ID = re.compile(r"[0-9a-f]{6,32}")
+"""An id, or its first digits. Any other text in a path could be a secret."""
+_IDS = {
+    "runs": "run_id",
+    "jobs": "run_id",
+    "dead-letters": "dlq_id",
+    "workflow-dlq": "dlq_id",
+    "dlq": "dlq_id",
+}
 PROBES = ("/healthz", "/readyz")
 """Health probes, requested every few seconds."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -191,9 +200,18 @@ class ResponseMiddleware:
             "http_status": status,
             "latency_ms": round(seconds * 1000.0, 1),
         }
+        if (id_name := _id_name(fields["route"])) and _ID.fullmatch(given := scope["path_params"]["id"]):
+            fields[id_name] = given
         if visit is not None:
             fields |= {"org_id": _redacted(visit.org), "actor_key": _redacted(visit.principal.name)}
         write_log_line(LOGGER, level, fields, clean=True)
+
+
+@lru_cache
+def _id_name(route: str | None) -> str | None:
+    """Return the name in logs of the id in the path of a route, if it is one of a run or of a dead letter."""
+    parts = (route or "").split("/{id}")[0].split("/")
+    return _IDS.get(parts[-1]) if "/{id}" in (route or "") else None
 
 
 @lru_cache(maxsize=10_000)
