@@ -46,7 +46,7 @@ def test_the_guided_path_can_be_typed_from_the_first_failure_to_its_end(tmp_path
         running.type(running.wait_for(r"\n +(echo .* >> .*zones\.toml)\n"))
         running.type(typed(running, "replay plan --group"))
         start, watch = typed(running, "replay start"), typed(running, "replay watch")
-        running.type(f"{start} --yes")
+        running.type(start)
         running.type(watch)
         running.wait_for("✓ 5  Watch it resolve")
         ends_well(running, signal.SIGINT)

@@ -57,6 +57,7 @@ def start(
     WORK is the name of a task or workflow. PAYLOAD is JSON, or text if it is not valid JSON; - reads stdin.
     The run is stored when the command returns, and a worker executes it.
 
+    \b
     redrive run start checkout '{"order_id": 7}' --app shop.work:app --wait
     """
     options = {"queue": queue, "delay_seconds": delay, "tags": list(tags)}

@@ -242,5 +242,5 @@ def _command(number: int, progress: GuideProgress, addresses: DemoAddresses) -> 
         SEE: "redrive dlq groups",
         UNDERSTAND: f"redrive dlq view {progress.letter}",
         FIX: addresses.fix,
-        REPLAY: f"redrive replay start {operation}" if operation else plan_command(progress.group),
+        REPLAY: f"redrive replay start {operation} --yes" if operation else plan_command(progress.group),
     }.get(number, f"redrive replay watch {operation}")

@@ -52,7 +52,7 @@ class Word(NamedTuple):
     def refuse(self, allowed: str) -> NoReturn:
         raise InvalidValueError(self._unknown(allowed))
 
-    def refuse_unknown(self, known: Iterable[str], aliases: Container[str] = ()) -> NoReturn:
+    def reject_unknown(self, known: Iterable[str], aliases: Container[str] = ()) -> NoReturn:
         """Suggest a known value, or list those that are not aliases of others."""
         known = list(known)
         listed = [name for name in known if name not in aliases]
@@ -88,13 +88,13 @@ def _read_text(word: Word) -> tuple[Value, ...]:
 
 def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
     known = [str(choice) for choice in choices]
-    return (word.text.lower(),) if word.text.lower() in known else word.refuse_unknown(known)
+    return (word.text.lower(),) if word.text.lower() in known else word.reject_unknown(known)
 
 
 def _one_of_states(states: Mapping[str, tuple[Value, ...]], aliases: Iterable[str] = ()) -> Reader:
     """Read a word of the mapping. An error does not list the aliases, which are words of other products."""
     hidden = frozenset(aliases) - {str(value).lower() for values in states.values() for value in values}
-    return lambda word: states.get(word.text.lower()) or word.refuse_unknown(states, hidden)
+    return lambda word: states.get(word.text.lower()) or word.reject_unknown(states, hidden)
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:

@@ -61,9 +61,9 @@ async def audit(
     since: Annotated[str, Query(max_length=10)] = "",
     cursor: Cursor = None,
 ) -> Response:
-    book, problem = page.visit.failures.audit, ""
+    audit, problem = page.visit.failures.audit, ""
     try:
-        found = await _found(book, page.now, action, actor, subject, since, cursor)
+        found = await _found(audit, page.now, action, actor, subject, since, cursor)
     except InvalidValueError as error:
         found, problem = AuditPage([], None), str(error)
     folds, used = fold_entries(found.entries, PAGE_SIZE)
@@ -78,18 +78,18 @@ async def audit(
         spans=tuple(SPANS),
         chosen=chosen,
         problem=problem,
-        head=await book.head(),
+        head=await audit.head(),
         first=link("/audit", chosen) if cursor else "",
         next=link("/audit", chosen, cursor=cut) if cut else "",
     )
 
 
 async def _found(
-    book: Audit, now: float, action: str, actor: str, subject: str, since: str, cursor: str | None
+    audit: Audit, now: float, action: str, actor: str, subject: str, since: str, cursor: str | None
 ) -> AuditPage:
     if since and since not in SPANS:
         raise InvalidValueError(f"unknown time range {since!r:.100}; use one of {', '.join(SPANS)}")
-    return await book.list(
+    return await audit.list(
         action=action or None,
         actor=actor or None,
         subject=subject or None,

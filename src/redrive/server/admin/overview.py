@@ -32,7 +32,7 @@ NONE = Count(0, capped=False)
 TOP, IGNORED = "is:needs-you -group:ignored", "is:needs-you group:ignored"
 
 _OUTCOMES = (
-    (RunState.DLQ_PENDING, "Dead letters", "dead"),
+    (RunState.DLQ_PENDING, "Ended as dead letter", "dead"),
     (RunState.FAILED, "Failed", "failed"),
     (RunState.PARTIAL, "Partial", "partial"),
     (RunState.CANCELLED, "Cancelled", "cancelled"),

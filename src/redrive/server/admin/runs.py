@@ -58,11 +58,11 @@ class RunStep(NamedTuple):
 
 @pages.get("/runs")
 async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Response:
-    book = page.visit.runs
+    runs = page.visit.runs
     try:
         if (found_page := await page_of_id(page, q, IdKind.RUN)) is not None:
             return found_page
-        found, problem = await _found(page, book, q, cursor), ""
+        found, problem = await _found(page, runs, q, cursor), ""
     except InvalidValueError as error:
         found, problem = {"lines": (), "next_cursor": None, "count": None}, str(error)
     return await page.render(
@@ -130,14 +130,14 @@ def line_of(run: RunSummary, now: float) -> RunEntry:
     return RunEntry(run, run.detailed_state, seconds)
 
 
-async def _found(page: Page, book: Runs, query: str, cursor: str | None) -> dict[str, Any]:
-    found = await book.list(
+async def _found(page: Page, runs: Runs, query: str, cursor: str | None) -> dict[str, Any]:
+    found = await runs.list(
         query, size=min(PAGE_SIZE, page.visit.parts.settings.server_page_size), cursor=cursor
     )
     return {
         "lines": [line_of(run, page.now) for run in found.runs],
         "next_cursor": found.next_cursor,
-        "count": await book.count(query),
+        "count": await runs.count(query),
     }
 
 
