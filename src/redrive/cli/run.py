@@ -29,11 +29,14 @@ from redrive.cli.run_view import LIVE, PATH, draw_event, event_text, view
 from redrive.cli.table import Row, TableColumn, clock, since, took
 from redrive.cli.terminal import notice, one_line, out, styled_state
 from redrive.errors import RedriveError
-from redrive.model.run import RUN_TRANSITIONS
+from redrive.model.run import RUN_TRANSITIONS, UNKNOWN_TASK
 from redrive.words.failure import headline
+from redrive.words.timeline import unknown_work
 
 
 def _flat(run: Row) -> Row:
+    if reason := unknown_work(run["held_by"] or ""):
+        return run | {"state": UNKNOWN_TASK, "error": reason}
     error_type = run.get("error_type")
     return run | {"error": headline(run["error_line"], error_type, error_type) if error_type else None}
 

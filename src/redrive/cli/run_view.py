@@ -15,7 +15,9 @@ from redrive.cli.options import output_option
 from redrive.cli.output import show_one
 from redrive.cli.table import Row, clock, stamp, took
 from redrive.cli.terminal import Part, out, styled_state
+from redrive.model.run import UNKNOWN_TASK, is_unknown
 from redrive.words.number import plural
+from redrive.words.timeline import unknown_work
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Line, Screen
@@ -46,7 +48,9 @@ def view(client: Client, run_id: str, output: str | None) -> None:
 
 
 def _draw(screen: Screen, run: Row) -> None:
-    screen.headline(run["workflow"], styled_state(run["state"]))
+    screen.headline(
+        run["workflow"], styled_state(UNKNOWN_TASK if is_unknown(run["held_by"]) else run["state"])
+    )
     screen.aside([run["id"], f"queue {run['queue']}", *_marks(run)])
     out("")
     screen.facts(_facts(run))
@@ -81,7 +85,9 @@ def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
     yield "submitted", stamp(run["submitted_at"])
     if run["ended_at"]:
         yield "finished", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
-    if run["held_by"]:
+    if reason := unknown_work(run["held_by"] or ""):
+        yield "waiting", f"{reason}: deploy a worker that has it, or add an alias"
+    elif run["held_by"]:
         yield "on hold for", run["held_by"]
     if run["next_retry_at"]:
         yield "next retry", stamp(run["next_retry_at"])

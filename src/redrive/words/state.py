@@ -43,6 +43,7 @@ _LABELS = MappingProxyType(
         "HELD": StateLabel(Tone.WARN, "Held"),
         "WAITING": StateLabel(Tone.WAIT, "Waiting"),
         "READY": StateLabel(Tone.WAIT, "Ready"),
+        "UNKNOWN_TASK": StateLabel(Tone.BAD, "Unknown task"),
         # Attempts
         "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
         "RELEASED": StateLabel(Tone.CALM, "Released"),

@@ -13,7 +13,7 @@ from redrive.engine.run_view import PlannedStep, RunSummary, StepView
 from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
-from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
+from redrive.model.run import FAILED_RUNS, LIVE_RUNS, UNKNOWN_TASK, Place, is_unknown
 from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
@@ -124,9 +124,11 @@ def line_of(run: RunSummary, now: float) -> RunEntry:
 
 
 def state_of(run: RunSummary) -> str:
-    """Return HELD, RUNNING, RETRYING, WAITING or READY for a live run, otherwise its stored state."""
+    """Return what a live run is doing, such as HELD or UNKNOWN_TASK; for other runs, their stored state."""
     if run.ended_at is not None:
         return run.state
+    if is_unknown(run.held_by):
+        return UNKNOWN_TASK
     if run.place == Place.HELD:
         return "HELD"
     if run.place == Place.LEASED:
