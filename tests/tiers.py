@@ -44,6 +44,7 @@ EVERYTHING_ONLY = (
     "tests/policy/test_breaker_shared.py::TestSharedBreaker*",
     "tests/policy/test_breaker.py::TestBreakerModel*",
     "tests/engine/test_endings.py::test_whatever_happens_*",
+    "tests/engine/test_memory.py::test_a_hundred_payloads_*",
     "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin?",
     "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin_in_c?",
     "*::test_the_time_grows_*",

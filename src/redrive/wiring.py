@@ -89,6 +89,7 @@ class Declarations:
         return {
             "queues": tuple(sorted(self.registry.queues)),
             "concurrency": settings.worker_concurrency,
+            "payload_bytes": settings.worker_payload_bytes,
             "lease_seconds": settings.worker_lease_ttl_sec,
             "poll_seconds": settings.worker_poll_ms / 1000.0,
             "grace_seconds": settings.worker_grace_sec,

@@ -16,6 +16,7 @@ from tests.cli.shop import Shop
 from tests.cli.terminal import talk
 
 from redrive.cli.status import percent
+from redrive.parts import parts_of
 
 
 def squeezed(text: str) -> str:
@@ -55,6 +56,19 @@ def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
     assert "Heals itself          1  1 on hold for a breaker\n" in shown
     assert "\n  breaker gateway open 1 on hold; forced by hand: the bank is down\n" in squeezed(shown)
     assert "\n  queue default paused by " in squeezed(shown)
+
+
+def test_work_that_no_worker_knows(anywhere: Command, shop: Shop) -> None:
+    run = shop.order(1, wait=False)
+    shop._done(lambda app: parts_of(app).store.limits.hold("default", "checkout", "workflow:checkout", 9))
+    shown = squeezed(anywhere("status", "-o", "table").out)
+    assert "Needs you 1 1 run that no worker knows\n" in shown
+    assert "\n  workflow checkout unknown 1 run: no worker knows it\n" in shown
+    assert anywhere("status").out.startswith("needs_you\t1\n")
+    listed = squeezed(anywhere("run", "list", "-o", "table").out)
+    assert "unknown task" in listed
+    viewed = squeezed(anywhere("run", "view", run, "-o", "table").out)
+    assert "no worker knows the workflow 'checkout'" in viewed
 
 
 def test_for_programs(anywhere: Command, shop: Shop) -> None:

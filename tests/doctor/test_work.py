@@ -85,6 +85,25 @@ async def test_a_queue_without_a_worker(app: Redrive) -> None:
     assert found.seen.startswith("the queue mail has 1 run ready (oldest: ")
 
 
+async def test_work_that_no_worker_knows(app: Redrive) -> None:
+    """Its runs are ready when the doctor is asked, and are held by a worker that does not know them."""
+
+    @app.task
+    async def ship() -> None: ...
+
+    @app.task
+    async def price() -> None: ...
+
+    for _ in range(3):
+        await app.start(ship)
+    async with at_work(app, workflows=("price",)):
+        await until(lambda: some(app, "SELECT 1 FROM redrive.runs WHERE place = 'held'"))
+    report = await examine(parts_of(app).database)
+    found = only(report, "unknown work")
+    assert (found.state, found.seen) == (State.BAD, "no worker knows the task 'ship': 3 runs")
+    assert is_complete(found)
+
+
 async def test_a_queue_that_will_need_a_worker(app: Redrive) -> None:
     @app.task(queue="mail")
     async def send() -> None: ...

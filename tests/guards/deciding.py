@@ -338,6 +338,18 @@ GUARDS = (
         (f"{KNOWN_WORK}test_a_worker_that_stopped_a_moment_ago_may_come_back",),
     ),
     Guard(
+        "worker.bytes",
+        "a worker claims more payloads than fit into its memory",
+        (
+            Code(
+                "redrive.engine.claimer:Claimer._max_bytes",
+                "return None if fits else max(1, free)",
+                "return None",
+            ),
+        ),
+        ("tests/engine/test_memory.py::test_a_worker_claims_no_more_bytes_than_it_may_hold",),
+    ),
+    Guard(
         "claim.bytes",
         "one claim fills the memory of a worker",
         (Sql("leases.claim_within", r"before < [^\n)]+"),),

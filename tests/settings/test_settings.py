@@ -30,6 +30,7 @@ DEFAULTS = {
     "worker_lease_ttl_sec": 60.0,
     "gateway_timeout_ms": None,
     "worker_concurrency": 100,
+    "worker_payload_bytes": 33_554_432,
     "worker_threads": 32,
     "worker_grace_sec": 30.0,
     "worker_poll_ms": 1000,

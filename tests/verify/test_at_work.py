@@ -62,3 +62,22 @@ async def test_no_false_alarm(app: Redrive) -> None:
     assert looks > 1
     unchecked = {name for name, rows in verdict.checked.items() if not rows}
     assert unchecked == {"I15"}, "only leases are gone when everything has ended"
+
+
+async def test_work_that_no_worker_knows_is_stuck(app: Redrive) -> None:
+    @app.task
+    async def ship() -> None: ...
+
+    @app.task
+    async def price() -> None: ...
+
+    run = await app.start(ship)
+    async with asyncio.timeout(PATIENCE), app.worker(poll_seconds=0.02, workflows=("price",)):
+        while (await run.view()).held_by is None:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+        verdict = await verify(parts_of(app).database, leeway=0.01)
+    assert [found.text for found in verdict.findings if found.subject == "task:ship"] == [
+        "It holds 1 run, but no worker knows the task 'ship'."
+    ]
+    await run.cancel()

@@ -31,6 +31,10 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
     if number := len(found["abandoned"]):
         text = f"worker is gone; another worker {'takes it' if number == 1 else 'takes them'} over"
         yield CurrentProblem("lease", plural(number, "run"), "expired", "bad", text)
+    for work in found["overview"]["unknown_work"]:
+        kind, _, name = work["held_by"].partition(":")
+        text = f"{counted(work['runs'])} {noun(work['runs']['number'], 'run', 'runs')}: no worker knows it"
+        yield CurrentProblem(kind, name, "unknown", "bad", text)
     for breaker in found["breakers"]:
         if breaker["force"] is not None or not (breaker["state"] == "CLOSED" or breaker["idle"]):
             style = BREAKER_STYLES.get(breaker["state"], "warn")

@@ -30,9 +30,12 @@ from redrive.cli.terminal import notice, one_line
 from redrive.errors import RedriveError
 from redrive.model.run import RUN_TRANSITIONS
 from redrive.words.failure import headline
+from redrive.words.timeline import unknown_work
 
 
 def _flat(run: Row) -> Row:
+    if reason := unknown_work(run["held_by"] or ""):
+        return run | {"error": reason}
     error_type = run.get("error_type")
     return run | {"error": headline(run["error_line"], error_type, error_type) if error_type else None}
 

@@ -107,7 +107,7 @@ def _totals(found: dict[str, Any]) -> Row:
     overview = found["overview"]
     flow = overview["dead_letters"]
     return {
-        "needs_you": overview["needs_you"]["total"],
+        "needs_you": overview["needs_you"]["total"] + _unknown(overview),
         "heals_itself": overview["heals_itself"]["total"]["number"],
         "in_flight": count_runs(found["queues"], "executing"),
         "ready": count_runs(found["queues"], "ready"),
@@ -156,11 +156,18 @@ def _draw_totals(screen: Screen, found: dict[str, Any]) -> None:
 
 def _needs(overview: Row) -> str:
     needs, oldest = overview["needs_you"], overview["oldest"]
-    if not needs["total"]:
-        return "no open dead letters"
     parts = [f"{needs[state]:,} {state}" for state in ("open", "exhausted") if needs[state]]
+    if unknown := _unknown(overview):
+        parts.append(f"{plural(unknown, 'run')} that no worker knows")
+    if not parts:
+        return "no open dead letters"
     since = "" if oldest is None else f"; oldest {age(oldest['seconds'])}"
     return ", ".join(parts) + since
+
+
+def _unknown(overview: Row) -> int:
+    """Count the runs that no worker knows."""
+    return sum(work["runs"]["number"] for work in overview["unknown_work"])
 
 
 def _heals(heals: Row) -> Iterator[str]:

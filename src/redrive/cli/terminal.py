@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from redrive.errors import RedriveError
+from redrive.model.run import UNKNOWN_TASK, is_unknown
 from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.words.state import Tone, state_label, status
 
@@ -71,7 +72,8 @@ def styled_state(state: str, text: str | None = None) -> Part:
 
 def styled_status(row: Mapping[str, Any]) -> Part:
     """Return the status of an item of the API, in its color."""
-    return styled_state("NEEDS_ATTENTION" if row.get("needs_you") else row["state"], row["status"])
+    state = "NEEDS_ATTENTION" if row.get("needs_you") else row["state"]
+    return styled_state(UNKNOWN_TASK if is_unknown(row.get("held_by")) else state, row["status"])
 
 
 def terminal_width() -> int:

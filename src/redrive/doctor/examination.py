@@ -143,6 +143,7 @@ class _WorkChecks:
             {
                 "workers": self._workers,
                 "queues": self._queues,
+                "unknown work": self._unknown_work,
                 "leases": self._leases,
                 "overdue work": self._overdue,
                 "breakers": self._breakers,
@@ -157,6 +158,9 @@ class _WorkChecks:
     async def _queues(self) -> Iterable[Finding]:
         depths, queues = await self._inspection.depths(), await self._inspection.queues()
         return work.judge_queues(depths, queues, await self._inspection.workers(), self._limits)
+
+    async def _unknown_work(self) -> Iterable[Finding]:
+        return work.judge_unknown_work(await self._inspection.unknown_work())
 
     async def _leases(self) -> Iterable[Finding]:
         return [work.judge_leases(await self._inspection.expired(self._limits.leeway_seconds))]

@@ -14,6 +14,7 @@ from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
 from redrive.words.number import names
 from redrive.words.time import age
+from redrive.words.timeline import unknown_work
 
 WORK = "redrive worker MODULE:ATTRIBUTE"
 STOPPED = "stopped"
@@ -55,6 +56,21 @@ def judge_overdue(overdue: Overdue) -> Finding:
         "Start a worker. If one is running, check its log.",
         WORK,
     )
+
+
+def judge_unknown_work(unknown: Mapping[str, int]) -> Iterator[Finding]:
+    """Judge the runs that no worker knows, by what holds them."""
+    for holder, number in unknown.items():
+        yield Finding(
+            "unknown work",
+            State.BAD,
+            f"{unknown_work(holder)}: {count(number, 'run')}",
+            "These runs can't start. Their task was renamed or removed, or its worker is not running.",
+            "Start a worker that has the task, or give the renamed task its old name as an alias.",
+            "redrive run list is:held",
+        )
+    if not unknown:
+        yield ok("unknown work", "workers know all ready work")
 
 
 def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:

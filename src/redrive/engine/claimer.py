@@ -56,6 +56,8 @@ class Claimer:
         self._alone_after = 0.0
         self._turn = 0
         self._look_backs: dict[str, LookBack] = {}
+        self._largest: int | None = None
+        self._may_be_cut = False
         self._unsure: tuple[int, float] | None = None
 
     async def run(self) -> None:
@@ -68,15 +70,24 @@ class Claimer:
             ready.clear()
             claimed = await self._retrier.run("claim", partial(self.claim, room))
             self.polled_at = self._clock.monotonic()
-            if claimed < room:
+            if claimed < room and not self._may_be_cut:
                 await wait_for(ready, self._seconds_until_poll(), self._clock)
 
     # Free slots
 
     def free(self) -> int:
-        if self._recorder.pending >= MAX_PENDING_RECORDS:
+        if self._recorder.pending >= MAX_PENDING_RECORDS or self._free_bytes() <= 0:
             return 0
         return self._options.concurrency - self._executor.executing
+
+    def _free_bytes(self) -> int:
+        return self._options.payload_bytes - self._in_flight.bytes
+
+    def _max_bytes(self, room: int) -> int | None:
+        """Return the limit of a claim in bytes; None if as many of the largest so far fit."""
+        free = self._free_bytes()
+        fits = self._largest is not None and room * self._largest <= free
+        return None if fits else max(1, free)
 
     async def wait_for_room(self) -> int:
         """Wait for free slots and return how many runs to claim.
@@ -97,6 +108,7 @@ class Claimer:
         """Claim up to `room` runs and start executing them. Return how many were claimed."""
         await self.adopt()
         self._turn += 1
+        self._may_be_cut = False
         if self._isolated_queues and self._clock.monotonic() >= self._alone_after:
             claimed = await self._claim_alone(self._isolated_queues.pop(0))
             if claimed or self._signals.stopping.is_set():
@@ -107,7 +119,7 @@ class Claimer:
             if self._signals.stopping.is_set():
                 break
             claimed += await self._claim_from(queue, room - claimed, workflows)
-            if claimed >= room:
+            if claimed >= room or self._may_be_cut:
                 break
         return claimed
 
@@ -141,7 +153,8 @@ class Claimer:
             look_back = self._look_backs[queue] = LookBack(self._clock, MIN_LOOK_BACK_SECONDS)
         floor = look_back.floor()
         claimed = await self._claim_ready(queue, room, workflows, look_back, floor)
-        if claimed < room and floor > FROM_THE_BEGINNING and not self._signals.stopping.is_set():
+        is_done = claimed >= room or self._may_be_cut or self._signals.stopping.is_set()
+        if floor > FROM_THE_BEGINNING and not is_done:
             more = await self._claim_ready(queue, room - claimed, workflows, look_back, FROM_THE_BEGINNING)
             claimed += more
         return claimed
@@ -151,8 +164,12 @@ class Claimer:
     ) -> int:
         async def claim(holder: Holder) -> list[Claim]:
             leases, since = self._store.leases, self._clock.monotonic()
-            claims = await leases.claim(queue, room, holder, workflows, floor)
-            is_deep = len(claims) == room
+            max_bytes = self._max_bytes(room)
+            claims = await leases.claim(queue, room, holder, workflows, floor, max_bytes)
+            if claims:
+                self._largest = max(self._largest or 0, *(claim.size for claim in claims))
+            self._may_be_cut = max_bytes is not None and bool(claims)
+            is_deep = len(claims) == room or self._may_be_cut
             look_back.looked(floor, since, claims[-1].sort_key if is_deep else FROM_THE_BEGINNING)
             return claims
 

@@ -12,7 +12,7 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evidence_without_error
 from redrive.engine.ids import Ids
-from redrive.engine.known_work import HELD_BY_TASK, KnownWork
+from redrive.engine.known_work import KnownWork
 from redrive.engine.recorder import Recorder
 from redrive.engine.recording import AttemptVerdict, cancellation_record, failure_record, hold_record
 from redrive.engine.work import Work
@@ -22,7 +22,7 @@ from redrive.model.claim import Claim, Isolation
 from redrive.model.decision import Decision, Explanation, Reason, Release
 from redrive.model.fact import fact
 from redrive.model.failure import Category, Delivery, ErrorClass
-from redrive.model.run import RunEvent, new_event
+from redrive.model.run import HELD_BY_TASK, RunEvent, new_event
 from redrive.model.step import AttemptOutcome, Effect
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.policy.breaker import outcome_of

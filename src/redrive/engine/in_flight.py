@@ -23,6 +23,7 @@ async def renew_runs(session: Session, leases: Sequence[tuple[RunLease, float]])
 
 class InFlight:
     """
+    bytes      the size of the inputs of the work, as claimed
     removed    set when work was removed
     room_made  set when work was removed or its execution has finished
     """
@@ -37,6 +38,8 @@ class InFlight:
         self._lease_seconds = lease_seconds
         self._signals = signals
         self._works: dict[str, Work] = {}
+        self._sizes: dict[str, int] = {}
+        self.bytes = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
@@ -58,6 +61,7 @@ class InFlight:
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
         self._works[work.claim.id] = work
+        self._count_bytes(work.claim.id, work.claim.size)
         self.lease_renewer.hold(_lease_of(work), self._lease_seconds, since)
 
     def remove(self, work: Work) -> None:
@@ -65,6 +69,7 @@ class InFlight:
         self.lease_renewer.drop(_lease_of(work))
         if self._works.get(work.claim.id) is work:
             del self._works[work.claim.id]
+            self._count_bytes(work.claim.id, 0)
         if work.slots is not None:
             self._signals.due.set()
         self.removed.set()
@@ -82,6 +87,11 @@ class InFlight:
         """Wait until work is removed, at most that many seconds."""
         await wait_for(self.removed, seconds, self._clock)
         self.removed.clear()
+
+    def _count_bytes(self, run_id: str, size: int) -> None:
+        self.bytes += size - self._sizes.pop(run_id, 0)
+        if size:
+            self._sizes[run_id] = size
 
     def _lost_from_thread(self, leases: list[RunLease]) -> None:
         if self._loop is not None:

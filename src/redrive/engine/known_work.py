@@ -8,9 +8,8 @@ from typing import NamedTuple
 from redrive.clock import Clock
 from redrive.engine.definition import Definition
 from redrive.engine.registry import Registry
+from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
 
-HELD_BY_TASK, HELD_BY_WORKFLOW = "task:", "workflow:"
-"""The prefixes of what holds a run that no worker knows; the name of the task or the workflow follows."""
 MIN_ABSTENTION_SECONDS, MAX_ABSTENTION_SECONDS = 1.0, 60.0
 
 

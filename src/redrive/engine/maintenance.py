@@ -10,13 +10,14 @@ from socket import gethostname
 from redrive.engine.claimer import Claimer
 from redrive.engine.definition import Definition
 from redrive.engine.gate import HELD_BY_LIMIT
-from redrive.engine.known_work import HELD_BY_TASK, HELD_BY_WORKFLOW, holder_of
+from redrive.engine.known_work import holder_of
 from redrive.engine.look_back import LookBack
 from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
+from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
 from redrive.policy.codec import encode
 from redrive.store.leases import FROM_THE_BEGINNING
 

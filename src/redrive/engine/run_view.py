@@ -13,7 +13,7 @@ from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.decision import DecisionFacts
 from redrive.model.field import Instant, Json
-from redrive.model.run import ListedRun, Place, Run, RunLine, RunState
+from redrive.model.run import UNKNOWN_TASK, ListedRun, Place, Run, RunLine, RunState, is_unknown
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.policy_json import policy_to_json
@@ -77,6 +77,8 @@ class RunSummary:
         """A more precise state: what a live run is doing, and whether a failed one needs a person."""
         if self.ended_at is not None:
             return "NEEDS_ATTENTION" if self.needs_you else self.state
+        if is_unknown(self.held_by):
+            return UNKNOWN_TASK
         if self.place == Place.WAITING:
             return "WAITING" if self.next_retry_at is None else "RETRYING"
         return _POSITIONS[self.place]

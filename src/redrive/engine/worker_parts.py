@@ -35,6 +35,7 @@ class WorkerOptions:
     queues             the queues it serves; default: all queues of the application
     workflows          the workflows it executes; default: all
     concurrency        the maximum number of steps it executes at once
+    payload_bytes      the maximum size of the payloads it holds at once; one claim may exceed it
     lease_seconds      the duration of a lease: renewed after a third of it, taken over when it expires
     poll_seconds       the interval between polls for work if no hint arrives
     grace_seconds      how long running steps may take to finish after a stop request
@@ -48,6 +49,7 @@ class WorkerOptions:
     queues: tuple[str, ...]
     workflows: tuple[str, ...] | None = None
     concurrency: int = 100
+    payload_bytes: int = 33_554_432
     lease_seconds: float = 60.0
     poll_seconds: float = 1.0
     grace_seconds: float = 30.0
@@ -60,6 +62,7 @@ class WorkerOptions:
         if self.workflows is not None:
             object.__setattr__(self, "workflows", _words("workflows", self.workflows))
         require_whole("concurrency", self.concurrency, 1, 10_000)
+        require_whole("payload_bytes", self.payload_bytes, 1, 1 << 40)
         set_seconds(self, "lease_seconds", 0.1, 86_400.0)
         set_seconds(self, "poll_seconds", 0.001, 3_600.0)
         set_seconds(self, "grace_seconds", 0.0, 86_400.0)

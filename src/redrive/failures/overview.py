@@ -16,10 +16,11 @@ from redrive.model.caller import Caller
 from redrive.model.dead_letter import NEEDS_YOU
 from redrive.model.field import Instant
 from redrive.model.query import MAX_COUNTED, Count, Order, Query, Term
-from redrive.model.run import ENDED_RUNS, RunState
+from redrive.model.run import ENDED_RUNS, RunState, is_unknown
 from redrive.model.run import RunPosition as RunStanding
 from redrive.model.statistics import Span, first_part, part_number
 from redrive.policy.bounds import choice
+from redrive.store.run_listing import Held
 from redrive.store.store import Store
 from redrive.store.tallies import TallyPart
 
@@ -58,9 +59,19 @@ class HealsItself(NamedTuple):
         return Count(number, self.held.capped or self.retrying.capped)
 
 
+class UnknownWork(NamedTuple):
+    """Runs that no worker knows, by the task or the workflow that holds them: "task:ship"."""
+
+    held_by: str
+    runs: Count
+
+
 class OverviewTotals(NamedTuple):
+    """`unknown_work` needs you, too: a worker must get the task, or the runs must be cancelled."""
+
     needs_you: NeedsYou
     heals_itself: HealsItself
+    unknown_work: tuple[UnknownWork, ...] = ()
 
 
 class OldestLetter(NamedTuple):
@@ -138,25 +149,29 @@ class OverviewQueries:
     async def totals(self) -> OverviewTotals:
         live = await self._store.tallies.live(self._caller.org)
         retrying = await self._store.run_lists.count(BETWEEN_ATTEMPTS, self._caller.org)
-        heals = HealsItself(await self._held(), retrying, live.replaying, live.scheduled)
-        return OverviewTotals(NeedsYou(live.open, live.exhausted), heals)
+        held = await self._store.run_lists.held(self._caller.org)
+        heals = HealsItself(_held_by_breakers(held), retrying, live.replaying, live.scheduled)
+        unknown = tuple(
+            UnknownWork(holder, held.by(holder)) for holder in sorted(held.numbers) if is_unknown(holder)
+        )
+        return OverviewTotals(NeedsYou(live.open, live.exhausted), heals, unknown)
 
     async def needs_you(self) -> NeedsYou:
         """The numbers that every page shows."""
         live = await self._store.tallies.live(self._caller.org)
         return NeedsYou(live.open, live.exhausted)
 
-    async def _held(self) -> Count:
-        """Count runs held by breakers, but not runs held by limits."""
-        held = await self._store.run_lists.held(self._caller.org)
-        broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
-        return Count(min(sum(broken), MAX_COUNTED), held.capped)
-
     async def _oldest(self, now: float) -> OldestLetter | None:
         page = await self._store.dead_letters.page(_NEEDS_YOU, self._caller.org, 1, order=Order.OLDEST)
         for line in page.lines:
             return OldestLetter(line.id, line.title, line.created_at, max(0.0, now - line.created_at))
         return None
+
+
+def _held_by_breakers(held: Held) -> Count:
+    """Count runs held by breakers, but not runs held by limits."""
+    broken = (number for holder, number in held.numbers.items() if holder.startswith(HELD_BY_BREAKER))
+    return Count(min(sum(broken), MAX_COUNTED), held.capped)
 
 
 def _over_time(parts: Iterable[TallyPart], span: Span, figure: str, subject: str = "") -> tuple[int, ...]:

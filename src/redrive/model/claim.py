@@ -75,5 +75,10 @@ class Claim(Row, frozen=True):
         return self.input if self.step_input is None else self.step_input
 
     @property
+    def size(self) -> int:
+        """The characters of the inputs that this claim keeps in memory."""
+        return len(self.input) + (0 if self.step_input is None else len(self.step_input))
+
+    @property
     def order(self) -> tuple[float, str]:
         return self.sort_key, self.id

@@ -57,6 +57,17 @@ class Place(StrEnum):
     ENDED = "ended"
 
 
+HELD_BY_TASK, HELD_BY_WORKFLOW = "task:", "workflow:"
+"""The prefixes of what holds a run that no worker knows; the name of the task or the workflow follows."""
+UNKNOWN_TASK = "UNKNOWN_TASK"
+"""The state that people see of such a run."""
+
+
+def is_unknown(held_by: str | None) -> bool:
+    """Return whether a run is held because no worker knows its task or its workflow."""
+    return held_by is not None and held_by.startswith((HELD_BY_TASK, HELD_BY_WORKFLOW))
+
+
 class Cancellation(StrEnum):
     """The outcome of a cancellation. `REQUESTED`: the run is in progress, and its worker will be notified."""
 

@@ -75,6 +75,12 @@ class Settings(_WithOrigins):
     worker_concurrency: int = declare(
         100, "the maximum number of steps that a worker executes at once", ge=1, le=10_000
     )
+    worker_payload_bytes: int = declare(
+        33_554_432,
+        "the size of the payloads at which a worker claims no more until it has finished some",
+        ge=1_048_576,
+        le=1 << 40,
+    )
     worker_threads: int = declare(32, "the number of threads for functions that are not async", ge=1, le=1000)
     worker_grace_sec: float = declare(
         30.0, "how long running work may take to finish when a worker stops", ge=0, le=3600

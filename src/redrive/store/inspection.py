@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
 from redrive.store.database import Session
 from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
 from redrive.store.run_listing import Depth, RunListing
@@ -77,6 +78,15 @@ class Inspection:
             BrokenHold(row, await self._limits.count_held(f"breaker:{row.name}", MAX_COUNT))
             for row in await self._limits.breakers()
         ]
+
+    async def unknown_work(self) -> dict[str, int]:
+        """Count the runs that no worker knows, by what holds them."""
+        holders = [
+            holder
+            for prefix in (HELD_BY_TASK, HELD_BY_WORKFLOW)
+            for holder in await self._limits.holders(prefix)
+        ]
+        return {holder: await self._limits.count_held(holder, MAX_COUNT) for holder in holders}
 
     async def letters(self) -> Letters:
         standings: Counter[str] = Counter()

@@ -1,5 +1,7 @@
 """Runs on hold (I6): their breaker or limit must exist, and must still have a reason to hold them.
 
+Runs that no worker knows wait for a person, so they are violations.
+
 Whenever a run finishes, its limit has a free slot until a worker polls. So the check only suspects a limit
 with free slots, and looks again later: by then, a worker must have released the next run.
 """
@@ -15,6 +17,7 @@ from redrive.policy.codec import decode
 from redrive.store.verification import HolderRow, VerificationQueries
 from redrive.verify.verdict import Verdict
 from redrive.words.number import plural
+from redrive.words.timeline import unknown_work
 
 RECHECK_SECONDS = 5.0
 """Time until the second check: several times the poll interval of workers."""
@@ -52,6 +55,8 @@ async def _with_free_slots(store: VerificationQueries, holders: list[HolderRow],
 
 def _fault(holder: HolderRow, leeway: float) -> str:
     """Describe a fault that needs no second check; "" if there is none."""
+    if reason := unknown_work(holder.name):
+        return reason
     if holder.maximum is not None:
         return ""
     if holder.body is None or holder.updated_at is None:

@@ -48,6 +48,7 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
         "CANCELLED": StateLabel(Tone.CALM, "Cancelled"),
         "HELD": StateLabel(Tone.WARN, "On hold"),
         "WAITING": StateLabel(Tone.WAIT, "Waiting"),
+        "UNKNOWN_TASK": StateLabel(Tone.BAD, "Unknown task"),
         # Attempts
         "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
         "RELEASED": StateLabel(Tone.CALM, "Released"),

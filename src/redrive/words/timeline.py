@@ -9,6 +9,7 @@ from typing import Any
 from redrive.words.decision import explain
 
 _HOLDERS = MappingProxyType({"breaker": "the breaker", "limit": "the concurrency limit"})
+_UNKNOWN = MappingProxyType({"task": "the task", "workflow": "the workflow"})
 
 REJECTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -25,6 +26,12 @@ def holder_name(holder: str) -> str:
     """Name what holds a run: "the breaker 'bank'"."""
     kind, _, name = holder.partition(":")
     return f"{_HOLDERS[kind]} {name!r}" if kind in _HOLDERS else holder
+
+
+def unknown_work(holder: str) -> str:
+    """Say what no worker knows: "no worker knows the task 'ship'"; "" if something else holds the run."""
+    kind, _, name = holder.partition(":")
+    return f"no worker knows {_UNKNOWN[kind]} {name!r}" if kind in _UNKNOWN else ""
 
 
 def _rejection(code: str) -> Callable[[Mapping[str, Any]], str]:

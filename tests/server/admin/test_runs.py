@@ -10,6 +10,7 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
 from redrive.errors import RetryableError
+from redrive.parts import parts_of
 from redrive.server.admin.runs import asked
 
 RUNS = "/app/admin/runs"
@@ -40,6 +41,21 @@ async def test_the_list_says_how_each_run_stands(house: House, viewer: httpx.Asy
     assert "2 runs, newest first" in page.text
     assert f"{RUNS}/{failed.id}" in page.links
     assert "redrive run list" in [each.attributes.get("data-copy") for each in page.find("button")]
+
+
+async def test_a_run_that_no_worker_knows_says_so_everywhere(house: House, viewer: httpx.AsyncClient) -> None:
+    run = await house.app.start("greet")
+    assert await parts_of(house.app).store.limits.hold("default", "greet", "task:greet", 9) == 1
+    [row] = (await read(viewer, RUNS)).find("tr", data_row="")
+    assert row.text.startswith("Unknown task greet")
+    assert "no worker knows the task 'greet'" in row.text
+    page = await read(viewer, f"{RUNS}/{run.id}")
+    assert "No worker knows the task 'greet'. The run starts when a worker knows it" in page.text
+    seen = (await viewer.get("/api/v1/overview")).json()
+    assert seen["unknown_work"] == [{"held_by": "task:greet", "runs": {"number": 1, "capped": False}}]
+    assert seen["heals_itself"]["total"]["number"] == 0
+    overview = await read(viewer, "/app/admin")
+    assert "1 run no worker knows the task 'greet'" in overview.text
 
 
 async def test_a_row_and_the_title_say_which_run_it_is_and_the_row_why_it_failed(

@@ -28,6 +28,7 @@ from redrive.words.failure import headline, list_fields, short
 from redrive.words.number import number, percent, plural
 from redrive.words.state import Tone, state_label
 from redrive.words.time import absolute, age, ago, clock, duration, machine, pace
+from redrive.words.timeline import unknown_work
 
 PAGES = "/app/admin"
 NO_VALUE = "–"
@@ -103,6 +104,7 @@ def environment() -> Environment:
         "list_fields": list_fields,
         "short_id": short_id,
         "text_of": text_of,
+        "unknown_work": unknown_work,
         "paragraph": paragraph,
         "why": why,
         "computation": computation,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from redrive.engine.breakers import BreakerView
 from redrive.engine.queues import QueueView, WorkerView
-from redrive.failures.overview import Overview
+from redrive.failures.overview import Overview, UnknownWork
 from redrive.failures.service import Failures
 from redrive.model.breaker import BreakerState
 from redrive.model.failure_group import GroupLine, GroupSort
@@ -56,16 +56,18 @@ class Standstill(NamedTuple):
 
     replays  bulk replays that are paused or stopped automatically
     queues   paused queues with ready runs
+    unknown  runs that no worker knows
     idle     runs are ready, and no worker is running
     """
 
     replays: Sequence[ReplayOperation]
     queues: Sequence[QueueView]
+    unknown: Sequence[UnknownWork]
     idle: bool
 
     @property
     def any(self) -> bool:
-        return bool(self.replays or self.queues or self.idle)
+        return bool(self.replays or self.queues or self.unknown or self.idle)
 
 
 class ActiveReplay(NamedTuple):
@@ -92,7 +94,9 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         letters=letters_chart(seen, zone),
         top=await _top(failures),
         active_replays=active_replays,
-        standstill=standstill_of(active_replays, shared["queues"], shared["workers"]),
+        standstill=standstill_of(
+            active_replays, shared["queues"], seen.totals.unknown_work, shared["workers"]
+        ),
         more_queues=max(0, len(shared["queues"]) - QUEUES),
         **shared | {"queues": shared["queues"][:QUEUES]},
     )
@@ -107,12 +111,16 @@ def inflow_of(seen: Overview) -> Inflow:
 
 
 def standstill_of(
-    active_replays: Sequence[ActiveReplay], queues: Sequence[QueueView], workers: Sequence[WorkerView]
+    active_replays: Sequence[ActiveReplay],
+    queues: Sequence[QueueView],
+    unknown: Sequence[UnknownWork],
+    workers: Sequence[WorkerView],
 ) -> Standstill:
     ready = [queue for queue in queues if queue.own.ready.number]
     return Standstill(
         [line.operation for line in active_replays if line.operation.state != OperationState.RUNNING],
         [queue for queue in ready if queue.paused],
+        unknown,
         bool(ready) and not workers,
     )
 

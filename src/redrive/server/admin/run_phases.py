@@ -16,7 +16,7 @@ from redrive.engine.runs import Story
 from redrive.model.run import Place
 from redrive.model.step import AttemptOutcome
 from redrive.words.fact import text_of
-from redrive.words.timeline import holder_name
+from redrive.words.timeline import holder_name, unknown_work
 
 QUEUED, WAITING, HELD, RUNNING, STOPPED = "queued", "waiting", "held", "running", "stopped"
 _TURNS = {"held": HELD, "released": QUEUED, "replayed": QUEUED}
@@ -118,7 +118,9 @@ class _Walk:
         self.due = max(self.due, run.due_at or 0.0)
         is_known = any(turn.kind == HELD and turn.at > self.at for turn in self._turns)
         held = run.place == Place.HELD and not is_known
-        hold = [_Turn(max(self.at, self.due), HELD, f"by {holder_name(run.held_by or '')}")] if held else ()
+        holder = run.held_by or ""
+        detail = unknown_work(holder) or f"by {holder_name(holder)}"
+        hold = [_Turn(max(self.at, self.due), HELD, detail)] if held else ()
         self.rest(run.step_index, now, hold)
 
     def _first_turns(self) -> list[_Turn]:

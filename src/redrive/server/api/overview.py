@@ -14,6 +14,7 @@ from redrive.failures.overview import (
     Overview,
     OverviewTotals,
     ReplayTotals,
+    UnknownWork,
 )
 from redrive.failures.statistics import statistics
 from redrive.model.statistics import LifetimeStats, Span, Statistics
@@ -60,6 +61,11 @@ REPLAYS = Resource(
     "ReplayRecordShape",
     description="`rate` is the share of replays that succeeded.",
     properties=("rate",),
+)
+UNKNOWN_WORK = Resource(
+    UnknownWork,
+    "UnknownWorkShape",
+    description="Runs that no running worker knows. `held_by` names the task or the workflow: `task:ship`.",
 )
 TOTALS = Resource(OverviewTotals, "OverviewTotalsShape")
 OVERVIEW = Resource(

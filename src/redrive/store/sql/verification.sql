@@ -145,7 +145,7 @@ SELECT id, :now - due_at FROM redrive.runs WHERE place = 'waiting' AND due_at < 
 SELECT waiting.held_by, waiting.held, waiting.since, redrive.limits.maximum, redrive.limits.in_use,
     redrive.breakers.body, redrive.breakers.updated_at, :now
 FROM (
-    SELECT held_by, count(*) AS held, min(attempt_started_at) AS since FROM redrive.runs
+    SELECT held_by, count(*) AS held, min(COALESCE(attempt_started_at, submitted_at)) AS since FROM redrive.runs
     WHERE place = 'held' AND held_by IS NOT NULL
     GROUP BY held_by
 ) AS waiting

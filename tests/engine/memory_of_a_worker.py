@@ -1,0 +1,50 @@
+"""A worker process that executes large payloads until none is left, and prints its peak memory in megabytes.
+
+python -m tests.engine.memory_of_a_worker URL start NUMBER          start runs of 1 MB each
+python -m tests.engine.memory_of_a_worker URL work CONCURRENCY      execute all of them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+
+from redrive import Redrive
+from redrive.parts import parts_of
+from redrive.store.run_listing import Depth
+
+MEGABYTE = 1_000_000
+
+
+def program(url: str) -> Redrive:
+    app = Redrive(url, log=False, durable=False)
+
+    @app.task
+    async def echo(text: str) -> str:
+        await asyncio.sleep(0.02)
+        return text
+
+    return app
+
+
+async def start(app: Redrive, number: int) -> None:
+    async with app:
+        for _ in range(number):
+            await app.start("echo", "x" * (MEGABYTE - 2))
+
+
+async def work(app: Redrive, concurrency: int) -> None:
+    async with app, app.worker(concurrency=concurrency):
+        while await depths(app):
+            await asyncio.sleep(0.1)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+async def depths(app: Redrive) -> list[Depth]:
+    return await parts_of(app).store.run_lists.overall_depths()
+
+
+if __name__ == "__main__":
+    url, what, number = sys.argv[1:]
+    asyncio.run({"start": start, "work": work}[what](program(url), int(number)))

@@ -1,0 +1,66 @@
+"""The memory of a worker stays within the bound that docs/operations/sizing.md gives."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from tests.engine.workbench import new_app, working
+
+BASE, BUDGET, COPIES = 60, 34, 4
+"""Megabytes of an idle worker, the default of worker_payload_bytes, and how often a worker holds a text: as
+read, as argument, as result, and as written."""
+RUNS, CONCURRENCY = 200, 100
+
+
+async def a_worker(url: str, what: str, number: int) -> str:
+    command = (sys.executable, "-m", "tests.engine.memory_of_a_worker", url, what, str(number))
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
+
+
+async def test_a_hundred_payloads_of_a_megabyte_at_once_stay_within_the_bound(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    await a_worker(url, "start", RUNS)
+
+    peak = int(await a_worker(url, "work", CONCURRENCY))
+
+    assert peak <= BASE + BUDGET * COPIES
+
+
+async def test_a_worker_claims_no_more_bytes_than_it_may_hold(tmp_path: Path) -> None:
+    app = new_app(f"sqlite:///{tmp_path / 'work.db'}", durable=False)
+    at_once: list[int] = []
+    running = 0
+
+    @app.task
+    async def take(text: str) -> int:
+        nonlocal running
+        running += 1
+        await asyncio.sleep(0.02)
+        at_once.append(running)
+        running -= 1
+        return len(text)
+
+    await app.open()
+    runs = [await app.start(take, "x" * 1_000) for _ in range(40)]
+    async with working(app, payload_bytes=4_500, poll_seconds=30.0) as worker:
+        assert [await run.result(60) for run in runs] == [1_000] * 40
+        assert worker.in_flight.bytes == 0
+    assert max(at_once) == 5
+
+
+async def test_a_payload_larger_than_the_budget_is_executed(tmp_path: Path) -> None:
+    app = new_app(f"sqlite:///{tmp_path / 'work.db'}", durable=False)
+
+    @app.task
+    async def take(text: str) -> int:
+        return len(text)
+
+    await app.open()
+    runs = [await app.start(take, "x" * 1_000) for _ in range(3)]
+    async with working(app, payload_bytes=10):
+        assert [await run.result(60) for run in runs] == [1_000] * 3
