@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit, urlunsplit
 
+import psutil
 import psycopg
 
 HOST = "127.0.0.1"
@@ -132,6 +133,18 @@ class MortalPostgres:
         self._process = self._start(self._port)
         if not _comes_up(self._process, partial(_postgres_answers, self._port)):
             raise RuntimeError("the server does not start again")
+
+    def freeze(self) -> None:
+        """All its processes stop: connections stay open, and nothing answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)  # first the one that starts the others
+        for child in psutil.Process(self._process.pid).children():
+            child.send_signal(number)
 
     def kill(self) -> None:
         """At once, without a word to anybody."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from redrive.cli.breaker import soon
 from redrive.cli.queue import PLACES, count_runs, depths
 from redrive.cli.table import Row, ago, counted, stamp
-from redrive.cli.worker import START, is_at_work, is_served, worker_state
+from redrive.cli.worker import START, is_at_work, is_served, worker_state, worker_trouble
 from redrive.words.number import noun, plural
 from redrive.words.time import age
 
@@ -47,6 +47,9 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
             place = f" on {worker['host']}" if worker["host"] else ""
             text = f"for {age(worker['seconds_silent'])}{place}"
             yield CurrentProblem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
+        elif worker_state(worker) == "blocked":
+            text = worker_trouble(worker)
+            yield CurrentProblem("worker", worker["id"][:SHORT_ID], "BLOCKED", "bad", text)
     for operation in found["replays"]:
         progress = f"{operation['released']:,} of {operation['plan']['will_run']:,} started"
         style = "bad" if operation["state"] == "STOPPED" else "warn"

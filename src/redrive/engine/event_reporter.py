@@ -132,6 +132,9 @@ class EventReporter:
         self.signals.abstain(work.claim.workflow, delay)
         self.event_bus.emit(event.TaskUnknown(work.ref, delay))
 
+    def abandoned(self, work: Work) -> None:
+        self.event_bus.emit(event.TaskAbandoned(work.ref))
+
     def lost(self, work: Work) -> None:
         self.in_flight.remove(work)
         self.event_bus.emit(event.LeaseLost(work.ref))

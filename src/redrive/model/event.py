@@ -198,6 +198,12 @@ class ThreadAbandoned(NamedTuple):
     ref: StepRef
 
 
+class TaskAbandoned(NamedTuple):
+    """An async function is still running seconds after it was cancelled. Its result is ignored."""
+
+    ref: StepRef
+
+
 class DeadLetterRefused(NamedTuple):
     """A step failed permanently without a new dead letter; the run itself keeps the error."""
 
@@ -292,6 +298,7 @@ Event = (
     | StoreFailed
     | StoreRecovered
     | ThreadAbandoned
+    | TaskAbandoned
     | DeadLetterRefused
     | DeadLetterChanged
     | ReplayRequested
@@ -324,6 +331,7 @@ _NAMES: dict[type, str] = {
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
+    TaskAbandoned: "task.abandoned",
     DeadLetterRefused: "dead_letter.refused",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",

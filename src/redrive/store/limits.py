@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from redrive.model.worker import BlockingStep
+from redrive.policy.codec import decode_stored, encode
 from redrive.store.database import Session
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
@@ -49,11 +51,25 @@ class WorkerRow(NamedTuple):
     state: str
     host: str
     process: int
+    blocked_at: float | None
+    blocked_by: str | None
     now: float
 
     @property
     def seconds_silent(self) -> float:
         return self.now - self.seen_at
+
+    @property
+    def seconds_blocked(self) -> float | None:
+        """For how long its event loop has not answered; None if it answers."""
+        return None if self.blocked_at is None else self.now - self.blocked_at
+
+    @property
+    def blocking_step(self) -> BlockingStep | None:
+        if self.blocked_by is None:
+            return None
+        fields: Any = decode_stored(self.blocked_by)
+        return BlockingStep(**fields)
 
 
 class Released(NamedTuple):
@@ -168,6 +184,16 @@ class Limits:
             "process": process,
         }
         await self._session.fetch(_SQL["heartbeat"], parameters)
+
+    async def note_blocked(self, worker: str, seconds: float, step: BlockingStep | None) -> None:
+        """Write a heartbeat for a worker whose event loop has not answered for that many seconds."""
+        by = None if step is None else encode(step._asdict())
+        await self._session.fetch(_SQL["note_blocked"], {"id": worker, "seconds": seconds, "by": by})
+
+    async def blocking_runs(self) -> dict[str | None, str]:
+        """Return the run whose step blocks the event loop, for each worker whose loop does not answer."""
+        workers = await self.workers()
+        return {worker.id: step.run_id for worker in workers if (step := worker.blocking_step) is not None}
 
     async def workers(self) -> list[WorkerRow]:
         return [WorkerRow._make(row) for row in await self._session.fetch(_SQL["workers"], {})]

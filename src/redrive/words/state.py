@@ -75,6 +75,7 @@ _LABELS = MappingProxyType(
         "WORKER_STOPPING": StateLabel(Tone.BUSY, "Stopping"),
         "WORKER_STOPPED": StateLabel(Tone.CALM, "Stopped"),
         "WORKER_SILENT": StateLabel(Tone.BAD, "Silent"),
+        "WORKER_BLOCKED": StateLabel(Tone.BAD, "Blocked"),
         # Whether a replay is likely to succeed
         "LIKELY": StateLabel(Tone.GOOD, "Likely to succeed"),
         "UNLIKELY": StateLabel(Tone.BAD, "Unlikely to succeed"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from redrive.engine.id_lookup import IdKind
-from redrive.engine.run_view import PlannedStep, RunSummary, StepView
+from redrive.engine.run_view import PlannedStep, RunSummary, RunView, StepView
 from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
@@ -20,6 +20,7 @@ from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of
 from redrive.server.api.request import Cursor, QueryText, RunId
+from redrive.words.worker import blocked_text
 
 pages = Pages("runs")
 
@@ -110,7 +111,18 @@ async def one(page: OnPage, run_id: RunId) -> Response:
         asked=asked,
         is_live=run.state in LIVE_RUNS,
         has_failed=run.state in FAILED_RUNS,
+        trouble=await _trouble(page, run),
     )
+
+
+async def _trouble(page: OnPage, run: RunView) -> str:
+    """Say why the worker that executes the run does not work; "" if it does."""
+    if run.place != Place.LEASED:
+        return ""
+    for worker in await page.visit.workers.list():
+        if worker.id == run.worker and worker.seconds_blocked is not None:
+            return blocked_text(worker.seconds_blocked, worker.blocking_step)
+    return ""
 
 
 def asked(key: str, value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from redrive.engine.queues import Depths, QueueView, WorkerView
+from redrive.model.worker import BlockingStep
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -18,6 +19,7 @@ worker_routes = Routes("workers", "/api/v1/workers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
 DEPTHS = Resource(Depths, "DepthsShape")
+BLOCKING_STEP = Resource(BlockingStep, "BlockingStepShape")
 QUEUE = Resource(
     QueueView,
     "QueueShape",

@@ -87,7 +87,11 @@ SELECT {columns:QueueRow} FROM redrive.queues ORDER BY name
 INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, concurrency, in_flight, state, host,
     process)
 VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state, :host, :process)
-ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state,
+    blocked_at = NULL, blocked_by = NULL
+
+-- name: note_blocked
+UPDATE redrive.workers SET seen_at = :now, blocked_at = :now - :seconds, blocked_by = :by WHERE id = :id
 
 -- name: workers
 SELECT {columns:WorkerRow except now}, :now
