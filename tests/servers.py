@@ -144,7 +144,8 @@ class MortalPostgres:
     def _signal_all(self, number: signal.Signals) -> None:
         self._process.send_signal(number)  # first the one that starts the others
         for child in psutil.Process(self._process.pid).children():
-            child.send_signal(number)
+            with contextlib.suppress(psutil.NoSuchProcess):  # one that has just done its work
+                child.send_signal(number)
 
     def kill(self) -> None:
         """At once, without a word to anybody."""

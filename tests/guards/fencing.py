@@ -545,7 +545,7 @@ GUARDS = (
                 "return False and",
             ),
         ),
-        (f"{KEEPER}test_during_an_outage_a_lease_is_given_up_just_before_it_expires",),
+        (f"{KEEPER}test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it",),
     ),
     Guard(
         "lease renewer.not renewed",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from redrive.cli.breaker import soon
 from redrive.cli.queue import PLACES, count_runs, depths
 from redrive.cli.table import Row, ago, counted, stamp
-from redrive.cli.worker import START, is_at_work, is_served, worker_state, worker_trouble
+from redrive.cli.worker import START, is_at_work, is_served, worker_state
 from redrive.words.number import noun, plural
 from redrive.words.time import age
 
@@ -48,7 +48,9 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
             text = f"for {age(worker['seconds_silent'])}{place}"
             yield CurrentProblem("worker", worker["id"][:SHORT_ID], "SILENT", "bad", text)
         elif worker_state(worker) == "blocked":
-            text = worker_trouble(worker)
+            step = worker["blocking_step"]
+            by = f" by step {step['step']}, run {step['run_id'][:SHORT_ID]}" if step else ""
+            text = f"for {age(worker['seconds_blocked'])}{by}"
             yield CurrentProblem("worker", worker["id"][:SHORT_ID], "BLOCKED", "bad", text)
     for operation in found["replays"]:
         progress = f"{operation['released']:,} of {operation['plan']['will_run']:,} started"
