@@ -24,7 +24,8 @@ RECORDS = "tests/store/test_records.py::"
 RECORDER = "tests/engine/test_recorder.py::"
 KEEPER = "tests/engine/test_lease_renewer.py::"
 CUT_OFF = "tests/journeys/test_cut_off.py::"
-UNWELL = "tests/journeys/test_unwell.py::"
+WATCH = "tests/engine/test_loop_watch.py::"
+THREADS = "tests/engine/test_threads.py::"
 WORKER = "tests/engine/test_worker.py::"
 FENCES = "tests/guards/test_fences.py::"
 WRITES = "tests/guards/test_fenced_writes.py::"
@@ -491,7 +492,7 @@ GUARDS = (
                 "redrive.engine.loop_watch:LoopWatch.vouches", "if self._silent < self._patience:", "if True:"
             ),
         ),
-        (f"{UNWELL}test_a_blocked_event_loop_loses_its_leases[sqlite]",),
+        (f"{WATCH}test_leases_are_not_renewed_for_a_loop_that_is_silent_for_longer_than_a_lease",),
     ),
     Guard(
         "loop watch.blames the step",
@@ -515,7 +516,7 @@ GUARDS = (
                 "if False and",
             ),
         ),
-        (f"{UNWELL}test_an_async_task_that_swallows_its_cancellation_times_out[sqlite]",),
+        (f"{THREADS}test_an_async_task_that_swallows_its_cancellation_is_abandoned",),
     ),
     Guard(
         "stop watchdog",
@@ -527,7 +528,7 @@ GUARDS = (
                 "str(1,",
             ),
         ),
-        (f"{UNWELL}test_sigterm_ends_a_process_whose_event_loop_is_blocked[sqlite]",),
+        (f"{WATCH}test_a_blocked_loop_that_is_asked_to_stop_ends_the_process",),
     ),
     Guard(
         "results before leases",

@@ -78,8 +78,8 @@ class WorkerView(NamedTuple):
     in_flight: int
     host: str | None
     process: int | None
-    seconds_blocked: float | None
-    blocking_step: BlockingStep | None
+    seconds_blocked: float | None = None
+    blocking_step: BlockingStep | None = None
 
 
 class Queues:
