@@ -102,9 +102,11 @@ async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
 
     async with working(app):
         run = await app.start(deaf)
-        assert await run.result(8) == 2
+        try:
+            assert await run.result(8) == 2
+        finally:
+            over.set()
         [first, _] = (await run.history()).attempts
-        over.set()
         while not refused:
             await asyncio.sleep(0.01)
         assert await run.result(8) == 2
