@@ -39,6 +39,8 @@ EVERYTHING_ONLY = (
     "tests/journeys/test_gateway.py::test_an_outage_of_many_cool_downs_*",
     "tests/journeys/test_gateway.py::test_nothing_is_dispatched_while_*",
     "tests/journeys/test_database_away.py::test_all_connections_are_cut_*",
+    "tests/journeys/test_unwell.py*",
+    "tests/journeys/test_cut_off.py*",
     "tests/journeys/test_worker_lost.py::test_a_worker_is_killed_*?postgres-charge_in_thread?",
     # Long searches for a counterexample, hard timeouts, and how time grows with size.
     "tests/policy/test_breaker_shared.py::TestSharedBreaker*",
@@ -116,6 +118,8 @@ ALSO_IN_TEST = (
     "tests/browser/test_journeys.py::test_a_deep_link_leads_through_signing_in",
     "tests/browser/test_journeys.py::test_a_failed_run_is_retried_from_its_page",
     "tests/browser/test_chromium.py*",
+    "tests/journeys/test_unwell.py::test_sigterm_ends_*?sqlite?",
+    "tests/journeys/test_unwell.py::test_a_short_block_*?sqlite?",
     "tests/crash/test_crash.py::test_every_promise_is_kept?sqlite-kill?",
     "tests/crash/test_crash.py::test_every_promise_is_kept?postgresql-kill?",
 )

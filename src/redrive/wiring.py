@@ -310,7 +310,8 @@ class Parts:
 
     def worker(self, options: WorkerOptions, threads: Threads | None) -> Worker:
         processor, signals, ended_runs = self.processor(), Signals(self.clock), EndedRunCounts()
-        in_flight = InFlight(self.database, self.clock, options.lease_seconds, signals)
+        worker_id = self.ids.new()
+        in_flight = InFlight(self.database, self.clock, options.lease_seconds, signals, worker_id)
         known_work = KnownWork(self.registry, self.clock, options.workflows)
         reporter = EventReporter(
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
@@ -350,7 +351,7 @@ class Parts:
         )
         return Worker(
             WorkerParts(
-                id=self.ids.new(),
+                id=worker_id,
                 options=options,
                 code_version=self.settings.code_version or "unversioned",
                 open=self.open,

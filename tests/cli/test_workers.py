@@ -52,6 +52,24 @@ def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> N
     assert ended.err == "1 worker stopped reporting without shutting down. Check its process and log.\n"
 
 
+def test_one_whose_event_loop_is_blocked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+    with shop.working():
+        at_work(redrive)
+    step = {"run_id": "r7", "org": "default", "workflow": "w", "step": "wedge", "task": "w", "attempt": 1}
+    with sqlite3.connect(tmp_path / "redrive.db") as connection:
+        connection.execute(
+            "UPDATE workers SET state = 'running', blocked_at = seen_at - 300, blocked_by = ?",
+            (json.dumps(step),),
+        )
+    ended = redrive("workers", "-o", "table")
+    assert ended.out.splitlines()[1].split()[1] == "blocked"
+    assert "its event loop has not answered for 5 min; step 'wedge' of run r7 blocks it" in ended.err
+    assert "blocked_workers\t1\n" in redrive("status").out
+    status = redrive("status", "-o", "table")
+    assert "BLOCKED" in status.out
+    assert "for 5 min by step wedge, run r7" in status.out
+
+
 def test_a_table_and_csv(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     with shop.working():
         row = at_work(redrive)

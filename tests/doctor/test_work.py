@@ -18,9 +18,13 @@ from redrive import FinalError
 from redrive.app import Redrive
 from redrive.doctor import DoctorLimits, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
+from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of, rewire
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.settings import Settings, new_encryption_key
+from redrive.store.leases import Holder
+from redrive.store.postgres import PostgresDatabase
+from redrive.verify import verify
 
 IMPATIENT = DoctorLimits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
@@ -138,6 +142,43 @@ async def test_a_worker_that_was_killed(app: Redrive) -> None:
     assert silent.state is State.WARN
     assert " has not reported for " in silent.seen
     assert all(map(is_complete, report.findings))
+
+
+async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(app: Redrive) -> None:
+    """I6: it still holds the lease, and its heartbeat says what blocks it."""
+
+    @app.task(timeout=10.0)
+    async def wedge() -> None: ...
+
+    run = await app.start(wedge)
+    store, database = parts_of(app).store, parts_of(app).database
+    [claim] = await store.leases.claim("default", 1, Holder(7, "blocked", "", 3600.0))
+    await store.limits.heartbeat("blocked", "", '["default"]', 10, 1, "running", "shop-1", 42)
+    step = BlockingStep(run.id, claim.org, "wedge", "wedge", "wedge", 1)
+    await store.limits.note_blocked("blocked", 90.0, step)
+    past = {
+        table: f"UPDATE redrive.{table} SET attempt_started_at = :now - 90" for table in ("leases", "runs")
+    }
+    is_postgres = isinstance(database, PostgresDatabase)
+    await ask(database, past["leases" if is_postgres else "runs"])
+
+    report = await examine(database)
+    [worker] = about(report, "workers")
+    assert worker.state is State.BAD
+    assert worker.seen.startswith(
+        "blocked (shop-1, process 42) is blocked: its event loop has not answered for"
+    )
+    assert worker.seen.endswith(f"; step 'wedge' of run {run.id} blocks it")
+    timeout = only(report, "timeouts")
+    assert timeout.state is State.BAD
+    assert f"run {run.id}: step 'wedge' has been running for " in timeout.seen
+    assert all(map(is_complete, report.findings))
+
+    verdict = await verify(database, leeway=60.0)
+    [violation] = [each for each in verdict.findings if each.subject == run.id]
+    assert violation.invariant == "I6"
+    assert "its timeout is 10 s" in violation.text
+    assert (await verify(database, leeway=120.0)).sound
 
 
 async def test_work_that_is_overdue(app: Redrive) -> None:

@@ -29,6 +29,7 @@ from redrive.engine.context import Context
 from redrive.engine.in_flight import RunLease, renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
 from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
+from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of, rewire
 from redrive.policy import Exponential
 from redrive.store.leases import Holder
@@ -91,7 +92,7 @@ async def test_it_reports_leases_that_another_holder_has() -> None:
         assert len(lost) == 1
 
 
-async def test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires() -> None:
+async def test_during_an_outage_a_lease_is_given_up_just_before_it_expires() -> None:
     app = new_app()
 
     @app.task
@@ -105,10 +106,10 @@ async def test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires() ->
         lease_renewer.hold((claim.id, claim.token), 60.0, test.clock.monotonic())
         seam.down = True
         for _ in range(5):
-            test.clock.advance(11.9)
+            test.clock.advance(11.7)
             await lease_renewer.renew(parts_of(app).database)
         assert not lost
-        test.clock.advance(0.5)
+        test.clock.advance(0.6)
         await lease_renewer.renew(parts_of(app).database)
         assert lost == [(claim.id, 7)]
 
@@ -353,3 +354,38 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
             gc.set_threshold(*threshold)
             gc.callbacks.remove(claimed_meanwhile)
         assert came
+
+
+async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
+    """Its neighbours could not run, so they are not suspects that must be executed alone."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        await app.start_many(work, [None] * 2)
+        store = parts_of(app).store
+        [culprit, neighbour] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 60.0))
+        await store.limits.heartbeat("blocked", "", "[]", 10, 2, "running")
+        step = BlockingStep(culprit.id, culprit.org, "work", "work", "work", 1)
+        await store.limits.note_blocked("blocked", 70.0, step)
+        test.clock.advance(61.0)
+        worker = parts_of(app).worker_in_test()
+        await worker.maintenance.reclaim()
+        await worker.parts.recorder.flush()
+        losses = dict(await sql(app, "SELECT id, losses FROM runs"))
+    assert losses == {culprit.id: 1, neighbour.id: 0}
+
+
+async def test_a_heartbeat_ends_the_report_of_a_blocked_event_loop() -> None:
+    app = new_app()
+    async with bench(app):
+        limits = parts_of(app).store.limits
+        await limits.heartbeat("me", "", "[]", 10, 2, "running")
+        await limits.note_blocked("me", 70.0, None)
+        [blocked] = await limits.workers()
+        assert (blocked.seconds_blocked, blocked.blocking_step) == (70.0, None)
+        await limits.heartbeat("me", "", "[]", 10, 2, "running")
+        [well] = await limits.workers()
+    assert (well.seconds_blocked, well.blocking_step) == (None, None)

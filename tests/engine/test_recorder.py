@@ -471,3 +471,29 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
         await asyncio.gather(first, return_exceptions=True)
         await test.drain()
         assert await run.result() == 2
+
+
+async def test_after_an_outage_results_are_written_before_leases_are_taken_over() -> None:
+    """The worker holds a result, and its own lease has expired. It must not take its own run over."""
+    app = new_app()
+    executed: list[int] = []
+
+    @app.task
+    async def work(context: Context) -> int:
+        executed.append(context.attempt)
+        return context.attempt
+
+    async with bench(app) as test:
+        run = await app.start(work)
+        worker = parts_of(app).worker_in_test()
+        await worker.claimer.claim(1)
+        while not worker.parts.recorder.pending:
+            await asyncio.sleep(0)
+        test.clock.advance(120.0)
+        maintaining = asyncio.create_task(worker.maintenance._maintain())
+        await asyncio.sleep(0)
+        recording = asyncio.create_task(worker.parts.recorder.run())
+        await maintaining
+        recording.cancel()
+        assert await run.result() == 1
+    assert executed == [1]

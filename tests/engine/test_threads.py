@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from tests.engine.workbench import Ear, app_at, check_ended, working
 
 from redrive import Backoff, RetryPolicy
+from redrive.engine import executor
 from redrive.engine.context import Context
 from redrive.engine.invoker import Threads
-from redrive.model.event import ThreadAbandoned
+from redrive.errors import LeaseLostError
+from redrive.model.event import TaskAbandoned, ThreadAbandoned
 from redrive.parts import parts_of
 from redrive.policy import Exponential
 
@@ -75,6 +78,42 @@ async def test_a_timeout_of_the_tasks_own_is_no_abandoned_thread(tmp_path: Path)
         [first, _] = (await run.history()).attempts
     assert first.message == "the database was slow"
     assert not heard.of(ThreadAbandoned)
+
+
+async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "CLEAN_UP_SECONDS", 0.1)
+    app = app_at(tmp_path / "work.db")
+    heard = Ear(app)
+    over = asyncio.Event()
+    refused: list[type[BaseException]] = []
+
+    @app.task(timeout=0.1, retry=TWICE)
+    async def deaf(context: Context) -> int:
+        while context.attempt == 1 and not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+        try:
+            context.progress(0.5)
+        except LeaseLostError as error:
+            refused.append(type(error))
+        return context.attempt
+
+    async with working(app):
+        run = await app.start(deaf)
+        try:
+            assert await run.result(8) == 2
+        finally:
+            over.set()
+        [first, _] = (await run.history()).attempts
+        while not refused:
+            await asyncio.sleep(0.01)
+        assert await run.result(8) == 2
+        await check_ended(app, 1)
+    assert (first.category, first.outcome) == ("timeout", "failed")
+    [abandoned] = heard.of(TaskAbandoned)
+    assert (abandoned.ref.run_id, abandoned.ref.attempt) == (run.id, 1)
 
 
 async def test_an_async_task_beyond_its_time_is_stopped(tmp_path: Path) -> None:

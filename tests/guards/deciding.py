@@ -250,14 +250,14 @@ GUARDS = (
     Guard(
         "drain.give back",
         "a stopped worker leaves leases behind",
-        (
-            Code(
-                "redrive.engine.worker:Worker._give_back",
-                "for work in self.in_flight.works:\n        self._executor",
-                "for work in []:\n        self._executor",
-            ),
-        ),
-        (f"{WORKERS}test_a_stopping_worker_gives_back_work_that_ignores_the_request",),
+        (Code("redrive.engine.worker:Worker._give_back", "for work in works:", "for work in []:"),),
+        (f"{WORKERS}test_a_stopping_worker_gives_back_work_that_never_started",),
+    ),
+    Guard(
+        "drain.keeps what executes",
+        "two workers execute a step at once after one of them was stopped",
+        (Code("redrive.engine.worker:Worker._give_back", "if not work.is_executing:", "if True:"),),
+        (f"{WORKERS}test_a_stopping_worker_keeps_what_still_executes",),
     ),
     Guard(
         "cancelled before the gate",

@@ -23,6 +23,9 @@ LEASES = "tests/store/test_leases.py::"
 RECORDS = "tests/store/test_records.py::"
 RECORDER = "tests/engine/test_recorder.py::"
 KEEPER = "tests/engine/test_lease_renewer.py::"
+CUT_OFF = "tests/journeys/test_cut_off.py::"
+WATCH = "tests/engine/test_loop_watch.py::"
+THREADS = "tests/engine/test_threads.py::"
 WORKER = "tests/engine/test_worker.py::"
 FENCES = "tests/guards/test_fences.py::"
 WRITES = "tests/guards/test_fenced_writes.py::"
@@ -456,6 +459,82 @@ GUARDS = (
         (f"{KEEPER}test_a_blocked_event_loop_keeps_its_leases",),
     ),
     Guard(
+        "lease renewer.deadline",
+        "a worker that is cut off executes a step that another worker has",
+        (
+            Code(
+                "redrive.engine.lease_renewer:LeaseRenewer.give_up_expired",
+                "if now >= deadline(*lease)",
+                "if False",
+            ),
+        ),
+        (f"{CUT_OFF}test_an_async_task_stops_before_its_lease_has_ended",),
+    ),
+    Guard(
+        "lease renewer.kills",
+        "the process of a step runs on after its lease has ended",
+        (Code("redrive.engine.work:Work.revoke", "if kill is not None:", "if False:"),),
+        (f"{CUT_OFF}test_a_process_is_killed_before_its_lease_has_ended",),
+    ),
+    Guard(
+        "lease renewer.revokes",
+        "a thread whose lease is lost calls other systems",
+        (Code("redrive.engine.work:Work.revoke", "if context is not None:", "if False:"),),
+        (f"{CUT_OFF}test_a_thread_is_refused_everything_that_reaches_others",),
+    ),
+    Guard(
+        "loop watch.vouches",
+        "a worker with a blocked event loop keeps its leases forever",
+        (
+            Code(
+                "redrive.engine.loop_watch:LoopWatch.vouches", "if self._silent < self._patience:", "if True:"
+            ),
+        ),
+        (f"{WATCH}test_leases_are_not_renewed_for_a_loop_that_is_silent_for_longer_than_a_lease",),
+    ),
+    Guard(
+        "loop watch.blames the step",
+        "the neighbours of a step that blocks the event loop count as crashed",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance.reclaim",
+                "blocking.get(claim.worker, claim.id) == claim.id",
+                "True",
+            ),
+        ),
+        (f"{KEEPER}test_only_the_step_that_blocks_the_event_loop_is_blamed",),
+    ),
+    Guard(
+        "abandons stubborn tasks",
+        "a task that swallows its cancellation never times out",
+        (
+            Code(
+                "redrive.engine.executor:Executor.abandon_stubborn",
+                "if now - since >= CLEAN_UP_SECONDS and",
+                "if False and",
+            ),
+        ),
+        (f"{THREADS}test_an_async_task_that_swallows_its_cancellation_is_abandoned",),
+    ),
+    Guard(
+        "stop watchdog",
+        "a process whose event loop is blocked ignores SIGTERM",
+        (
+            Code(
+                "redrive.engine.stop_watchdog:StopWatchdog._watch",
+                "end_process(1,",
+                "str(1,",
+            ),
+        ),
+        (f"{WATCH}test_a_blocked_loop_that_is_asked_to_stop_ends_the_process",),
+    ),
+    Guard(
+        "results before leases",
+        "after an outage, a worker executes again what it has a result of",
+        (Code("redrive.engine.maintenance:Maintenance._maintain", "if after_outage:", "if False:"),),
+        (f"{RECORDER}test_after_an_outage_results_are_written_before_leases_are_taken_over",),
+    ),
+    Guard(
         "lease renewer.expired",
         "work continues after its lease has expired while the database is unreachable",
         (
@@ -465,7 +544,7 @@ GUARDS = (
                 "return False and",
             ),
         ),
-        (f"{KEEPER}test_during_an_outage_a_lease_is_given_up_exactly_when_it_expires",),
+        (f"{KEEPER}test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it",),
     ),
     Guard(
         "lease renewer.not renewed",

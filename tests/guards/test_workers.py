@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,7 +87,33 @@ async def test_a_stopping_worker_starts_no_further_step(tmp_path: Path) -> None:
     assert (left.place, left.step_index, left.attempt) == ("ready", 1, 0)
 
 
-async def test_a_stopping_worker_gives_back_work_that_ignores_the_request(tmp_path: Path) -> None:
+async def test_a_stopping_worker_gives_back_work_that_never_started(tmp_path: Path) -> None:
+    """It waits for a thread, and its function was never called."""
+    app = app_at(tmp_path / "work.db")
+    over = threading.Event()
+
+    @app.task
+    def deaf() -> None:
+        over.wait(PATIENCE)
+
+    async with app, asyncio.timeout(PATIENCE):
+        worker = app.worker(grace_seconds=0.1)
+        threads = worker.parts.invoker._threads
+        assert threads is not None
+        threads._room = asyncio.Semaphore(1)
+        runs = [await app.start(deaf) for _ in range(2)]
+        working = asyncio.create_task(worker.run())
+        while len(worker.in_flight) < 2:
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await working
+        left = sorted([(await run.view()).place for run in runs])
+        over.set()
+    assert left == ["leased", "ready"]
+
+
+async def test_a_stopping_worker_keeps_what_still_executes(tmp_path: Path) -> None:
+    """Another worker would execute it at the same time."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
 
@@ -103,7 +130,7 @@ async def test_a_stopping_worker_gives_back_work_that_ignores_the_request(tmp_pa
         await worker.run()
         left = await run.view()
         over.set()
-    assert (left.place, left.failures) == ("ready", 0)
+    assert (left.place, left.failures) == ("leased", 0)
 
 
 async def test_an_isolated_run_does_not_start_next_to_other_work(tmp_path: Path) -> None:

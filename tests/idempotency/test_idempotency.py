@@ -432,7 +432,7 @@ async def test_a_holder_without_the_database_for_a_whole_lease_gives_the_key_up(
         with pytest.raises(LeaseLostError):
             async with hold:
                 seam.fail("renew_if_held", times=2)
-                test.clock.advance(59.0)
+                test.clock.advance(58.9)
                 await lease_renewer.renew(parts_of(app).database)
                 await asyncio.sleep(0)
                 assert not hold.lost

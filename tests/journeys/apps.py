@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,37 @@ async def _crash_at(moment: str, account: str, context: Context) -> None:
     if account == moment and context.attempt == 1:
         note("to be killed", account=account)
         await asyncio.sleep(600)
+
+
+def unwell(app: Redrive) -> None:
+    """A task that blocks the event loop, one that swallows its cancellation, and one that is well."""
+
+    @app.task(timeout=10.0, max_attempts=2)
+    async def wedge(sign: str, context: Context) -> int:
+        note("wedge", attempt=context.attempt, process=os.getpid())
+        while not Path(sign).exists():
+            time.sleep(0.05)
+        return context.attempt
+
+    @app.task
+    async def fine(number: int) -> int:
+        note("fine")
+        await asyncio.sleep(0.01)
+        return number
+
+    @app.task(timeout=0.5, retry=quick(2))
+    async def stubborn(sign: str, context: Context) -> int:
+        note("stubborn", attempt=context.attempt, process=os.getpid())
+        while context.attempt == 1 and not Path(sign).exists():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+        return context.attempt
+
+    @app.task(timeout=600.0)
+    async def stubborn_for_long(sign: str, context: Context) -> int:
+        note("begins", attempt=context.attempt, process=os.getpid())
+        while context.attempt == 1 and not Path(sign).exists():
+            note("at it", process=os.getpid())
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.02)
+        return context.attempt

@@ -33,6 +33,7 @@ from redrive.engine.worker import Worker
 from redrive.model.run import Run
 from redrive.parts import parts_of
 from redrive.settings import Settings
+from redrive.store.database import Database
 
 PATIENCE = 45.0
 """Seconds after which a story is given up: it hangs."""
@@ -244,6 +245,10 @@ class World:
             table, leased = ("leases", "true") if self.is_postgres else ("runs", "place = 'leased'")
             expiry = f"UPDATE redrive.{table} SET leased_until = 0 WHERE {leased} AND worker = :id"
             await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
+
+    @property
+    def database(self) -> Database:
+        return parts_of(self._apps[0]).database
 
     async def runs(self) -> list[Run]:
         """All runs of the database, as somebody from outside sees them."""

@@ -9,6 +9,7 @@ from typing import Any
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
 from redrive.calls.event import CallReporter
+from redrive.calls.held_lease import require_lease
 from redrive.clock import Clock
 from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit
@@ -47,6 +48,7 @@ class CallController:
 
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
         """Return the first attempt. The deadline of an outer attempt applies to nested calls, too."""
+        require_lease()
         key = self.key_of
         if callable(key):
             key = key(*args, **kwargs)
@@ -60,6 +62,7 @@ class CallController:
 
     def next(self, attempt: Attempt, error: Exception) -> Attempt | None:
         """Return the next attempt; None if the deadline passed or the breaker opened during the wait."""
+        require_lease()
         now = self.clock.monotonic()
         late = attempt.deadline is not None and now >= attempt.deadline
         if late or (self.breaks and self.dependency.is_open_for(0.0)):

@@ -51,6 +51,11 @@ def current_problems(found: dict[str, Any]) -> Iterator[CurrentProblem]:
             place = f" on {worker['host']}" if worker["host"] else ""
             text = f"for {age(worker['seconds_silent'])}{place}"
             yield CurrentProblem("worker", worker["id"][:SHORT_ID], "silent", "bad", text)
+        elif worker_state(worker) == "blocked":
+            step = worker["blocking_step"]
+            by = f" by step {step['step']}, run {step['run_id'][:SHORT_ID]}" if step else ""
+            text = f"for {age(worker['seconds_blocked'])}{by}"
+            yield CurrentProblem("worker", worker["id"][:SHORT_ID], "blocked", "bad", text)
     for operation in found["replays"]:
         progress = f"{operation['released']:,} of {operation['plan']['will_run']:,} started"
         style = "bad" if operation["state"] == "STOPPED" else "warn"

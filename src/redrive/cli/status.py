@@ -116,6 +116,7 @@ def _totals(found: dict[str, Any]) -> Row:
         "left": sum(flow["left"]),
         "workers": sum(map(is_at_work, found["workers"])),
         "silent_workers": sum(worker_state(worker) == "silent" for worker in found["workers"]),
+        "blocked_workers": sum(worker_state(worker) == "blocked" for worker in found["workers"]),
         "open_breakers": sum(
             breaker["state"] != "CLOSED" and not breaker["idle"] for breaker in found["breakers"]
         ),

@@ -22,9 +22,11 @@ from redrive.cli.options import GlobalOptions, output_option, settings_options
 from redrive.cli.output import chosen, show_rows
 from redrive.cli.table import Row, TableColumn, ago
 from redrive.cli.terminal import notice
+from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of
 from redrive.words.number import plural
 from redrive.words.time import age
+from redrive.words.worker import blocked_text
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -40,7 +42,7 @@ SILENT_SECONDS = 60.0
 RESPONDING_SECONDS = 25.0
 """A worker without a heartbeat for this long has missed two and may be dead."""
 
-ORDER = ("silent", "running", "stopping", "stopped")
+ORDER = ("silent", "blocked", "running", "stopping", "stopped")
 COLUMNS = (
     TableColumn("place", "worker"),
     TableColumn("state", whole=True, shown="status"),
@@ -61,6 +63,7 @@ FIELDS = (
     "host",
     "process",
     "started_at",
+    "seconds_blocked",
 )
 
 
@@ -120,14 +123,25 @@ def workers(client: Client, everything: bool, output: str | None) -> None:
     if silent := sum(worker_state(worker) == "silent" for worker in found):
         which = "its process and log" if silent == 1 else "their processes and logs"
         notice(f"{plural(silent, 'worker')} stopped reporting without shutting down. Check {which}.")
+    for worker in found:
+        if worker_state(worker) == "blocked":
+            notice(f"{worker['id']}: {worker_trouble(worker)}.")
 
 
 def worker_state(worker: Row) -> str:
-    """Return the state, or "silent" for a worker that has stopped reporting."""
+    """Return the state, "silent" for a worker that has stopped reporting, or "blocked"."""
     state = str(worker["state"])
     if state != "stopped" and worker["seconds_silent"] > SILENT_SECONDS:
         return "silent"
+    if state != "stopped" and worker.get("seconds_blocked") is not None:
+        return "blocked"
     return state if state in ORDER else "running"
+
+
+def worker_trouble(worker: Row) -> str:
+    """Say for how long the event loop of a blocked worker has not answered, and which step blocks it."""
+    step = worker.get("blocking_step")
+    return blocked_text(worker["seconds_blocked"], None if step is None else BlockingStep(**step))
 
 
 def is_at_work(worker: Row) -> bool:

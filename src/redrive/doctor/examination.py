@@ -145,6 +145,7 @@ class _WorkChecks:
                 "queues": self._queues,
                 "unknown work": self._unknown_work,
                 "leases": self._leases,
+                "timeouts": self._overruns,
                 "overdue work": self._overdue,
                 "breakers": self._breakers,
                 "dead letters": self._letters,
@@ -164,6 +165,9 @@ class _WorkChecks:
 
     async def _leases(self) -> Iterable[Finding]:
         return [work.judge_leases(await self._inspection.expired(self._limits.leeway_seconds))]
+
+    async def _overruns(self) -> Iterable[Finding]:
+        return work.judge_overruns(await self._inspection.overruns(self._limits.leeway_seconds))
 
     async def _overdue(self) -> Iterable[Finding]:
         return [work.judge_overdue(await self._inspection.overdue(self._limits.leeway_seconds))]

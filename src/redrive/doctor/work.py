@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from redrive.doctor.finding import MAX_NAMED, DoctorLimits, Finding, State, count, note, ok
 from redrive.model.run import Place
-from redrive.store.inspection import Expired, Overdue
+from redrive.store.inspection import Expired, Overdue, Overrun
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
 from redrive.words.number import names
 from redrive.words.time import age
 from redrive.words.timeline import unknown_work
+from redrive.words.worker import blocked_text, overrun_text
 
 WORK = "redrive worker MODULE:ATTRIBUTE"
 STOPPED = "stopped"
@@ -43,6 +44,21 @@ def judge_leases(expired: Sequence[Expired]) -> Finding:
         "Start a worker. It takes the steps over immediately.",
         WORK,
     )
+
+
+def judge_overruns(overruns: Sequence[Overrun]) -> Iterator[Finding]:
+    for overrun in overruns[:MAX_NAMED]:
+        yield Finding(
+            "timeouts",
+            State.BAD,
+            f"run {overrun.run_id}: {overrun_text(overrun.step, overrun.seconds, overrun.timeout)}; "
+            f"worker {overrun.worker} executes it",
+            "The step blocks the event loop of its worker, so the worker's other runs wait for it.",
+            'An async task must not block. Make it a sync task, or give it isolation="process".',
+            f"redrive run show {overrun.run_id}",
+        )
+    if not overruns:
+        yield ok("timeouts", "no step has been running for longer than its timeout")
 
 
 def judge_overdue(overdue: Overdue) -> Finding:
@@ -74,7 +90,11 @@ def judge_unknown_work(unknown: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:
-    lost = [worker for worker in workers if worker.state != STOPPED and not _is_alive(worker, limits)]
+    lost = [
+        worker
+        for worker in workers
+        if worker.state != STOPPED and worker.seconds_silent > limits.silent_seconds
+    ]
     for worker in lost:
         yield Finding(
             "workers",
@@ -85,11 +105,22 @@ def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterato
             "Start it again, unless you stopped it. Redrive drops it from the list after a day.",
             "redrive workers",
         )
+    blocked = [worker for worker in workers if worker not in lost and _is_blocked(worker)]
+    for worker in blocked:
+        yield Finding(
+            "workers",
+            State.BAD,
+            f"{worker.id} ({worker.host}, process {worker.process}) is blocked: "
+            f"{blocked_text(worker.seconds_blocked or 0.0, worker.blocking_step)}",
+            "It executes nothing. Other workers take over its runs when its leases expire.",
+            'Stop it (SIGTERM), and make the step a sync task or give it isolation="process".',
+            "redrive workers",
+        )
     alive = [worker for worker in workers if _is_alive(worker, limits)]
     if alive:
         busy, slots = sum(worker.in_flight for worker in alive), sum(worker.concurrency for worker in alive)
         yield ok("workers", f"{count(len(alive), 'worker')} running, {busy:,} of {slots:,} slots in use")
-    elif not lost:
+    elif not lost and not blocked:
         yield ok("workers", "no workers are running")
 
 
@@ -196,7 +227,12 @@ def _queue(name: str, depths: Sequence[Depth], served: set[str]) -> _Queue:
 
 
 def _is_alive(worker: WorkerRow, limits: DoctorLimits) -> bool:
-    return worker.state != STOPPED and worker.seconds_silent <= limits.silent_seconds
+    is_silent = worker.seconds_silent > limits.silent_seconds
+    return worker.state != STOPPED and not is_silent and not _is_blocked(worker)
+
+
+def _is_blocked(worker: WorkerRow) -> bool:
+    return worker.state != STOPPED and worker.blocked_at is not None
 
 
 def _queues_of(worker: WorkerRow) -> list[str]:

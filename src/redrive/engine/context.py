@@ -13,7 +13,13 @@ from redrive.calls.step import CURRENT_STEP, CurrentStep
 from redrive.clock import Clock
 from redrive.duration import Seconds
 from redrive.engine.definition import StepDefinition
-from redrive.errors import AttemptTimeoutError, DeferredError, InvalidValueError, RunCancelledError
+from redrive.errors import (
+    AttemptTimeoutError,
+    DeferredError,
+    InvalidValueError,
+    LeaseLostError,
+    RunCancelledError,
+)
 from redrive.model.claim import Claim
 from redrive.model.step import step_key as key_of_step
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_seconds
@@ -40,6 +46,7 @@ class Context:
         "_expires",
         "_outputs",
         "_report",
+        "_revoked",
         "_started",
         "_step",
         "max_attempts",
@@ -61,7 +68,7 @@ class Context:
         self._clock = clock
         self._started = clock.monotonic()
         self._expires = self._started + step.timeout
-        self._cancelled = False
+        self._cancelled = self._revoked = False
         self.max_attempts = step.retry.max_attempts if max_attempts is None else max_attempts
         self._report = report
         self._complete = complete
@@ -169,7 +176,11 @@ class Context:
         return self._cancelled
 
     def check(self) -> None:
-        """Raise if the run was cancelled or the time is up. Sync code calls this between pieces of work."""
+        """Raise if the lease is lost, the run was cancelled or the time is up.
+
+        Sync code calls this between pieces of work.
+        """
+        self.require_lease()
         if self._cancelled:
             raise RunCancelledError(f"the run {self.run_id} was cancelled, or its worker is stopping")
         if self._clock.monotonic() >= self._expires:
@@ -179,8 +190,24 @@ class Context:
         """Ask the task to stop: sets `cancelled`, which the task can check."""
         self._cancelled = True
 
+    def revoke(self) -> None:
+        """Stop this attempt from having effects, because another worker may execute the step from now on.
+
+        Any thread may call this. HTTP clients, `start`, `progress` and `complete` then raise LeaseLostError.
+        """
+        self._revoked = self._cancelled = True
+
+    def require_lease(self) -> None:
+        """Raise LeaseLostError if another worker may execute the step, or may have executed it already."""
+        if self._revoked:
+            raise LeaseLostError(
+                f"attempt {self.attempt} of step {self.step!r} of run {self.run_id} no longer holds its "
+                f"lease, and another worker may execute the step. Stop without further effects"
+            )
+
     def progress(self, fraction: float | None = None, note: str = "") -> None:
         """Report the progress, as a fraction from 0 to 1 or as a note. Cheap: it is written periodically."""
+        self.require_lease()
         if fraction is not None:
             require("fraction", fraction, 0.0, 1.0)
         if self._report is not None:
@@ -203,6 +230,7 @@ class Context:
         Then commit and return. With an async connection, await this call. It raises LeaseLostError if another
         worker has taken over the step: roll back.
         """
+        self.require_lease()
         if self._complete is None:
             raise InvalidValueError(
                 'complete() is not available with isolation="process"; use isolation="thread"'

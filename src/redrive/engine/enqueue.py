@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypedDict
 
+from redrive.calls.held_lease import require_lease
 from redrive.clock import Clock
 from redrive.duration import Seconds
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
@@ -163,6 +164,7 @@ class Enqueuer(StartsAnew):
         return (self._new_run(common, payload, key) for payload, key in pairs)
 
     def _common(self, workflow: str, options: StartOptions) -> _Common:
+        require_lease()
         reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
         first = self._registry.task(definition.steps[0].task)

@@ -131,6 +131,9 @@ class EventReporter:
         if recorded is not None:
             self.event_bus.emit(event.TaskUnknown(work.ref))
 
+    def abandoned(self, work: Work) -> None:
+        self.event_bus.emit(event.TaskAbandoned(work.ref))
+
     def lost(self, work: Work) -> None:
         self.in_flight.remove(work)
         self.event_bus.emit(event.LeaseLost(work.ref))

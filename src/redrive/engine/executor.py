@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from redrive.calls.held_lease import HELD_LEASE
 from redrive.clock import Clock
 from redrive.engine.context import Context, set_current_step
 from redrive.engine.encryption import Encryption
@@ -37,6 +38,8 @@ from redrive.store.record import Record
 from redrive.store.store import Store
 
 ABANDON_SECONDS = 0.5
+CLEAN_UP_SECONDS = 5.0
+"""How long a task may take to stop after it was cancelled. Then the worker stops waiting for it."""
 LAUNCHES_PER_TURN = 8
 
 
@@ -49,8 +52,9 @@ class _Attempt(Struct, frozen=True):
 @dataclass(slots=True)
 class Executor:
     """
-    tasks     the asyncio tasks that are executing work
+    tasks     the asyncio tasks that are executing work, with the work
     attempts  the number of calls of user functions so far
+    stubborn  the abandoned work, whose functions swallowed their cancellation and are still running
     """
 
     database: Database
@@ -68,8 +72,10 @@ class Executor:
     limits: JsonLimits
     lease_seconds: float
     encryption: Encryption
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    tasks: dict[asyncio.Task[None], Work] = field(default_factory=dict)
     attempts: int = 0
+    stubborn: set[Work] = field(default_factory=set)
+    _overdue: dict[Context, float] = field(default_factory=dict)
     _to_launch: deque[Work] = field(default_factory=deque)
     _is_launching: bool = False
 
@@ -88,7 +94,7 @@ class Executor:
             work = self._to_launch.popleft()
             carrier = work.carrier = loop.create_task(self._execute(work))
             if not carrier.done():  # an eager task may already be done
-                self.tasks.add(carrier)
+                self.tasks[carrier] = work
         self._is_launching = bool(self._to_launch)
         if self._is_launching:
             loop.call_soon(self._launch_some, loop)
@@ -110,8 +116,42 @@ class Executor:
         """
         for work in self.in_flight.works:
             work.interrupt(Interruption.LOST)
+        await self.unstopped()
+
+    async def unstopped(self) -> list[Work]:
+        """Wait a moment for interrupted work. Return the work whose functions are still running."""
         if self.tasks:
             await asyncio.wait(set(self.tasks), timeout=ABANDON_SECONDS)
+        return [work for work in self.tasks.values() if work.is_executing]
+
+    def abandon_stubborn(self) -> None:
+        """Stop waiting for functions that swallow their cancellation: record what they were cancelled for.
+
+        A function counts as stubborn if an earlier call has already found it overdue: after a block of the
+        event loop, its cancellation has to reach it first.
+        """
+        now, overdue = self.clock.monotonic(), {}
+        for work in list(self.tasks.values()):
+            context = work.context
+            if context is None or not work.is_executing or work.is_in_thread:
+                continue
+            if work.interruption is None and context.remaining() > 0.0:
+                continue
+            since = overdue[context] = self._overdue.get(context, now)
+            if now - since >= CLEAN_UP_SECONDS and work.interruption is not Interruption.DRAINED:
+                self._abandon_stubborn(work, context)
+        self._overdue = overdue
+
+    def _abandon_stubborn(self, work: Work, context: Context) -> None:
+        work.is_abandoned = True
+        context.revoke()
+        if work.carrier is not None:
+            self.tasks.pop(work.carrier, None)
+        self.stubborn.add(work)
+        self.reporter.abandoned(work)
+        error = context.out_of_time() if work.interruption is None else asyncio.CancelledError()
+        self._record_failure(work, error, context.elapsed())
+        self.in_flight.room_made.set()
 
     async def _execute(self, work: Work) -> None:
         """Run, classify, decide and record a step, and the following steps under the same lease.
@@ -125,6 +165,8 @@ class Executor:
                     self.failure_handler.unknown(work)
                     return
                 attempt, goes_on = await self._run(work.task, work), False
+                if work.is_abandoned:
+                    return
                 if work.completion is not None:
                     await self._confirm(work, attempt, work.completion)
                 elif attempt.error is not None:
@@ -138,7 +180,10 @@ class Executor:
             self.in_flight.remove(work)
             self.retrier.report_failure("execute", repr(error), self.lease_seconds)
         finally:
-            self.tasks.discard(work.carrier)
+            if work.carrier is not None:
+                self.tasks.pop(work.carrier, None)
+            if work.is_abandoned:
+                self.stubborn.discard(work)
             self.in_flight.room_made.set()
 
     async def _run(self, task: AnyTask, work: Work) -> _Attempt:
@@ -157,6 +202,7 @@ class Executor:
         self.attempts += 1
         work.running = work.carrier
         set_current_step(work.claim)
+        HELD_LEASE.set(context)
         try:
             value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
@@ -164,6 +210,7 @@ class Executor:
             return _Attempt("", error, context.elapsed())
         finally:
             work.running = work.context = None  # break the reference cycle of the work and its context
+            HELD_LEASE.set(None)
 
     # Success
 

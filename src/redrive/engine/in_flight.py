@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from redrive.clock import Clock
 from redrive.engine.lease_renewer import LeaseRenewer
+from redrive.engine.loop_watch import LoopWatch, Silence
 from redrive.engine.signals import Signals, wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.store.database import Database, Session
 from redrive.store.leases import Leases, Renewal
+from redrive.store.limits import Limits
 
 RunLease = tuple[str, int]
 """The id of a run and the token of its claim."""
@@ -28,10 +30,14 @@ class InFlight:
     room_made  set when work was removed or its execution has finished
     """
 
-    def __init__(self, database: Database, clock: Clock, lease_seconds: float, signals: Signals) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, lease_seconds: float, signals: Signals, worker_id: str
+    ) -> None:
+        self.loop_watch = LoopWatch(clock, lease_seconds, self._executed_by, self._note_blocked)
         self.lease_renewer = LeaseRenewer(
-            "redrive-leases", database, clock, renew_runs, self._lost_from_thread
+            "redrive-leases", database, clock, renew_runs, self._lost_from_thread, self.loop_watch
         )
+        self._worker_id = worker_id
         self.room_made = asyncio.Event()
         self.removed = asyncio.Event()
         self._clock = clock
@@ -57,6 +63,7 @@ class InFlight:
         if self._loop is None or self._loop.is_closed():
             # Not on every call: up to Python 3.11, this is a system call.
             self._loop = asyncio.get_running_loop()
+            self.loop_watch.attach(self._loop)
         before = self._works.get(work.claim.id)
         if before is not None and before.claim.token != work.claim.token:
             before.interrupt(Interruption.LOST)
@@ -93,7 +100,27 @@ class InFlight:
         if size:
             self._sizes[run_id] = size
 
+    def _executed_by(self, carrier: object) -> Work | None:
+        """Return the work that an asyncio task executes."""
+        return (
+            None if carrier is None else next((work for work in self.works if work.carrier is carrier), None)
+        )
+
+    def reason_for_silence(self) -> str:
+        """Say why the event loop does not answer, from another thread."""
+        work = self._executed_by(None if self._loop is None else asyncio.current_task(self._loop))
+        if work is None:
+            return "its event loop does not answer"
+        return f"step {work.step.name!r} of run {work.claim.id} blocks its event loop"
+
+    async def _note_blocked(self, session: Session, silence: Silence) -> None:
+        await Limits(session).note_blocked(self._worker_id, silence.seconds, silence.step)
+
     def _lost_from_thread(self, leases: list[RunLease]) -> None:
+        for run_id, token in leases:
+            work = self._works.get(run_id)
+            if work is not None and work.claim.token == token:
+                work.revoke()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._lost, leases)
 

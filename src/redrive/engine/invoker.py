@@ -125,15 +125,20 @@ class Invoker:
     ) -> Any:
 
         def on_start() -> float:
-            work.was_called = True
+            work.was_called = work.is_in_thread = True
             context.begin()
             return context.remaining()
 
         try:
-            return await threads.run(call, on_start)
+            result = await threads.run(call, on_start)
         except TimeoutError as error:
             if isinstance(error, AttemptTimeoutError) or context.remaining() > 0.0:
                 raise
-            context.cancel()
+            context.revoke()
             self._event_bus.emit(ThreadAbandoned(work.ref))
             raise context.out_of_time() from None
+        finally:
+            work.is_in_thread = False
+        if work.interruption is not None:  # the function may have returned early because of it
+            raise asyncio.CancelledError
+        return result

@@ -52,6 +52,8 @@ class Maintenance:
         self._known_work = parts.known_work
         self._works = parts.works
         self._breakers = parts.breakers
+        self._executor = parts.executor
+        self._recorder = parts.recorder
         self._failure_handler = parts.failure_handler
         self._ended_runs = parts.ended_runs
         self._claimer = claimer
@@ -122,6 +124,7 @@ class Maintenance:
         """Maintain leases, send heartbeats and delete old data, until the worker stops."""
         heartbeat = retention = self._clock.monotonic()
         while not self._signals.stopping.is_set():
+            self._executor.abandon_stubborn()
             await self._retrier.run("maintain", self._maintain)
             now = self.maintained_at = self._clock.monotonic()
             if now >= heartbeat:
@@ -135,10 +138,16 @@ class Maintenance:
     async def _maintain(self) -> None:
         """Maintain. After a long outage, don't blame attempts: any lease may have expired because of it.
 
-        A lease is renewed after a third of its duration, so an outage of two thirds can end any lease.
+        A lease is renewed after a third of its duration, so an outage of two thirds can end any lease. If an
+        attempt blocked the event loop of this worker, there was no outage.
         """
         silent = self._clock.monotonic() - self.maintained_at
-        await self.maintain(after_outage=silent > self._options.lease_seconds * 2.0 / 3.0)
+        blocked = self._in_flight.loop_watch.has_refused_since(self.maintained_at)
+        after_outage = silent > self._options.lease_seconds * 2.0 / 3.0
+        if after_outage:
+            # Results first: a run whose lease is taken over is executed again.
+            await self._recorder.wait_until_written()
+        await self.maintain(after_outage=after_outage and not blocked)
 
     async def maintain(self, *, after_outage: bool = False) -> None:
         """Take over expired leases, pass on cancellations and write progress."""
@@ -192,10 +201,12 @@ class Maintenance:
         )
         is_full = len(claims) == MAX_RECLAIM_BATCH
         self._expiry_look_back.looked(floor, since, floor if is_full else moment - FLOOR_MARGIN_SECONDS)
+        # A step that blocked the event loop of its worker is at fault alone.
+        blocking = await self._store.limits.blocking_runs() if claims else {}
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
-                self._handle_lost(work, blame)
+                self._handle_lost(work, blame and blocking.get(claim.worker, claim.id) == claim.id)
         return len(claims)
 
     def _handle_lost(self, work: Work, blame: bool) -> None:

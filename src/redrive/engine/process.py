@@ -69,12 +69,14 @@ class RemoteDeferredError(RemoteError, DeferredError):
 async def run_in_process(task: AnyTask, work: Work, context: Context) -> Any:
     """Call the function in a child process and return its result, as decoded from JSON."""
     child = _Child.start(task, context.step)
+    work.kill = child.kill
     try:
         answer = await bounded(_answer(child, work, context), context)
     except BaseException:
         child.terminate()
         raise
     finally:
+        work.kill = None
         await child.end()
     if answer is None:
         raise ProcessDiedError(f"the process of task {task.name!r} {child.ending()}")
@@ -152,7 +154,7 @@ class _Child:
         try:
             await self._wait()
         finally:
-            self._kill()
+            self.kill()
             await self._wait()
             self._release()
 
@@ -163,7 +165,8 @@ class _Child:
                 while self._process.exitcode is None:  # noqa: ASYNC110 — there is no event to wait for
                     await asyncio.sleep(_POLL_SECONDS)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill the child and all processes of its group. The renewal thread may call this."""
         self._process.kill()
         with suppress(OSError):
             os.killpg(self._group, signal.SIGKILL)

@@ -20,6 +20,7 @@ from redrive.model.event import QueuePaused, QueueResumed
 from redrive.model.field import Instant
 from redrive.model.query import MAX_COUNTED, Count
 from redrive.model.run import Place
+from redrive.model.worker import BlockingStep
 from redrive.policy.codec import decode
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
@@ -62,7 +63,8 @@ class WorkerView(NamedTuple):
     """A worker as one caller sees it. Only the home org sees `host` and `process`.
 
     `seconds_silent` is the time since the last heartbeat. Workers send one every 10 s by default; a worker
-    that is silent for several times as long is dead, whatever its state says.
+    that is silent for several times as long is dead, whatever its state says. `seconds_blocked` is the time
+    since the event loop of a live worker last answered, and only the home org sees the `blocking_step`.
     """
 
     id: str
@@ -76,6 +78,8 @@ class WorkerView(NamedTuple):
     in_flight: int
     host: str | None
     process: int | None
+    seconds_blocked: float | None = None
+    blocking_step: BlockingStep | None = None
 
 
 class Queues:
@@ -186,6 +190,8 @@ class Workers:
             row.in_flight,
             row.host if at_home else None,
             row.process if at_home else None,
+            row.seconds_blocked,
+            row.blocking_step if at_home else None,
         )
 
 

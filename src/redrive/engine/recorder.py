@@ -85,7 +85,8 @@ class Recorder:
             self._last_steps,
             self._records,
         )
-        self._writing = 0
+        self._writing = self._written = 0
+        self._progressed = asyncio.Event()
         self._filled = asyncio.Event()
 
     @cached_property
@@ -122,6 +123,13 @@ class Recorder:
         self._filled.set()
         return done
 
+    async def wait_until_written(self) -> None:
+        """Wait until everything that is pending now is written. `run` must be running."""
+        written = self._written + self.pending
+        while self._written < written:
+            self._progressed.clear()
+            await self._progressed.wait()
+
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
@@ -145,6 +153,8 @@ class Recorder:
             recorded = await self._write_entries(lane, entries)
         finally:
             self._writing -= len(entries)
+            self._written += len(entries)
+            self._progressed.set()
         lane.report(entries, recorded)
 
     async def _write_entries(self, lane: _Lane[T], entries: Sequence[T]) -> dict[str, Recorded]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
@@ -44,7 +45,10 @@ class Work:
 
     interruption  why the work is being interrupted; None if it is not
     was_called    the user's function was called, so there may be side effects
+    kill          kills the process that executes the step; None if there is no such process
     carrier       the asyncio task that executes the work
+    is_in_thread  a thread executes the user's function
+    is_abandoned  its function swallowed its cancellation; what it returns is ignored
     running       the carrier while the user's function runs; otherwise None
     outputs       the results of earlier steps, as decrypted text by step name; None until they are read
     completion    the success that the task recorded in its own transaction
@@ -59,6 +63,9 @@ class Work:
         "definition",
         "encryption",
         "interruption",
+        "is_abandoned",
+        "is_in_thread",
+        "kill",
         "limits",
         "outputs",
         "permit",
@@ -84,6 +91,8 @@ class Work:
         self.interruption: Interruption | None = None
         self.carrier: asyncio.Task[None] | None = None
         self.running: asyncio.Task[None] | None = None
+        self.kill: Callable[[], None] | None = None
+        self.is_in_thread = self.is_abandoned = False
         self._set_step(claim, task)
 
     def _set_step(self, claim: Claim, task: AnyTask | None) -> None:
@@ -107,13 +116,32 @@ class Work:
         self._set_step(_next_claim(claim, stored_output, claim.attempt_started_at + seconds), task)
 
     def interrupt(self, why: Interruption) -> None:
-        """Interrupt the work: cancel an async function, or set `context.cancelled` for a sync one."""
+        """Interrupt the work: cancel an async function, or set `context.cancelled` for a sync one.
+
+        A draining worker still waits for a thread: the run must not be given back while it executes.
+        """
         if self.interruption is None:
             self.interruption = why
             if self.context is not None:
                 self.context.cancel()
-            if self.running is not None:
+            if self.running is not None and not (self.is_in_thread and why is Interruption.DRAINED):
                 self.running.cancel()
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether the user's function is running."""
+        return self.running is not None and not self.running.done()
+
+    def revoke(self) -> None:
+        """Stop the work's effects, from any thread and at once: the lease is about to end.
+
+        Kill its process, and revoke the context of what cannot be killed. `interrupt` follows in the loop.
+        """
+        context, kill = self.context, self.kill
+        if context is not None:
+            context.revoke()
+        if kill is not None:
+            kill()
 
     def take_progress(self, redactor: Redactor) -> Progress:
         """Return the latest progress for writing, and clear it."""

@@ -15,15 +15,17 @@ from typing import Any, NamedTuple, Self
 from redrive.engine.claimer import Claimer
 from redrive.engine.maintenance import Maintenance
 from redrive.engine.signals import on_stop_signal, wait_for
+from redrive.engine.stop_watchdog import StopWatchdog, end_process
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import WorkerStarted, WorkerStopped, WorkerStopping
+from redrive.words.number import plural
 
 UNHEALTHY_SECONDS = 30.0
 MIN_DRIVE_SECONDS = 0.02
 """The minimum time between two checks of a bulk replay whose items finish continuously."""
-LOOPS_GRACE_SECONDS, STOP_GRACE_SECONDS = 2.0, 0.5
+LOOPS_GRACE_SECONDS, STOP_GRACE_SECONDS = 2.0, 1.5
 """How long the loops may take to stop and write the last records, and interrupted tasks to finish."""
 
 
@@ -60,12 +62,18 @@ class Worker:
         self._stop_cause = "stop"
 
     async def run(self, *, signals: bool = False) -> None:
-        """Work until `stop` is called. With `signals`, SIGTERM and SIGINT call `stop`."""
+        """Work until `stop` is called.
+
+        With `signals`, the process belongs to the worker: SIGTERM and SIGINT call `stop`, and the process
+        ends even if a function does not stop.
+        """
         async with AsyncExitStack() as stack:
             stack.callback(lambda: self._event_bus.emit(WorkerStopped(self.id, self._requeued)))
             stack.callback(self.parts.invoker.close)
             if signals:
+                loop, grace = asyncio.get_running_loop(), self.options.grace_seconds
                 stack.enter_context(on_stop_signal(self.stop))
+                stack.enter_context(StopWatchdog(loop, grace, self.in_flight.reason_for_silence))
             # Only after signals are handled: a listener may send one.
             self._event_bus.emit(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
             if not await self._open_database():
@@ -85,7 +93,9 @@ class Worker:
             stack.push_async_callback(self._executor.abandon)
             async with _running(records) as recording, _running(work) as working:
                 await self._until_stopped([*working, *recording])
-                await self._drain(working)
+                stubborn = await self._drain(working)
+                if signals and (stubborn or self._executor.stubborn):
+                    await self._end_process(stubborn)
 
     async def __aenter__(self) -> Self:
         """`async with app.worker():` works in the background until the end of the block."""
@@ -137,7 +147,7 @@ class Worker:
                 running = set(self._executor.tasks)
                 claimed = await self.claimer.claim(self.options.concurrency)
                 await self._executor.launched()
-                await asyncio.gather(*(self._executor.tasks - running), return_exceptions=True)
+                await asyncio.gather(*(set(self._executor.tasks) - running), return_exceptions=True)
                 await self._wait_until_recorded()
                 await self._breakers.settle()
                 if not claimed:
@@ -158,7 +168,7 @@ class Worker:
 
     async def _open_database(self) -> bool:
         """Wait for the database. Return False if the worker is stopped before the database is available."""
-        action = self._retrier.run("open", self.parts.open, errors=StoreUnavailableError)
+        action = self._retrier.run("open", self._introduce, errors=StoreUnavailableError)
         opening, stopping = asyncio.create_task(action), asyncio.create_task(self._stopping.wait())
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -167,6 +177,11 @@ class Worker:
             return False
         await opening
         return True
+
+    async def _introduce(self) -> None:
+        """Open the database, and write the first heartbeat: the first run may block the event loop."""
+        await self.parts.open()
+        await self.maintenance.heartbeat("running")
 
     # Loops
 
@@ -202,8 +217,11 @@ class Worker:
             if loop.done() and not self._stopping.is_set():
                 loop.result()
 
-    async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """Finish the work in flight, and release work that does not finish within the grace period."""
+    async def _drain(self, loops: Sequence[asyncio.Task[None]]) -> list[Work]:
+        """Finish the work in flight, and release work that does not finish within the grace period.
+
+        Return the work whose functions don't stop. It is not released: two workers would execute it at once.
+        """
         grace = self.options.grace_seconds
         end = self._clock.monotonic() + grace
         self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace, self._stop_cause))
@@ -220,19 +238,37 @@ class Worker:
             async with asyncio.timeout(LOOPS_GRACE_SECONDS):
                 await self._breakers.flush()
                 await self.maintenance.heartbeat("stopped")
+        return await self._executor.unstopped()
+
+    async def _end_process(self, stubborn: Sequence[Work]) -> None:
+        """Release the work that doesn't stop, and end the process with it."""
+        for work in stubborn:
+            work.revoke()
+            self._executor.give_back(work)
+        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE_SECONDS)
+        self._event_bus.emit(WorkerStopped(self.id, self._requeued))
+        number = plural(len(stubborn) + len(self._executor.stubborn), "task")
+        end_process(0, f"redrive: {number} did not stop within the grace period. The process ends now.")
 
     async def _give_back(self, works: Sequence[Work]) -> None:
-        """Interrupt work, and release what does not stop or never started."""
+        """Interrupt work, and release what never started or has stopped."""
         for work in works:
             work.interrupt(Interruption.DRAINED)
-        await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE_SECONDS, hurry=False)
+        await self._wait_until_idle(self._clock.monotonic() + STOP_GRACE_SECONDS)
         for work in self.in_flight.works:
-            self._executor.give_back(work)
-        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE_SECONDS, hurry=False)
+            if not work.is_executing:
+                self._executor.give_back(work)
+        await self._wait_until_idle(self._clock.monotonic() + LOOPS_GRACE_SECONDS, executing=False)
 
-    async def _wait_until_idle(self, end: float, *, hurry: bool) -> None:
-        """Wait until no work is in flight and all records are written, or until `end`."""
-        while len(self.in_flight) or self._recorder.pending:
+    async def _wait_until_idle(self, end: float, *, hurry: bool = False, executing: bool = True) -> None:
+        """Wait until no work is in flight and all records are written, or until `end`.
+
+        hurry      a second call of `stop` ends the wait
+        executing  also wait for work whose function is running
+        """
+        while self._recorder.pending or any(
+            executing or not work.is_executing for work in self.in_flight.works
+        ):
             if self._clock.monotonic() >= end or (hurry and self._hurry.is_set()):
                 return
             await self.in_flight.wait_for_one(0.05)

@@ -197,6 +197,12 @@ class ThreadAbandoned(NamedTuple):
     ref: StepRef
 
 
+class TaskAbandoned(NamedTuple):
+    """An async function is still running seconds after it was cancelled. Its result is ignored."""
+
+    ref: StepRef
+
+
 class TaskStoredSeparately(NamedTuple):
     """A failed task has the id of another live task, so a stand-alone queue stored it under another id."""
 
@@ -293,6 +299,7 @@ Event = (
     | StoreFailed
     | StoreRecovered
     | ThreadAbandoned
+    | TaskAbandoned
     | TaskStoredSeparately
     | DeadLetterChanged
     | ReplayRequested
@@ -325,6 +332,7 @@ _NAMES: dict[type, str] = {
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
     ThreadAbandoned: "thread.abandoned",
+    TaskAbandoned: "task.abandoned",
     TaskStoredSeparately: "task.stored_separately",
     DeadLetterChanged: "dead_letter.changed",
     ReplayRequested: "replay.requested",

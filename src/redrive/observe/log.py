@@ -55,6 +55,7 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.BreakerChanged: logging.WARNING,
         events.StoreFailed: logging.WARNING,
         events.ThreadAbandoned: logging.WARNING,
+        events.TaskAbandoned: logging.WARNING,
         events.AlertRaised: logging.WARNING,
         events.TaskStoredSeparately: logging.WARNING,
         events.StepDied: logging.ERROR,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
+from redrive.policy.codec import decode_stored
 from redrive.store.database import Session
 from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
 from redrive.store.run_listing import Depth, RunListing
@@ -31,6 +32,16 @@ class Expired(NamedTuple):
 class Overdue(NamedTuple):
     number: int
     oldest_seconds: float
+
+
+class Overrun(NamedTuple):
+    """A step that a worker has been executing for longer than the timeout of the step."""
+
+    run_id: str
+    worker: str | None
+    step: str
+    seconds: float
+    timeout: float
 
 
 class Letters(NamedTuple):
@@ -63,6 +74,17 @@ class Inspection:
     async def overdue(self, leeway: float) -> Overdue:
         [row] = await self._session.fetch(_SQL["overdue"], {"leeway": leeway, "most": MAX_COUNT})
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
+
+    async def overruns(self, leeway: float) -> list[Overrun]:
+        """Return the steps that should have timed out more than `leeway` seconds ago, the oldest first."""
+        rows = await self._session.fetch(_SQL["executing"], {"leeway": leeway, "most": MAX_COUNT})
+        overruns = []
+        for run_id, worker, step_index, seconds, body in rows:
+            definition: Any = decode_stored(body)
+            step = definition["steps"][step_index]
+            if seconds > step["timeout"] + leeway:
+                overruns.append(Overrun(run_id, worker, step["name"], seconds, step["timeout"]))
+        return overruns
 
     async def depths(self) -> list[Depth]:
         return await self._lists.overall_depths()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from redrive.policy.codec import decode
+from redrive.model.worker import BlockingStep
+from redrive.policy.codec import decode, decode_stored, encode
 from redrive.store.database import Session
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
@@ -53,6 +54,8 @@ class WorkerRow(NamedTuple):
     host: str
     process: int
     workflows: str | None
+    blocked_at: float | None
+    blocked_by: str | None
     now: float
 
     @property
@@ -64,6 +67,18 @@ class WorkerRow(NamedTuple):
         if self.seconds_silent > SILENT_SECONDS or queue not in _names(self.queues):
             return False
         return self.workflows is None or workflow in _names(self.workflows)
+
+    @property
+    def seconds_blocked(self) -> float | None:
+        """For how long its event loop has not answered; None if it answers."""
+        return None if self.blocked_at is None else self.now - self.blocked_at
+
+    @property
+    def blocking_step(self) -> BlockingStep | None:
+        if self.blocked_by is None:
+            return None
+        fields: Any = decode_stored(self.blocked_by)
+        return BlockingStep(**fields)
 
 
 class Released(NamedTuple):
@@ -185,6 +200,16 @@ class Limits:
             "workflows": workflows,
         }
         await self._session.fetch(_SQL["heartbeat"], parameters)
+
+    async def note_blocked(self, worker: str, seconds: float, step: BlockingStep | None) -> None:
+        """Write a heartbeat for a worker whose event loop has not answered for that many seconds."""
+        by = None if step is None else encode(step._asdict())
+        await self._session.fetch(_SQL["note_blocked"], {"id": worker, "seconds": seconds, "by": by})
+
+    async def blocking_runs(self) -> dict[str | None, str]:
+        """Return the run whose step blocks the event loop, for each worker whose loop does not answer."""
+        workers = await self.workers()
+        return {worker.id: step.run_id for worker in workers if (step := worker.blocking_step) is not None}
 
     async def workers(self) -> list[WorkerRow]:
         return [WorkerRow._make(row) for row in await self._session.fetch(_SQL["workers"], {})]

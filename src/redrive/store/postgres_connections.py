@@ -96,11 +96,14 @@ class Connections(StartsAnew):
         self._watch.add(connection)
         return Lent(connection, self._generation, turns)
 
-    def take_back(self, lent: Lent) -> None:
-        """Return a connection. If a cancelled statement is still running on it, the next one waits."""
+    def take_back(self, lent: Lent, *, cancelled: bool) -> None:
+        """Return a connection. Terminate it if its statement was cancelled: the server may be silent.
+
+        asyncpg would let the next statement wait for the end of the cancelled one.
+        """
         connection = lent.connection
         self._watch.remove(connection)
-        if lent.generation != self._generation:
+        if cancelled or lent.generation != self._generation:
             self.throw_away(connection)
         elif not connection.is_closed():
             now = asyncio.get_running_loop().time()
@@ -196,9 +199,10 @@ class Loan:
         self._lent = await self._connections.lend()
         return self._lent.connection
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
         try:
-            self._connections.take_back(self._lent)
+            self._connections.take_back(self._lent, cancelled=cancelled)
         finally:
             self._lent.turns.release()
 

@@ -150,13 +150,13 @@ class TenantLoan(Loan):
             raise
         try:
             await self._prepare(connection)
-        except BaseException:
-            await self.__aexit__()
+        except BaseException as error:
+            await self.__aexit__(type(error))
             raise
         return connection
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            await super().__aexit__()
+            await super().__aexit__(kind)
         finally:
             self._places.release()

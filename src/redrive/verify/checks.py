@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from redrive.model.run import RunState
 from redrive.policy.audit_chain import ChainCheck
+from redrive.store.inspection import Inspection
 from redrive.store.records import slot_names
 from redrive.store.verification import VerificationQueries
 from redrive.verify.letter_entries import LetterEntries
 from redrive.verify.verdict import Verdict
 from redrive.words.number import plural
+from redrive.words.worker import overrun_text
 
 
 class Check(NamedTuple):
@@ -263,3 +265,11 @@ async def _check_slots(store: VerificationQueries, verdict: Verdict) -> None:
         if counted != recorded[name]:
             text = f"The limit counts {counted} slots in use, but leased runs recorded {recorded[name]}."
             verdict.add_violation("I16", name, text)
+
+
+async def check_timeouts(inspection: Inspection, verdict: Verdict, leeway: float) -> None:
+    """I6: no step runs for much longer than its timeout, as it does if it blocks its worker."""
+    verdict.start("I6")
+    for overrun in await inspection.overruns(leeway):
+        text = overrun_text(overrun.step, overrun.seconds, overrun.timeout)
+        verdict.add_violation("I6", overrun.run_id, f"Its {text}. Worker {overrun.worker} executes it.")

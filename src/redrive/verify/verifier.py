@@ -9,6 +9,7 @@ from typing import Any, cast
 from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.duration import Seconds, to_seconds
 from redrive.store.database import Application, Database, Session, database_of
+from redrive.store.inspection import Inspection
 from redrive.store.migration import schema_of
 from redrive.store.sqlite_reader import place_of, reading
 from redrive.store.verification import VerificationQueries
@@ -19,6 +20,7 @@ from redrive.verify.checks import (
     check_chains,
     check_contradictions,
     check_sums,
+    check_timeouts,
     run_checks,
 )
 from redrive.verify.holders import check_holders
@@ -72,6 +74,7 @@ async def verify(
         await run_checks(SETTLED if settled else WHILE_WORKING, store, verdict, populations)
         if not settled:
             await check_holders(store, verdict, clock, leeway)
+            await check_timeouts(Inspection(database), verdict, leeway)
         await check_chains(store, verdict)
         await check_sums(store, verdict)
         return verdict

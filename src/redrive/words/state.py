@@ -82,6 +82,7 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
         "WORKER_STOPPING": StateLabel(Tone.BUSY, "Stopping"),
         "WORKER_STOPPED": StateLabel(Tone.CALM, "Stopped"),
         "WORKER_SILENT": StateLabel(Tone.BAD, "Silent"),
+        "WORKER_BLOCKED": StateLabel(Tone.BAD, "Blocked"),
         # Whether a replay is likely to succeed
         "LIKELY": StateLabel(Tone.GOOD, "Likely to succeed"),
         "UNLIKELY": StateLabel(Tone.BAD, "Unlikely to succeed"),

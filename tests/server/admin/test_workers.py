@@ -7,8 +7,10 @@ from tests.server.house import House
 
 from redrive.engine.queues import WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
+from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of
 from redrive.server.admin.infrastructure import WorkerLine, state_of, totals_of
+from redrive.store.leases import Holder
 
 PAGE = "/app/admin/workers"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -55,6 +57,28 @@ async def test_heartbeats_queues_and_versions_are_told(house: House) -> None:
     await heard(house, "b" * 32, "2026.2")
     both = await read(client, PAGE)
     assert "Several code versions are running: 2026.1 on 1 worker, 2026.2 on 1 worker" in _single(both)
+
+
+async def test_the_step_that_blocks_a_worker_is_named_here_and_with_its_run(house: House) -> None:
+    await house.organization("acme")
+    run = await house.app.start("greet")
+    store = parts_of(house.app).store
+    await store.leases.claim("default", 1, Holder(7, "w" * 32, "", 3600.0))
+    await heard(house, "w" * 32, "1")
+    await store.limits.note_blocked(
+        "w" * 32, 90.0, BlockingStep(run.id, "default", "greet", EVIL, "greet", 1)
+    )
+    client = await house.keyed("OWNER")
+    for address in (PAGE, f"/app/admin/runs/{run.id}"):
+        page = _single(await read(client, address))
+        assert "its event loop has not answered for 1 min" in page
+        assert f"of run {run.id} blocks it" in page
+        assert "Blocked" in page or address != PAGE
+    assert (await client.get("/api/v1/workers")).json()["items"][0]["blocking_step"]["run_id"] == run.id
+    stranger = await (await house.keyed("OWNER", "acme")).get(PAGE)
+    assert "its event loop has not answered for" in stranger.text
+    assert run.id not in stranger.text
+    assert EVIL not in stranger.text
 
 
 async def test_where_they_run_is_told_at_home_alone(house: House) -> None:

@@ -15,6 +15,7 @@ from redrive.model.breaker import BreakerState
 from redrive.model.query import Term
 from redrive.policy.description import describe_closing, describe_opening
 from redrive.server.admin.page import OnPage, Pages
+from redrive.words.worker import blocked_text
 
 breaker_pages, queue_pages, worker_pages = Pages("breakers"), Pages("queues"), Pages("workers")
 
@@ -112,14 +113,22 @@ def _queue_urgency(line: QueueLine) -> tuple[bool, bool, bool, str]:
 
 # Workers
 
-_WORKER_ORDER = ("silent", "running", "stopping", "stopped")
+_WORKER_ORDER = ("silent", "blocked", "running", "stopping", "stopped")
 
 
 class WorkerLine(NamedTuple):
-    """`state` is "silent" for a running worker that has sent no heartbeat for a minute."""
+    """`state` is "silent" for a running worker that has sent no heartbeat for a minute.
+
+    It is "blocked" for a worker whose event loop does not answer; `trouble` then says which step blocks it.
+    """
 
     worker: WorkerView
     state: str
+
+    @property
+    def trouble(self) -> str:
+        seconds = self.worker.seconds_blocked
+        return "" if seconds is None else blocked_text(seconds, self.worker.blocking_step)
 
 
 class WorkerTotals(NamedTuple):
@@ -142,6 +151,8 @@ async def workers(page: OnPage) -> Response:
 def state_of(worker: WorkerView) -> str:
     if worker.state != "stopped" and worker.seconds_silent > SILENT_SECONDS:
         return "silent"
+    if worker.state != "stopped" and worker.seconds_blocked is not None:
+        return "blocked"
     return worker.state
 
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from redrive.engine.id_lookup import IdKind
-from redrive.engine.run_view import PlannedStep, RunSummary, StepView
+from redrive.engine.run_view import PlannedStep, RunSummary, RunView, StepView
 from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
-from redrive.model.run import FAILED_RUNS, LIVE_RUNS
+from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
 from redrive.policy.access import may_retry
 from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.jump import page_of_id
@@ -21,6 +21,7 @@ from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.timeline import timeline
 from redrive.server.admin.tree import Tree, tree_of
 from redrive.server.api.request import Cursor, QueryText, RunId
+from redrive.words.worker import blocked_text
 
 pages = Pages("runs")
 
@@ -116,7 +117,18 @@ async def one(page: OnPage, run_id: RunId) -> Response:
         has_failed=has_failed,
         may_retry=may_retry_it,
         obstacle=await page.visit.failures.obstacle_to_replay_run(run_id) if may_retry_it else None,
+        trouble=await _trouble(page, run),
     )
+
+
+async def _trouble(page: OnPage, run: RunView) -> str:
+    """Say why the worker that executes the run does not work; "" if it does."""
+    if run.place != Place.LEASED:
+        return ""
+    for worker in await page.visit.workers.list():
+        if worker.id == run.worker and worker.seconds_blocked is not None:
+            return blocked_text(worker.seconds_blocked, worker.blocking_step)
+    return ""
 
 
 def asked(key: str, value: str) -> str:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from redrive.engine.queues import Depths, QueueView, WorkerView
 from redrive.failures.verdicts import SILENT_SECONDS
+from redrive.model.worker import BlockingStep
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
 from redrive.server.answer import answer, page
@@ -20,6 +21,7 @@ worker_routes = Routes("workers", "/api/v1/workers")
 READ, CONTROL = may(Permission.READ), may(Permission.CONTROL, home=True)
 
 DEPTHS = Resource(Depths, "DepthsShape")
+BLOCKING_STEP = Resource(BlockingStep, "BlockingStepShape")
 QUEUE = Resource(
     QueueView,
     "QueueShape",

@@ -97,7 +97,10 @@ INSERT INTO redrive.workers (id, started_at, seen_at, code_version, queues, conc
     process, workflows)
 VALUES (:id, :now, :now, :code_version, :queues, :concurrency, :in_flight, :state, :host, :process, :workflows)
 ON CONFLICT (id) DO UPDATE SET seen_at = :now, in_flight = excluded.in_flight, state = excluded.state,
-    workflows = excluded.workflows
+    workflows = excluded.workflows, blocked_at = NULL, blocked_by = NULL
+
+-- name: note_blocked
+UPDATE redrive.workers SET seen_at = :now, blocked_at = :now - :seconds, blocked_by = :by WHERE id = :id
 
 -- name: workers
 SELECT {columns:WorkerRow except now}, :now
