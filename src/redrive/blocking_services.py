@@ -140,6 +140,7 @@ class SyncFailures(Facade):
     what_if = waiting(Failures.what_if)
     add = waiting(Failures.add)
     replay_run = waiting(Failures.replay_run)
+    obstacle_to_replay_run = waiting(Failures.obstacle_to_replay_run)
 
 
 class SyncAccounts(Facade):

@@ -10,6 +10,7 @@ RedriveError
 │   └── PayloadError           a payload does not match the task's type annotations
 ├── NotFoundError              the run, task, workflow or breaker does not exist
 ├── AlreadyExistsError         the name is already in use
+│   └── NameTakenError         ... perhaps by another organization
 ├── AccessDeniedError          the caller lacks the permission
 │   └── SignedOutError         the session has ended
 ├── ConflictError              the idempotency key belongs to a run with other work
@@ -136,6 +137,10 @@ class NotFoundError(RedriveError):
 
 class AlreadyExistsError(RedriveError):
     """An organization, member or key with this name already exists."""
+
+
+class NameTakenError(AlreadyExistsError):
+    """Another organization may use the name. The message doesn't say whether it does."""
 
 
 class AccessDeniedError(RedriveError):

@@ -152,7 +152,7 @@ def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
 ) -> None:
     shop.order()
     anywhere("breaker", "open", "gateway", "--reason", "maintenance")
-    assert anywhere("breaker", "auto", "gateway").err.endswith("It is HALF_OPEN.\n")
+    assert anywhere("breaker", "auto", "gateway").err.endswith("It is tried with the next run.\n")
     view = anywhere("breaker", "view", "gateway", "-o", "table").out
     assert "The dependency is tried with the next run that needs it." in view
     assert "a probe is running" not in view

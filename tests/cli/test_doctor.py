@@ -48,7 +48,7 @@ def findings(ended: Any) -> list[dict[str, str]]:
 def test_all_is_well(office: Command) -> None:
     office("migrate")
     ended = office("doctor", "-o", "json")
-    assert {each["state"] for each in findings(ended)} == {"ok"}
+    assert {each["state"] for each in findings(ended)} == {"note", "ok"}
     checks = {each["check"] for each in findings(ended)}
     assert {"program", "database", "schema", "queues", "leases", "breakers", "dead letters"} <= checks
 
@@ -57,8 +57,8 @@ def test_it_ends_with_0_where_all_is_well(redrive: Command) -> None:
     redrive("migrate")
     ended = redrive("doctor", "-o", "table")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("Database redrive.db\n\nOK (15)\n  ✓ program ")
-    assert ended.out.endswith("\n0 problems, 0 warnings, 15 OK\n")
+    assert ended.out.startswith("Database redrive.db\n\nNotes (1)\n  · encryption ")
+    assert ended.out.endswith("\n0 problems, 0 warnings, 1 note, 14 OK\n")
 
 
 def test_a_warning_is_bad_for_the_strict(redrive: Command, shop: Shop) -> None:
@@ -92,7 +92,7 @@ def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
     by_hand("UPDATE redrive.workers SET seen_at = :now - 180")
     ended = office("doctor", "-o", "json")
     assert ended.code == 7
-    lease, worker = (each for each in findings(ended) if each["state"] != "ok")
+    lease, worker = (each for each in findings(ended) if each["state"] not in ("note", "ok"))
     assert (lease["check"], lease["state"]) == ("leases", "bad")
     assert "expired 2 min ago, and no worker has taken it over" in lease["seen"]
     assert (worker["check"], worker["state"]) == ("workers", "warn")
@@ -108,7 +108,7 @@ def test_what_is_not_well_comes_first(redrive: Command, shop: Shop) -> None:
     assert "  ! queues " in table
     assert "→ Start a worker that serves this queue." in table
     assert "$ redrive queue resume mail\n" in table
-    assert table.endswith("\n1 problem, 1 warning, 14 OK\n")
+    assert table.endswith("\n1 problem, 1 warning, 1 note, 13 OK\n")
     assert max(map(len, table.splitlines())) <= 80
 
 
@@ -137,8 +137,9 @@ def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Pa
     assert not (tmp_path / "redrive.db").exists()
 
 
-def test_a_database_that_is_away(redrive: Command) -> None:
-    ended = redrive("doctor", "--set", "database_url=postgresql://app:canary-7@127.0.0.1:1/shop")
+def test_a_database_that_is_away(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", "postgresql://app:canary-7@127.0.0.1:1/shop")
+    ended = redrive("doctor")
     assert (ended.code, ended.out) == (1, "")
     assert "Check that it is running, that its address is right, and that this user has access" in ended.err
     assert "canary-7" not in ended.err
@@ -150,7 +151,7 @@ def test_tables_of_an_older_version(office: Command) -> None:
     by_hand("DELETE FROM redrive.migrations WHERE version > 16")
     ended = office("doctor", "-o", "json")
     assert ended.code == 7
-    [found] = [each for each in findings(ended) if each["state"] != "ok"]
+    [found] = [each for each in findings(ended) if each["state"] not in ("note", "ok")]
     assert (found["check"], found["command"]) == ("schema", "redrive migrate")
 
 

@@ -193,8 +193,9 @@ def test_a_database_that_is_made_is_told(redrive: Command) -> None:
     assert redrive("key", "list", "-o", "json") == (0, "[]\n", "")
 
 
-def test_a_database_that_is_away(redrive: Command) -> None:
-    ended = redrive("key", "list", "--set", "database_url=postgresql://app:canary-7@127.0.0.1:1/shop")
+def test_a_database_that_is_away(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", "postgresql://app:canary-7@127.0.0.1:1/shop")
+    ended = redrive("key", "list")
     assert ended.code == 1
     assert ended.err.startswith("Error: ")
     assert ended.err.endswith("Hint: run `redrive config` to see which database is configured, and where\n")

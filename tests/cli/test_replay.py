@@ -280,6 +280,11 @@ def test_by_status_with_a_limit(anywhere: Command, shop: Shop) -> None:
     operation = json.loads(ended.out)
     assert sorted(operation["selection"]["ids"]) == sorted(letters[:2])
 
+    by_status = anywhere("replay", "plan", "--status", "failed", "--limit", "2", "-o", "json")
+    assert json.loads(by_status.out)["selection"]["ids"] == operation["selection"]["ids"]
+    both = anywhere("replay", "plan", "--status", "failed", "--query", "is:open")
+    assert (both.code, "not both" in both.err) == (2, True)
+
     group = json.loads(anywhere("status", "-o", "json").out)["groups"][0]["fingerprint"]
     assert planned(anywhere, "--group", group.removeprefix("v1:")[:12])["plan"]["selected"] == 3
     assert planned(anywhere, "--group", group, "--max", "1")["selection"]["ids"] == letters[:1]

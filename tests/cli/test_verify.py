@@ -101,8 +101,9 @@ def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Pa
     assert not (tmp_path / "redrive.db").exists()
 
 
-def test_a_database_that_is_away(redrive: Command) -> None:
-    ended = redrive("verify", "--set", "database_url=postgresql://app:canary-7@127.0.0.1:1/shop")
+def test_a_database_that_is_away(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRIVE_DATABASE_URL", "postgresql://app:canary-7@127.0.0.1:1/shop")
+    ended = redrive("verify")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("Error: cannot use the database 127.0.0.1:1/shop: ")
     assert "canary-7" not in ended.err

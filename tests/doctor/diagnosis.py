@@ -16,6 +16,6 @@ def only(report: HealthReport, check: str) -> Finding:
 
 def is_complete(finding: Finding) -> bool:
     """What is not well says what that means, and what to do."""
-    if finding.state in (State.OK, State.UNKNOWN):
+    if finding.state in (State.OK, State.NOTE, State.UNKNOWN):
         return bool(finding.seen)
     return bool(finding.seen and finding.meaning and finding.advice)

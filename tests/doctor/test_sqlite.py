@@ -54,7 +54,7 @@ async def test_nothing_in_the_file_changes(path: Path) -> None:
     app = await migrated(path)
     before = path.read_bytes()
     report = await examine(parts_of(app).database, keys=())
-    assert all(each.state is State.OK for each in report.findings), str(report)
+    assert {each.state for each in report.findings} == {State.NOTE, State.OK}, str(report)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == ["redrive.db"]
 

@@ -60,7 +60,7 @@ def _limits() -> Iterator[Guard]:
     taken = {
         "key": (
             "admit",
-            'self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)',
+            "self._take(principal.whose, settings.server_key_rate)",
             "one key sends an unlimited number of requests",
             "test_the_rate_of_a_key_is_limited",
         ),

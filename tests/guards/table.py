@@ -8,6 +8,7 @@ from tests.guards import (
     fencing,
     identifying,
     moving,
+    owning,
     replaying,
     sealing,
     storing,
@@ -15,7 +16,7 @@ from tests.guards import (
 )
 from tests.guards.guard import Guard
 
-_PARTS = (fencing, moving, storing, deciding, replaying, sealing, admitting, identifying, trespassing)
+_PARTS = (fencing, moving, storing, deciding, replaying, sealing, admitting, identifying, owning, trespassing)
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
 
 SIMULATED = (

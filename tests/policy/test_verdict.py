@@ -88,7 +88,7 @@ def test_nothing_has_changed_unless_something_has() -> None:
         ),
         (
             {"breaker": BreakerFact("bank", "HALF_OPEN")},
-            "The breaker 'bank' is probing the dependency.",
+            "The breaker 'bank' is probing: the next calls show whether it works again.",
         ),
         (
             {"breaker": BreakerFact("bank", "CLOSED", NOW - 180.0)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -122,7 +122,7 @@ async def test_21_the_queue_asks_for_each_operation_m11() -> None:
     async with in_memory(dlq.app):
         ana = dlq.on_behalf_of("ana")
         await dlq.enqueue("a", 1, error="x", category="network")
-        operations = {
+        operations: dict[str, Callable[[], Awaitable[object]]] = {
             "enqueue": lambda: ana.enqueue("b", 1, error="x", category="network"),
             "get": lambda: ana.get("a"),
             "list": ana.list,
@@ -138,8 +138,11 @@ async def test_21_the_queue_asks_for_each_operation_m11() -> None:
         assert asked == [("ana", operation) for operation in operations]
 
         allowed = False
-        await_denied = {**operations, "enqueue ": lambda: ana.offer("c", 1, error=ConnectionError("x"))}
-        for operation, call in await_denied.items():
+        denied: dict[str, Callable[[], Awaitable[object]]] = {
+            **operations,
+            "enqueue ": lambda: ana.offer("c", 1, error=ConnectionError("x")),
+        }
+        for operation, call in denied.items():
             with pytest.raises(AccessDeniedError, match=f"'ana' may not {operation.strip()}"):
                 await call()
         with pytest.raises(AccessDeniedError, match="may not list"):
@@ -159,7 +162,9 @@ async def test_21_access_may_be_async_and_decide_by_operation_m11() -> None:
         await dlq.enqueue("a", 1, error="x", category="network")
         with pytest.raises(AccessDeniedError):
             await dlq.archive("a")
-        assert (await dlq.get("a")).status == "pending"  # type: ignore[union-attr]
+        kept = await dlq.get("a")
+        assert kept is not None
+        assert kept.status == "pending"
         archived = await dlq.on_behalf_of("ana").archive("a", reason="done")
         assert archived.status == "archived"
         [entry, *_] = (await dlq.app.failures().audit.list()).entries
@@ -196,7 +201,7 @@ async def test_21_inside_a_step_a_request_makes_one_attempt_w4(server: Misbehavi
     async with bench(app) as test:
         for task, expected in ((fetch, 1), (fetch_sync, 1), (fetch_as_told, 2), (fetch_by_policy, 3)):
             before = len(server.requests)
-            await app.start(task)  # type: ignore[arg-type]
+            await app.start(task)
             await test.drain()
             assert len(server.requests) - before == expected, task
 

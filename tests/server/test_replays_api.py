@@ -266,4 +266,53 @@ async def test_both_spellings_are_documented(small_house: House) -> None:
         operation = paths[f"{prefix}/{{id}}/replay"]["post"]
         assert operation["x-permission"] == "operate"
         assert set(operation["responses"]) >= {"202"}
-    assert [path for path in paths if path.startswith(ALIAS)] == [f"{ALIAS}/{{id}}/replay"]
+    assert {path for path in paths if path.startswith(ALIAS)} == {ALIAS, f"{ALIAS}/{{id}}/replay"}
+
+
+async def test_14_w9_fields_may_be_in_camel_case(world: World) -> None:
+    letter = await world.letter()
+    policy = {"maxRetries": 5, "baseDelayMs": 100}
+    replayed = await world.replay(letter, mode="FROM_STEP", fromStepIndex=0, overrideRetryPolicy=policy)
+    assert replayed.status_code == 202
+    answered = replayed.json()
+    assert answered["from_step_index"] == 0
+    assert answered["override_retry_policy"]["max_attempts"] == 6
+    assert "fromStepIndex" not in answered
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"fromStepIndex": 0, "from_step_index": 0},
+        {"overrideRetryPolicy": {"maxRetries": 1, "max_retries": 1}},
+        {"FromStepIndex": 0},
+    ],
+)
+async def test_14_w9_both_spellings_of_one_field_are_a_mistake(world: World, body: dict[str, Any]) -> None:
+    refused = await world.replay(await world.letter(), **body)
+    assert refused.status_code == 422
+
+
+async def test_14_w9_the_list_takes_the_parameters_of_other_systems(world: World) -> None:
+    letter = await world.letter()
+
+    async def listed(**parameters: Any) -> list[str]:
+        found = await world.client.get(ALIAS, params=parameters)
+        assert found.status_code == 200, found.text
+        return [line["id"] for line in found.json()["items"]]
+
+    assert await listed(status="open", errorCategory="unknown", stepType="pay", limit=5) == [letter]
+    assert await listed(status="failed") == [letter]
+    assert await listed(status="OPEN", q="is:any") == [letter]
+    assert await listed(status="resolved") == []
+    assert await listed(errorCategory="timeout") == []
+    assert await listed(stepType="ship") == []
+    for parameters in (
+        {"size": 1, "limit": 1},
+        {"limit": 0},
+        {"limit": 501},
+        {"errorCategory": "?"},
+        {"status": "?"},
+    ):
+        assert (await world.client.get(ALIAS, params=parameters)).status_code == 422, parameters
+    assert (await world.client.get(LETTERS, params={"stepType": "pay"})).status_code == 422

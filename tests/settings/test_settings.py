@@ -938,6 +938,26 @@ class TestEnvironment:
         assert changed == Settings.load({f"REDRIVE_{alias}": text})
         assert changed != Settings()
 
+    @loop_over(
+        ("other", "name", "value"),
+        [
+            ("dlq_default_retry_policy", "dlq_default_policy", "linear"),
+            ("dlq_retry_processor_enabled", "dlq_processor_enabled", "false"),
+            ("dlq_retry_interval_seconds", "dlq_interval_sec", "90"),
+        ],
+    )
+    def test_14_m9_other_names_of_settings(self, tmp_path: Path, other: str, name: str, value: str) -> None:
+        expected = Settings.load({f"REDRIVE_{name.upper()}": value})
+        assert expected != Settings()
+        assert Settings.load({f"REDRIVE_{other.upper()}": value}) == expected
+        assert Settings.load({}, arguments={other: value}) == expected
+        file = tmp_path / "redrive.toml"
+        file.write_text(f"{other} = {value if value != 'linear' else repr(value)}")
+        assert Settings.load({}, file) == expected
+        clash = {f"REDRIVE_{other.upper()}": value, f"REDRIVE_{name.upper()}": value}
+        with pytest.raises(InvalidValueError, match="are two spellings of"):
+            Settings.load(clash)
+
     def test_the_prefixed_one_wins(self) -> None:
         environment = {"WORKER_CONCURRENCY": "5", "REDRIVE_WORKER_CONCURRENCY": "6"}
         assert Settings.load(environment).worker_concurrency == 6

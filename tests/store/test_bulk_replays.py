@@ -166,7 +166,7 @@ OBSTACLES = {
     "removed": ("DELETE FROM redrive.dead_letters", "the dead letter no longer exists"),
     "cancelled": ("UPDATE redrive.runs SET state = 'CANCELLED'", "its run was cancelled"),
     "run removed": ("DELETE FROM redrive.runs", "its run no longer exists"),
-    "run working": ("UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'", "its run is RUNNING"),
+    "run working": ("UPDATE redrive.runs SET place = 'ready', state = 'RUNNING'", "its run is running"),
     "elsewhere": ("UPDATE redrive.runs SET step_index = 3", "its run is at step 4 now, not at step 1"),
     "touched": (
         "UPDATE redrive.dead_letters SET updated_at = updated_at + 1",

@@ -189,6 +189,10 @@ def test_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
         pending(range(1, 11))
 
 
+INPUTS_ONLY = {"owner"}
+"""Columns of run_inputs that the view leaves out, because no list of runs reads them."""
+
+
 async def test_both_databases_have_the_same_columns(
     tmp_path: Path, postgres_database: PostgresDatabase
 ) -> None:
@@ -199,7 +203,7 @@ async def test_both_databases_have_the_same_columns(
         on_postgres = await postgres_columns(postgres_database, table)
 
         if table == "runs":  # a view on PostgreSQL: see the next test
-            assert sorted(on_sqlite) == sorted(on_postgres)
+            assert sorted(on_sqlite.keys() - INPUTS_ONLY) == sorted(on_postgres)
         else:
             assert list(on_sqlite.items()) == list(on_postgres.items()) != [], table
     await sqlite.close()

@@ -87,6 +87,17 @@ async def test_many_at_once_keep_their_order(store: Store, database: Database) -
     assert len(await store.runs.all()) == 300
 
 
+async def test_runs_of_several_owners_in_one_write_keep_their_owners_p8(store: Store) -> None:
+    """Runs that are alike are stored by a statement that takes what they share from the first of them."""
+    owners = ["ana", None, "ben"]
+    runs = [new_run(owner=owner) for owner in owners]
+    ids = await store.runs.enqueue(runs, [DEFINITION])
+    assert [(await store.runs.origin(run_id, ORG)).owner for run_id in ids] == owners
+    keyed = [new_run(owner=owner, idempotency_key=f"k{owner}", request_hash="h") for owner in owners]
+    ids = await store.runs.enqueue(keyed, [DEFINITION])
+    assert [(await store.runs.origin(run_id, ORG)).owner for run_id in ids] == owners
+
+
 async def test_none_at_all(store: Store, database: Database) -> None:
     assert await store.runs.enqueue([], []) == []
     assert await count(database) == 0

@@ -56,5 +56,5 @@ def test_the_glossary_has_the_word_of_every_state_once() -> None:
     kinds = (RunState, StepState, DeadLetterState, GroupState, OperationState, ReplayState)
     for state in {state for kind in kinds for state in kind}:
         assert state in rows[status(state)]
-    for state in BreakerState:
-        assert state in rows[status(state, "breaker")]
+    for breaker_state in BreakerState:
+        assert breaker_state in rows[status(breaker_state, "breaker")]

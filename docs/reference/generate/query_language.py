@@ -13,7 +13,7 @@ from redrive.model.id import MIN_PREFIX_LENGTH
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import FAILED_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
-from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
+from redrive.policy.query import KEY_ALIASES, MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES
 from redrive.policy.query_language import GROUP_WORDS, GROUPS, KEYS, RUNS
 from redrive.store.dead_letter_filter import INDEXED
 from redrive.store.run_filter import _IN_KEYS as RUN_WALKED
@@ -102,7 +102,9 @@ LANGUAGE = (
     "the type of the error, regardless of case. Inside quotes, spaces, commas and colons are literal, and a "
     "backslash makes the next character literal. An empty query matches everything.",
     "Keys, states and other fixed words are not case-sensitive; names and ids are. Redrive rejects an "
-    "unknown key or value, and reports its position and a suggestion.",
+    "unknown key or value, and reports its position and a suggestion. "
+    + ", ".join(f"`{other}:` is another name of `{key}:`" for other, key in KEY_ALIASES.items())
+    + ".",
 )
 LANGUAGE_LIMITS = (
     "## Limits to know",

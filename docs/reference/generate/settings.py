@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from docs.reference.generate.page import NOTE, page, table
 
-from redrive.settings import FILE_VARIABLE, PREFIX, SETTINGS, Setting
+from redrive.settings import FILE_VARIABLE, OTHER_NAMES, PREFIX, SETTINGS, Setting
 
 
 def settings() -> str:
     aliases = ", ".join(f"`{setting.alias}`" for setting in SETTINGS if setting.alias)
+    others = ", ".join(f"`{other}` for `{name}`" for other, name in OTHER_NAMES.items())
     rows = [(f"`{each.name}`", _default(each), each.bounds, each.meaning) for each in SETTINGS]
     return page(
         "# Settings",
@@ -19,6 +20,7 @@ def settings() -> str:
         table(("setting", "default", "allowed", "meaning"), rows),
         f"The environment variable of a setting is `{PREFIX}` followed by the name in capitals, for example "
         f"`{SETTINGS[0].environment}`. Redrive also reads these variables without the prefix: {aliases}.",
+        f"Some settings have another name, which files, variables and arguments may use instead: {others}.",
         f"`{FILE_VARIABLE}` is the path of the file. The file is TOML, or YAML if its name ends in `.yaml` "
         "or `.yml` (requires `redrive[yaml]`). It contains the settings at the top level or in a table "
         "`[redrive]`. Redrive rejects a value outside its bounds with a message that names the bounds. It "

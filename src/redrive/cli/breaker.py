@@ -14,7 +14,7 @@ from redrive.cli.commands import CommandGroup
 from redrive.cli.connection import api_options
 from redrive.cli.options import DurationParam, dry_run_option, output_option, yes_option
 from redrive.cli.output import show_one, show_rows
-from redrive.cli.table import Row, TableColumn, ago, counted, stamp
+from redrive.cli.table import Row, TableColumn, ago, counted, is_future, stamp
 from redrive.cli.terminal import notice, out, styled_status
 from redrive.policy.bounds import MAX_DELAY_SECONDS
 from redrive.words.number import noun, percent, plural
@@ -197,8 +197,7 @@ def _sentences(breaker: Row) -> Iterator[str]:
 
 def soon(moment: str) -> str:
     """Say when the next probe runs: "in 20 s", "on the next call"."""
-    text = ago(moment)
-    return text if text.startswith("in ") else "on the next call"
+    return ago(moment) if is_future(moment) else "on the next call"
 
 
 def _opens(policy: Row) -> str:
@@ -225,7 +224,7 @@ def _next(breaker: Row) -> Iterator[tuple[str, str]]:
         yield f"redrive breaker auto {name}", "return it to automatic control"
     elif breaker["state"] != "CLOSED" and not breaker["idle"]:
         until = breaker["open_until"]
-        probe = "a probe is running" if until is None else f"the next probe is {soon(until)}"
+        probe = "the next call is a probe" if until is None else f"the next probe is {soon(until)}"
         yield f"redrive breaker view {name}", f"wait: {probe}"
     if breaker["state"] == "OPEN":
         yield f"redrive breaker close {name} --reason …", "release the work now"

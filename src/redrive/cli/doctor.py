@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from redrive.doctor import Finding, HealthReport
 
 COLUMNS = ("state", "check", "seen", "advice", "command")
-SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "ok": "✓"}
-STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "ok": "good"}
-HEADS = {"bad": "Problems", "warn": "Warnings", "unknown": "Not checked", "ok": "OK"}
+SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "note": "·", "ok": "✓"}
+STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "note": "dim", "ok": "good"}
+HEADS = {"bad": "Problems", "warn": "Warnings", "unknown": "Not checked", "note": "Notes", "ok": "OK"}
 
 
 @click.command()
@@ -71,8 +71,9 @@ def _draw(screen: Screen, report: HealthReport, findings: list[Finding]) -> None
             _draw_finding(screen, finding, names)
     numbers = {state: sum(finding.state == state for finding in findings) for state in SIGNS}
     unknown = f", {numbers['unknown']} not checked" if numbers["unknown"] else ""
+    notes = f", {plural(numbers['note'], 'note')}" if numbers["note"] else ""
     bad, warnings = plural(numbers["bad"], "problem"), plural(numbers["warn"], "warning")
-    text = f"{bad}, {warnings}{unknown}, {numbers['ok']} OK"
+    text = f"{bad}, {warnings}{unknown}{notes}, {numbers['ok']} OK"
     out("")
     out((text, next((state for state in ("bad", "warn") if numbers[state]), "good")))
 

@@ -24,7 +24,7 @@ LOCAL = "local"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_SECRETS = frozenset(setting.name for setting in SETTINGS if setting.secret)
+_SETTINGS = {setting.name: setting for setting in SETTINGS}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -160,15 +160,26 @@ def _store(context: click.Context, parameter: click.Parameter, value: object) ->
         setattr(context.ensure_object(GlobalOptions), str(parameter.name), value)
 
 
+def _secret(name: str, text: str) -> str | None:
+    """Say what is secret about the value of a setting, if anything is."""
+    setting = _SETTINGS.get(name)
+    if setting is None:
+        return None
+    if setting.secret:
+        return f"{name} is a secret"
+    holds_password = setting.sensitive and setting.mask(text) != text
+    return f"this {name} contains a password" if holds_password else None
+
+
 def _store_settings(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
     for pair in value:
         name, equals, text = pair.partition("=")
         if not equals:
             raise click.BadParameter("write it as NAME=VALUE, such as server_port=8080", context, parameter)
         name = name.strip().lower()
-        if name in _SECRETS:
+        if what := _secret(name, text):
             raise click.BadParameter(
-                f"{name} is a secret, and other users can see arguments; use the environment or a file",
+                f"{what}, and other users can see arguments; use the environment or a file",
                 context,
                 parameter,
             )

@@ -56,6 +56,11 @@ def ago(timestamp: str | None) -> str:
     return "-" if timestamp is None else times.ago(_seconds(timestamp), _now())
 
 
+def is_future(timestamp: str) -> bool:
+    """Return whether `ago` says when it will be."""
+    return _seconds(timestamp) - _now() >= 1.0
+
+
 def since(timestamp: str | None) -> str:
     """Format the age: "3 min"."""
     return "-" if timestamp is None else times.age(_now() - _seconds(timestamp))

@@ -32,6 +32,11 @@ class BlockingQueue(Facade):
     clear = waiting(QueueOperations.clear)
     stop = waiting(QueueOperations.stop)
 
+    # Other names of these methods
+    get_task, list_tasks, retry_task, archive_task = get, list, retry, archive  # noqa: A003
+    get_statistics, clear_all, stop_retry_processor = statistics, clear, stop
+    start_retry_processor = waiting(QueueOperations.start_retry_processor)
+
     def on_behalf_of(self, by: str) -> BlockingQueue:
         return BlockingQueue(self._queue.on_behalf_of(by))
 

@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 from redrive.dead_letter_queue.app import Background, QueueApp
 from redrive.dead_letter_queue.capture import Capturing, captured
 from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retried
-from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields
+from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields, task_fields
 from redrive.duration import Seconds
 from redrive.engine.evidence import Evidence
 from redrive.errors import (
@@ -81,6 +81,7 @@ class QueueOperations:
         and this is a new task with its own redrives. QueueFullError if the queue is full.
         """
         await self._require_access("enqueue")
+        fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
         if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
             raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
@@ -95,6 +96,7 @@ class QueueOperations:
         stores the task under the id <id>~2, <id>~3, … and logs a warning.
         """
         await self._require_access("enqueue")
+        fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
         if rejection(self.app.strategy, evidence.failure.category):
             return None
@@ -250,6 +252,19 @@ class QueueOperations:
         """
         capturing = partial(Capturing, self.offer, self.app, quiet, fields)
         return lambda function: captured(function, task_id, capturing)
+
+    # Other names of these methods, which other dead-letter queues use
+
+    get_task = get
+    list_tasks = list  # noqa: A003
+    retry_task = retry
+    archive_task = archive
+    get_statistics = statistics
+    clear_all = clear
+    stop_retry_processor = stop
+
+    async def start_retry_processor(self) -> None:
+        self.start()
 
     @property
     def _tasks(self) -> FailedTasks:

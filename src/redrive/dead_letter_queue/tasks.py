@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Any, TypedDict
+from types import MappingProxyType
+from typing import Any, TypedDict, cast
 
 from redrive.dead_letter_queue.app import QueueApp
 from redrive.dead_letter_queue.refusal import Awaited
@@ -18,6 +19,7 @@ from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
 from redrive.model.failed_task import MAX_TASK_ID_LENGTH, FailedTask, FailedTaskRow, NewFailedTask
 from redrive.model.failure import Category
 from redrive.model.query import Order
+from redrive.model.spelling import own_names
 from redrive.model.statistics import STATUS_WORDS
 from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import (
@@ -41,7 +43,20 @@ SEPARATOR = "\x1f"
 """Separates the queue from the task id in the key of a run. No queue, task id or user's key contains it."""
 
 
-class TaskFields(TypedDict, total=False):
+class OtherTaskFields(TypedDict, total=False):
+    """Other names of options, which other dead-letter queues use."""
+
+    repos: object
+    retry_policy: RedriveChoice | None
+    error_category: str | None
+
+
+FIELD_ALIASES: Mapping[str, str] = MappingProxyType(
+    {"repos": "context", "retry_policy": "policy", "error_category": "category"}
+)
+
+
+class TaskFields(OtherTaskFields, total=False):
     """Options of a failed task.
 
     context      more data for the function, such as a list of repositories
@@ -51,6 +66,8 @@ class TaskFields(TypedDict, total=False):
     metadata     data that describes the task, such as its team
     priority     from -100 to 100; higher values run first
     after        ids of tasks that must succeed before this task is redriven
+
+    `repos`, `retry_policy` and `error_category` are other names of context, policy and category.
     """
 
     context: object
@@ -60,6 +77,13 @@ class TaskFields(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     priority: int
     after: Collection[str]
+
+
+def task_fields(given: TaskFields) -> TaskFields:
+    """Replace other names of options by ours."""
+    return cast(
+        "TaskFields", own_names(given, TaskFields.__optional_keys__ - FIELD_ALIASES.keys(), FIELD_ALIASES)
+    )
 
 
 class FailedTasks:

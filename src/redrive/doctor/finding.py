@@ -15,9 +15,12 @@ MAX_NAMED = 5
 
 
 class State(StrEnum):
+    """The result of a check. A note is neither good nor bad: something that you may want to know."""
+
     BAD = "bad"
     WARN = "warn"
     UNKNOWN = "unknown"
+    NOTE = "note"
     OK = "ok"
 
 
@@ -64,6 +67,10 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def ok(check: str, seen: str) -> Finding:
     return Finding(check, State.OK, seen)
+
+
+def note(check: str, seen: str) -> Finding:
+    return Finding(check, State.NOTE, seen)
 
 
 def unknown(check: str, why: str, advice: str = "") -> Finding:

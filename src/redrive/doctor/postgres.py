@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
-from redrive.doctor.finding import DoctorLimits, Finding, State, count, ok, unknown
+from redrive.doctor.finding import DoctorLimits, Finding, State, count, note, ok, unknown
 from redrive.store.postgres_condition import Leftover, Server, TableCondition, Transaction
 from redrive.words.number import size
 from redrive.words.time import age, duration
@@ -56,7 +56,8 @@ def judge_durability(settings: Mapping[str, str]) -> Iterator[Finding]:
         yield ok("durability", seen)
     archive = settings.get("archive_mode", "off")
     hint = "you can only restore from dumps" if archive == "off" else "the server archives its log"
-    yield ok("backups", f"wal_level is {settings.get('wal_level')}, archive_mode is {archive}: {hint}")
+    tell = note if archive == "off" else ok
+    yield tell("backups", f"wal_level is {settings.get('wal_level')}, archive_mode is {archive}: {hint}")
 
 
 def judge_clock(difference: float, accuracy: float, limits: DoctorLimits) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import MAX_NAMED, DoctorLimits, Finding, State, count, ok
+from redrive.doctor.finding import MAX_NAMED, DoctorLimits, Finding, State, count, note, ok
 from redrive.model.run import Place
 from redrive.store.inspection import Expired, Overdue
 from redrive.store.limits import QueueRow, WorkerRow
@@ -117,7 +117,7 @@ def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Findin
             "redrive config",
         )
     if not keys:
-        return ok("encryption", "no key is configured; payloads are stored unencrypted")
+        return note("encryption", "no key is configured; payloads are stored unencrypted")
     return ok("encryption", f"{count(len(keys), 'key')} configured; all unfinished runs can be decrypted")
 
 

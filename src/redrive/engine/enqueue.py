@@ -54,6 +54,7 @@ class StartOptions(TypedDict, total=False):
     correlation_id  an id that relates the run to other work; default: the id of the run
     tags            words to find the run by
     metadata        a mapping with further information, stored as JSON
+    owner           the name of the user who may retry the run without the permission to operate
     """
 
     org: str
@@ -65,6 +66,7 @@ class StartOptions(TypedDict, total=False):
     correlation_id: str | None
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
+    owner: str | None
 
 
 Prepared = tuple[NewRun, DefinitionRow]
@@ -84,6 +86,7 @@ class _Common(NamedTuple):
     correlation_id: str | None
     tags: str | None
     metadata: str | None
+    owner: str | None
 
 
 class Pieces:
@@ -179,6 +182,7 @@ class Enqueuer(StartsAnew):
             correlation_id=_checked_text("correlation_id", options.get("correlation_id")),
             tags=_checked_tags(options.get("tags", ())),
             metadata=self._metadata(options.get("metadata")),
+            owner=_checked_text("owner", options.get("owner")),
         )
 
     def _new_run(self, common: _Common, payload: object, key: str | None) -> Prepared:
@@ -202,6 +206,7 @@ class Enqueuer(StartsAnew):
             correlation_id=common.correlation_id or identifier,
             tags=common.tags,
             metadata=common.metadata,
+            owner=common.owner,
         )
         return run, common.definition
 

@@ -105,8 +105,8 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         definition = await parts.definitions.find(run.definition)
         attempts = await parts.store.runs.attempts(run.id, run.org)
         letters = await parts.store.dead_letters.of_run(run.id, run.org)
-        requeued_at = await parts.store.runs.requeued_at(run.id, run.org) if run.replays else None
-        return parts.redacted_view.run(run, definition, attempts, letters, requeued_at)
+        origin = await parts.store.runs.origin(run.id, run.org)
+        return parts.redacted_view.run(run, definition, attempts, letters, origin)
 
     async def state(self) -> RunState:
         return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])

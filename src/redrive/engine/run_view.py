@@ -20,6 +20,7 @@ from redrive.policy.policy_json import policy_to_json
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
 from redrive.store.rows import UNREADABLE
+from redrive.store.runs import RunOrigin
 from redrive.words.failure import first_line
 from redrive.words.state import status
 
@@ -143,6 +144,7 @@ class RunView(RunSummary):
     """A run with its input and result, redacted. A value whose key is not configured appears as `$sealed`.
 
     step_only  the current or last replay executes only one step
+    owner      the user who may retry the run without the permission to operate
     """
 
     steps: tuple[PlannedStep, ...]
@@ -154,6 +156,7 @@ class RunView(RunSummary):
     progress: Json
     retry_policy_override: Json
     step_only: bool
+    owner: str | None
     error: RunError | None
     dead_letter: LetterMark | None
 
@@ -274,12 +277,12 @@ class RedactedView:
         definition: Definition | None,
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
-        requeued_at: float | None = None,
+        origin: RunOrigin,
     ) -> RunView:
         error = _error_of(run, attempts)
         error_type, message = (None, None) if error is None else (error.error_type, error.message)
         return RunView(
-            **self._summary(run, definition, error_type, message, requeued_at),
+            **self._summary(run, definition, error_type, message, origin.requeued_at),
             steps=() if definition is None else planned_steps(definition),
             rate_limit_waits=run.rate_limit_waits,
             holds=run.holds,
@@ -292,6 +295,7 @@ class RedactedView:
             needs_you=any(
                 letter.state in _NEEDS_YOU and letter.next_redrive_at is None for letter in letters[-1:]
             ),
+            owner=None if origin.owner is None else self._redactor.text(origin.owner),
             error=error,
             dead_letter=LetterMark(letters[-1].id, letters[-1].state) if letters else None,
         )

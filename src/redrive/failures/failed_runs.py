@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from redrive.engine.definition import Definition
 from redrive.engine.event_reporter import group_changed
@@ -35,7 +36,18 @@ from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
 from redrive.words.fact import text_of
 
+SOURCE_SECONDS = 2.0
+"""How long a page waits for the source check of a task."""
+
 _FAILED = (RunState.FAILED, RunState.DLQ_PENDING, RunState.PARTIAL)
+
+
+class _NextStep(NamedTuple):
+    """The step where a failed run continues."""
+
+    step_index: int
+    input: str | None
+    queue: str
 
 
 class FailedRuns:
@@ -55,13 +67,7 @@ class FailedRuns:
         A PARTIAL run continues with the next step. Raises ReplayRefusedError if the `source` check of the
         task returns False.
         """
-        run = await self._store.runs.get(run_id, self._caller.org)
-        if run.state not in _FAILED:
-            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only a failed run can be retried")
-        definition = await self._parts.definitions.get(run.definition)
-        index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
-        step_input = await input_of(self._store, run, index)
-        await self._check_source(run, definition, index, step_input)
+        run, step = await self._retriable(run_id)
         live = await self._live_letters(run_id)
         if live:
             await self._replays.start(live[-1], Mode.FROM_STEP, reason=reason)
@@ -72,15 +78,37 @@ class FailedRuns:
             letter_id="",
             run_id=run.id,
             step_index=run.step_index,
-            from_step=index,
+            from_step=step.step_index,
             mode=Mode.FROM_STEP,
             automatic=False,
             requested_by=self._caller.name,
             reason=clean_reason(reason, self._parts.redactor),
-            step_input=step_input,
-            queue=definition.steps[index].queue,
+            step_input=step.input,
+            queue=step.queue,
         )
         await self._resume(new)
+
+    async def obstacle(self, run_id: str) -> str | None:
+        """Return why a run can't be retried now, or None. A slow source check says nothing yet."""
+        try:
+            async with asyncio.timeout(SOURCE_SECONDS):
+                await self._retriable(run_id)
+        except TimeoutError:
+            return None
+        except ReplayRefusedError as error:
+            return str(error)
+        return None
+
+    async def _retriable(self, run_id: str) -> tuple[Run, _NextStep]:
+        """Return a failed run and the step where it continues. Raise ReplayRefusedError if it can't."""
+        run = await self._store.runs.get(run_id, self._caller.org)
+        if run.state not in _FAILED:
+            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only a failed run can be retried")
+        definition = await self._parts.definitions.get(run.definition)
+        index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
+        step_input = await input_of(self._store, run, index)
+        await self._check_source(run, definition, index, step_input)
+        return run, _NextStep(index, step_input, definition.steps[index].queue)
 
     async def _resume(self, new: NewReplay) -> None:
         async def resume() -> str | None:

@@ -93,3 +93,7 @@ class Failures(DeadLetters):
         Raises ReplayRefusedError if the `source` of its task no longer exists.
         """
         await self._runs.replay(run_id, reason)
+
+    async def obstacle_to_replay_run(self, run_id: str) -> str | None:
+        """Return why `replay_run` would refuse the run now, or None."""
+        return await self._runs.obstacle(run_id)

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from redrive.engine.encryption import KeyRotation, Rotated
-from redrive.errors import AccessDeniedError, AlreadyExistsError, DriftError, InvalidValueError
+from redrive.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    DriftError,
+    InvalidValueError,
+    NameTakenError,
+)
 from redrive.identity.accounts import MemberAccounts
 from redrive.identity.credentials import CredentialLookup
 from redrive.identity.keys import Keys
@@ -150,9 +156,9 @@ class Members:
         if found.org in (self._org, HOME):
             return found, {}
         if not self.principal.everywhere:
-            raise AlreadyExistsError(
-                f"the name {name!r} belongs to an account of another organization; ask an owner of {HOME!r} "
-                f"to add it here"
+            raise NameTakenError(
+                f"the name {name!r} can't be used here; choose another name, or ask an owner of {HOME!r} to "
+                f"add the person"
             )
         await self._adopt(session, found)
         return found, {"account": "adopted"}

@@ -30,6 +30,7 @@ STEP_ALIASES = MappingProxyType(
 DEAD_LETTER_ALIASES = MappingProxyType(
     {
         "pending": DeadLetterState.OPEN,
+        "failed": DeadLetterState.OPEN,
         "replaying": DeadLetterState.REPLAYING,
         "retrying": DeadLetterState.REPLAYING,
         "replayed": DeadLetterState.RESOLVED,

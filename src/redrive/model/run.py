@@ -82,6 +82,7 @@ class NewRun(Row, frozen=True):
     correlation_id: str
     tags: JsonList | None
     metadata: str | None
+    owner: str | None = None
 
     @property
     def given_correlation_id(self) -> str | None:

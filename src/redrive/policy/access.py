@@ -101,6 +101,13 @@ def role_in(membership: Role | None, owns_home: bool) -> Role | None:
     return Role.OWNER if owns_home else membership
 
 
+def may_retry(principal: Principal, owner: str | None) -> bool:
+    """Return whether the principal may retry a run: with the permission to operate, or as its owner."""
+    if Permission.OPERATE in principal.permissions:
+        return True
+    return owner is not None and owner == principal.name and Permission.READ in principal.permissions
+
+
 def require_permission(principal: Principal, permission: Permission) -> None:
     if permission not in principal.permissions:
         raise AccessDeniedError(

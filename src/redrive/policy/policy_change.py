@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redrive.duration import Seconds, to_seconds
 from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.model.failure import Category
+from redrive.model.spelling import own_names
 from redrive.policy.backoff import Backoff
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require, require_seconds, require_whole
 from redrive.policy.curve import CURVES, Curve, Exponential, Immediate, Linear, Never, Table
@@ -146,6 +147,7 @@ class PolicyOverride(NamedTuple):
             raise InvalidValueError(
                 f"a retry policy must be a JSON object, for example {{'max_retries': 5}}, got {value!r:.80}"
             )
+        value = own_names(value, {*SHORT_FIELDS, *(field.name for field in fields(RetryPolicy))})
         if "backoff" in value or "max_attempts" in value:
             return cls(policy_from_json(value), {})
         _check_changes(value)

@@ -29,7 +29,10 @@ MAX_VALUES = 100
 MAX_SAVED_LENGTH = 2_000
 """The maximum length of a saved query, which must fit into a URL."""
 
-OTHER_WORDS = {"fingerprint": "fp", "group": "fp", "state": "is"}
+KEY_ALIASES = {"fingerprint": "fp", "state": "is"}
+"""Keys with another name: state:OPEN is is:open."""
+
+OTHER_WORDS = {**KEY_ALIASES, "group": "fp"}
 """Words that people often write instead of a key."""
 
 _PIECE = re.compile(r'(?P<sign>-?)(?:(?P<key>[^\s":,]*):)?(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^\s"])*)(?P<odd>"?)')
@@ -68,14 +71,15 @@ def _term(piece: re.Match[str], position: int, language: Language) -> Term:
     if piece["key"] is None:
         _refuse_text(piece["rest"], position, language)
         return Term(TEXT, (_free_text(piece["rest"], position + negated),), negated)
-    key, place = piece["key"].lower(), position + negated
+    written, place = piece["key"].lower(), position + negated
+    key = written if written in language.readers else KEY_ALIASES.get(written, written)
     if key not in language.readers:
         _refuse_key(piece["key"], place, language)
     if negated and key in TIMES:
         raise InvalidValueError(
             f"{key!r} at position {place} cannot be negated; use since: or until: instead"
         )
-    return Term(key, _values(key, piece["rest"], place + len(key) + 1, language), negated)
+    return Term(key, _values(key, piece["rest"], place + len(written) + 1, language), negated)
 
 
 def _refuse_odd(piece: re.Match[str], position: int) -> None:

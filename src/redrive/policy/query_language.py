@@ -6,7 +6,7 @@ Each key has a reader, which rejects an invalid value with a message that says w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -52,10 +52,12 @@ class Word(NamedTuple):
     def refuse(self, allowed: str) -> NoReturn:
         raise InvalidValueError(self._unknown(allowed))
 
-    def refuse_unknown(self, known: Iterable[str]) -> NoReturn:
+    def refuse_unknown(self, known: Iterable[str], aliases: Container[str] = ()) -> NoReturn:
+        """Suggest a known value, or list those that are not aliases of others."""
         known = list(known)
+        listed = [name for name in known if name not in aliases]
         raise QueryWordError(
-            self._unknown(suggest(self.text, known)),
+            self._unknown(suggest(self.text, known, otherwise=suggest("", listed))),
             word=self.text,
             position=self.position,
             suggestion=closest(self.text, known),
@@ -89,8 +91,10 @@ def _read_choice(choices: Iterable[str], word: Word) -> tuple[Value, ...]:
     return (word.text.lower(),) if word.text.lower() in known else word.refuse_unknown(known)
 
 
-def _one_of_states(states: Mapping[str, tuple[Value, ...]]) -> Reader:
-    return lambda word: states.get(word.text.lower()) or word.refuse_unknown(states)
+def _one_of_states(states: Mapping[str, tuple[Value, ...]], aliases: Iterable[str] = ()) -> Reader:
+    """Read a word of the mapping. An error does not list the aliases, which are words of other products."""
+    hidden = frozenset(aliases) - {str(value).lower() for values in states.values() for value in values}
+    return lambda word: states.get(word.text.lower()) or word.refuse_unknown(states, hidden)
 
 
 def _read_redrive(word: Word) -> tuple[Value, ...]:
@@ -165,7 +169,7 @@ TIMES = ("since", "until")
 
 READERS: MappingProxyType[str, Reader] = MappingProxyType(
     {
-        "is": _one_of_states(_STATES),
+        "is": _one_of_states(_STATES, DEAD_LETTER_ALIASES),
         "category": _one_of(Category),
         "class": _one_of(ErrorClass),
         "effect": _one_of(Effect),
@@ -202,7 +206,7 @@ RUN_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
 """The values of `is:`. `failed` includes every ending without success, not only the state of that name."""
 
 _RUN_READERS: Mapping[str, Reader] = MappingProxyType(
-    {"is": _one_of_states(RUN_WORDS)}
+    {"is": _one_of_states(RUN_WORDS, RUN_ALIASES)}
     | {"id": _read_id}
     | dict.fromkeys(("workflow", "queue", "key", "correlation", "tag", "version"), _read_text)
     | dict.fromkeys(("priority", "attempts"), _read_number)

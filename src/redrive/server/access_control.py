@@ -34,6 +34,7 @@ class AccessRule(NamedTuple):
 
     permission  the permission that the caller needs; None: callers need no credentials
     signed_in   the caller must be signed in, and needs no permission
+    owners      the owner of a run needs only the permission to read; the route checks who owns the run
     home        only for callers in the organization that owns the installation
     repeatable  with an Idempotency-Key, the response is stored and returned again; never for secrets
     own_key     the route handles the Idempotency-Key itself
@@ -45,6 +46,7 @@ class AccessRule(NamedTuple):
 
     permission: Permission | None = None
     signed_in: bool = False
+    owners: bool = False
     home: bool = False
     repeatable: bool = True
     own_key: bool = False
@@ -69,9 +71,14 @@ SIGNED_IN = AccessRule(signed_in=True, repeatable=False)
 
 
 def may(
-    permission: Permission, *, home: bool = False, repeatable: bool = True, own_key: bool = False
+    permission: Permission,
+    *,
+    owners: bool = False,
+    home: bool = False,
+    repeatable: bool = True,
+    own_key: bool = False,
 ) -> AccessRule:
-    return AccessRule(permission, home=home, repeatable=repeatable, own_key=own_key)
+    return AccessRule(permission, owners=owners, home=home, repeatable=repeatable, own_key=own_key)
 
 
 class AccessControl:
@@ -112,15 +119,9 @@ class AccessControl:
         return RequestContext(site.app, principal, signed_in.csrf)
 
     def _check_rights(self, principal: Principal) -> None:
-        permission = self._rule.permission
+        permission = Permission.READ if self._rule.owners else self._rule.permission
         if permission is not None and permission not in principal.permissions:
-            raise ProblemError(
-                403,
-                "forbidden",
-                f"{principal.name} does not have the permission {permission.value!r} in the organization "
-                f"{principal.org!r}",
-                hint="ask an owner of the organization for a role or an API key with this permission",
-            )
+            raise forbidden(principal, permission)
         if self._rule.home and not principal.at_home:
             raise ProblemError(
                 403,
@@ -202,6 +203,16 @@ def _not_signed_in() -> ProblemError:
         "not signed in, or the API key is not valid",
         hint="send an API key as: Authorization: Bearer rdk_…",
         headers={"WWW-Authenticate": 'Bearer realm="redrive"'},
+    )
+
+
+def forbidden(principal: Principal, permission: Permission) -> ProblemError:
+    return ProblemError(
+        403,
+        "forbidden",
+        f"{principal.name} does not have the permission {permission.value!r} in the organization "
+        f"{principal.org!r}",
+        hint="ask an owner of the organization for a role or an API key with this permission",
     )
 
 

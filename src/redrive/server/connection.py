@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -62,8 +63,22 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_is_there()
+        self._name_host_of_target()
         super().on_headers_complete()
         self._cycles = (*(cycle for cycle in self._cycles if not cycle.response_complete), self.cycle)
+
+    def _name_host_of_target(self) -> None:
+        """Let the target of the request name the host, if it is a whole URL (RFC 9112, section 3.2.2).
+
+        Otherwise a request could name two hosts, and only one of them would be checked.
+        """
+        if self.url.startswith(b"/") or self.url == b"*":
+            return
+        target = urlsplit(self.url)
+        if target.scheme.lower() not in (b"http", b"https") or not target.netloc:
+            raise ValueError("the target of the request is not a path or a URL")  # answered with 400
+        self.headers[:] = [(name, value) for name, value in self.headers if name != b"host"]
+        self.headers.append((b"host", target.netloc))
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes = 0

@@ -34,7 +34,7 @@ BODY_SECONDS = 30.0
 
 
 class RequestLimits:
-    """Requests per second, by token buckets: of each caller, organization, address and sign-in name."""
+    """Requests per second, by token buckets: of each user, key, organization, address and sign-in name."""
 
     def __init__(self, settings: Settings, monotonic: Callable[[], float]) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class RequestLimits:
 
     def admit(self, principal: Principal) -> None:
         settings = self._settings
-        self._take(f"{principal.kind}:{principal.id}", settings.server_key_rate)
+        self._take(principal.whose, settings.server_key_rate)
         self._take(f"org:{principal.org}", settings.server_org_rate)
 
     def admit_stranger(self, request: Request, *, heavy: bool) -> None:
@@ -58,20 +58,35 @@ class RequestLimits:
         """Count an attempt to sign in under this name, from any address and in any spelling."""
         self._take(f"name:{findable_user(name)}", SIGN_IN_RATE, SIGN_IN_BURST)
 
+    def admit_new_name(self, principal: Principal) -> None:
+        """Refuse an organization that has tried too many names that others use, whatever the next name is."""
+        self._look(f"names:{principal.org}", SIGN_IN_RATE, SIGN_IN_BURST)
+
+    def count_taken_name(self, principal: Principal) -> None:
+        self._take(f"names:{principal.org}", SIGN_IN_RATE, SIGN_IN_BURST)
+
+    def _look(self, name: str, rate: float, burst: float) -> None:
+        """Raise the problem of an empty bucket, and take nothing from any other."""
+        _require_no_wait(take(self._buckets.get(name), self._monotonic(), rate, burst)[1], rate)
+
     def _take(self, name: str, rate: float, burst: float | None = None) -> None:
         most = max(1.0, rate * BURST_SECONDS) if burst is None else burst
         bucket, wait = take(self._buckets.pop(name, None), self._monotonic(), rate, most)
         self._buckets[name] = bucket
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
-        if wait > 0.0:
-            raise ProblemError(
-                429,
-                "rate_limited",
-                f"more than {rate:g} requests per second",
-                hint="retry after the time in Retry-After",
-                headers={"Retry-After": str(max(1, math.ceil(wait)))},
-            )
+        _require_no_wait(wait, rate)
+
+
+def _require_no_wait(wait: float, rate: float) -> None:
+    if wait > 0.0:
+        raise ProblemError(
+            429,
+            "rate_limited",
+            f"more than {rate:g} requests per second",
+            hint="retry after the time in Retry-After",
+            headers={"Retry-After": str(max(1, math.ceil(wait)))},
+        )
 
 
 def _neighbourhood(address: str) -> str:

@@ -210,6 +210,9 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
 )
 
 
+DUPLICATE_KEY = "duplicate key"
+"""The error of a JSON body that has a key twice."""
+
 _TEXTS = {
     "value_error": "not allowed",
     "missing": "required",
@@ -220,6 +223,9 @@ _TEXTS = {
 
 def _invalid_request(error: RequestValidationError) -> ProblemError:
     found = error.errors()
+    if any(detail.get("ctx", {}).get("error") == DUPLICATE_KEY for detail in found):
+        text = "an object in the body has the same key twice"
+        return ProblemError(400, "duplicate_key", text, hint="send each key once")
     if any(detail["type"] == "json_invalid" for detail in found):
         return ProblemError(400, "malformed_json", "the body is not valid JSON", hint="send a JSON object")
     if isinstance(error.body, bytes):  # FastAPI has not read it

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
 from redrive.errors import InvalidValueError
 from redrive.server.access_control import AccessControl, AccessRule
+from redrive.server.problem import DUPLICATE_KEY
 from redrive.server.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,6 +96,21 @@ class Routes:
         return GuardedRoute(prefix + entry.path, entry.endpoint, entry.rule, **options)
 
 
+class StrictRequest(Request):
+    """A request whose JSON body names no key twice: readers disagree about which of the values counts."""
+
+    async def json(self) -> Any:
+        body = await self.body()
+        return json.loads(body, object_pairs_hook=partial(_unique, body))
+
+
+def _unique(body: bytes, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise json.JSONDecodeError(DUPLICATE_KEY, body.decode("utf-8", "replace"), 0)
+    return members
+
+
 class GuardedRoute(APIRoute):
     """A route that enforces its access rule."""
 
@@ -99,6 +118,14 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         self.rule = rule
         self.app = AccessControl(rule, _parameters(self), self.app)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return handle
 
 
 class Dispatcher:

@@ -8,7 +8,7 @@ such as REDRIVE_WORKER_CONCURRENCY, overrides the file; an empty one counts as n
 argument overrides both.
 """
 
-from redrive.settings.setting import ALIASES, PREFIX, Setting
+from redrive.settings.setting import ALIASES, OTHER_NAMES, PREFIX, Setting
 from redrive.settings.settings import DEFAULT_TASK_TIMEOUT, SETTINGS, Settings, new_encryption_key
 from redrive.settings.sources import FILE_VARIABLE, Argument
 
@@ -16,6 +16,7 @@ __all__ = [
     "ALIASES",
     "DEFAULT_TASK_TIMEOUT",
     "FILE_VARIABLE",
+    "OTHER_NAMES",
     "PREFIX",
     "SETTINGS",
     "Argument",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import Field, dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any, get_args
 
 from msgspec import Meta, ValidationError, convert
@@ -29,6 +31,15 @@ ALIASES = frozenset(
     }
 )
 """Variables also read without the prefix. Other names, such as SCHEMA, may belong to other programs."""
+
+OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "dlq_default_retry_policy": "dlq_default_policy",
+        "dlq_retry_interval_seconds": "dlq_interval_sec",
+        "dlq_retry_processor_enabled": "dlq_processor_enabled",
+    }
+)
+"""Other names of settings, in files, variables with the prefix, and arguments."""
 
 _NUMBERS = {
     int: "a whole number from {low:,} to {high:,}",
@@ -86,6 +97,10 @@ class Setting:
     def alias(self) -> str | None:
         """The variable that is used if the prefixed one is not set."""
         return self.name.upper() if self.name.upper() in ALIASES else None
+
+    @property
+    def other_names(self) -> list[str]:
+        return [other for other, name in OTHER_NAMES.items() if name == self.name]
 
     @property
     def meaning(self) -> str:

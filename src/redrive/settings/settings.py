@@ -170,7 +170,7 @@ class Settings(_WithOrigins):
     )
     server_page_size: int = declare(500, "the maximum number of rows on a page", ge=1, le=500)
     server_span_days: int = declare(366, "the maximum span of dates in one query, in days", ge=1, le=3660)
-    server_key_rate: int = declare(100, "requests per second for each key or session", ge=1, le=100_000)
+    server_key_rate: int = declare(100, "requests per second for each user or key", ge=1, le=100_000)
     server_org_rate: int = declare(300, "requests per second for each organization", ge=1, le=1_000_000)
     server_statement_sec: float = declare(
         5.0, "the timeout of each database statement of a request", ge=0.1, le=60

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
-from redrive.settings.setting import PREFIX, Setting
+from redrive.model.spelling import own_names
+from redrive.settings.setting import OTHER_NAMES, PREFIX, Setting
 from redrive.words.suggestion import closest
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
@@ -43,7 +44,7 @@ class Argument(NamedTuple):
 
 def from_file(path: Path, known: KnownSettings) -> dict[str, SourcedValue]:
     values = {}
-    for key, value in _read_table(path, known).items():
+    for key, value in own_names(_read_table(path, known), known, OTHER_NAMES).items():
         if key not in known:
             raise InvalidValueError(f"there is no setting {key!r} in {path}{_suggest(key, known)}")
         values[key] = SourcedValue(known[key].convert(value, f"{key} in {path}"), f"file {path}")
@@ -55,6 +56,11 @@ def from_environment(environment: Mapping[str, str], known: KnownSettings) -> di
     texts = {
         variable: text.strip() for variable, text in environment.items() if not is_foreign(variable, text)
     }
+    texts = own_names(
+        {variable: text for variable, text in texts.items() if text},
+        {setting.environment for setting in known.values()},
+        {f"{PREFIX}{other.upper()}": known[name].environment for other, name in OTHER_NAMES.items()},
+    )
     _reject_unknown(texts, known)
     values = {}
     for setting in known.values():
@@ -71,7 +77,7 @@ def from_environment(environment: Mapping[str, str], known: KnownSettings) -> di
 def from_arguments(arguments: Mapping[str, object], known: KnownSettings) -> dict[str, SourcedValue]:
     """Read arguments by the names of their settings; text is converted as in the environment."""
     values = {}
-    for name, argument in arguments.items():
+    for name, argument in own_names(arguments, known, OTHER_NAMES).items():
         value, option = argument if isinstance(argument, Argument) else (argument, name)
         if name not in known:
             raise InvalidValueError(f"there is no setting {name!r}{_suggest(name, known)}")

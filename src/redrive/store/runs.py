@@ -33,6 +33,13 @@ class DefinitionRow(NamedTuple):
     body: str
 
 
+class RunOrigin(NamedTuple):
+    """`owner` is the user who may retry the run; `requeued_at` is when it was last replayed."""
+
+    owner: str | None
+    requeued_at: float | None
+
+
 class CancelledRun(NamedTuple):
     """The answer to a cancellation; `replays` are the replays and dead letters that it ended."""
 
@@ -140,10 +147,11 @@ class RunStore:
         rows = await self._session.fetch(_SQL["events"], {"id": run_id, "org": org})
         return read_rows(RunEvent, rows)
 
-    async def requeued_at(self, run_id: str, org: str) -> float | None:
-        """Return when the run was last replayed, by a dead letter or as a whole."""
-        [[at]] = await self._session.fetch(_SQL["requeued_at"], {"id": run_id, "org": org})
-        return None if at is None else float(at)
+    async def origin(self, run_id: str, org: str) -> RunOrigin:
+        rows = await self._session.fetch(_SQL["origin"], {"id": findable(run_id), "org": org})
+        if not rows:
+            raise NotFoundError(f"found no run {run_id!r:.200}")
+        return RunOrigin._make(rows[0])
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}
@@ -242,7 +250,9 @@ _OF_A_RUN = (
 )
 
 
-_shared = attrgetter("org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata")
+_shared = attrgetter(
+    "org", "workflow", "definition", "queue", "priority", "delay", "at", "tags", "metadata", "owner"
+)
 
 
 def _are_alike(runs: Sequence[NewRun]) -> bool:

@@ -70,7 +70,9 @@ VERDICTS: Mapping[str, Render] = MappingProxyType(
     {
         "stopped": _stopped,
         # What has changed
-        "breaker_probing": lambda it: f"The breaker {it['breaker']!r} is probing the dependency.",
+        "breaker_probing": lambda it: (
+            f"The breaker {it['breaker']!r} is probing: the next calls show whether it works again."
+        ),
         "breaker_open": _breaker_open,
         "breaker_closed": lambda it: (
             f"The breaker {it['breaker']!r} closed {age(it['seconds_ago'])} ago: the dependency works again."

@@ -89,6 +89,33 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
     assert released.status_code == 200, "undo sends an empty object"
 
 
+async def test_after_an_outage_one_without_work_is_no_alarm(house: House) -> None:
+    """It is probed by the next call: there may be none for hours."""
+    house.app.breaker("bank")
+
+    @house.app.task(breaker="bank")
+    async def pay(_: Any = None) -> None: ...
+
+    viewer, breakers = await house.keyed("VIEWER"), house.app.breakers(by="ana")
+    await breakers.force("bank", "OPEN", reason="maintenance")
+    assert "bank is failing" in (await read(viewer, PAGE)).text
+    await breakers.release("bank")
+    page = await read(viewer, PAGE)
+    assert "All dependencies OK" in page.text
+    assert "Tried with the next run" in page.text
+    assert "A probe is in progress" not in page.text
+
+    await breakers.force("bank", "OPEN", reason="maintenance")
+    await house.app.start(pay)
+    await house.work()
+    await breakers.release("bank")
+    page = await read(viewer, PAGE)
+    assert (
+        "bank is being probed 1 run is on hold and will resume automatically. The next runs are probes."
+        in (page.text)
+    )
+
+
 async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(house: House) -> None:
     house.app.breaker("bank")
     await house.organization("acme")

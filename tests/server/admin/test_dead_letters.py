@@ -152,7 +152,7 @@ async def test_what_heals_itself_is_separate_from_what_needs_you(
     page = await read(admin, f"{DLQ}?q=is:live")
     needs, heals = page.find("tr", class_="section")
     assert needs.text == "Needs you 3 dead letters in 1 failure on this page"
-    assert heals.text.startswith("Heals itself 2 dead letters in 1 failure on this page")
+    assert heals.text.startswith("Replaying or due 2 dead letters in 1 failure on this page")
     assert "2 scheduled" in rows(page)[1].text
     assert len(rows(await read(admin, DLQ))) == 1
     [healing_row] = rows(await read(admin, f"{DLQ}?q=is:heals-itself"))

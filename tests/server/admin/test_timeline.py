@@ -206,6 +206,15 @@ def test_a_run_of_this_moment_has_no_length_yet() -> None:
     assert len(shown.ticks) == 1
 
 
+def test_the_legend_names_what_is_drawn() -> None:
+    """The bar of a finished attempt has the color of its outcome."""
+    attempt = an_attempt(1, 1, 1)
+    done = drawn(a_run(), a_story([attempt]), now=2)
+    assert ("running" in done.kinds, done.outcomes) == (False, [attempt.outcome])
+    run = a_run(place=Place.LEASED, attempt_started_at=START, attempt=1)
+    assert "running" in drawn(run, a_story(), now=1).kinds
+
+
 MOMENTS = st.one_of(st.none(), st.floats(-10, 1e7))
 ATTEMPTS = st.builds(
     lambda step, number, since, until, delay, outcome: an_attempt(

@@ -61,12 +61,18 @@ policy_option = click.option(
 plan_options = add_options(
     click.option("--query", metavar="QUERY", help="Select all that match, such as 'is:open step:charge'."),
     click.option(
+        "--status",
+        metavar="STATE",
+        help="Select all in this state, such as failed; same as --query is:STATE.",
+    ),
+    click.option(
         "--group",
         metavar="FINGERPRINT",
         help="Select the dead letters of this failure group that are not closed.",
     ),
     click.option(
         "--max",
+        "--limit",
         "maximum",
         type=NumberParam(1, MAX_IDS),
         metavar="N",

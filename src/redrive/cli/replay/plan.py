@@ -154,6 +154,10 @@ def _consequences(plan: Row) -> Iterator[tuple[int, Part]]:
 
 def _body(ids: tuple[str, ...], options: Row) -> Row:
     body = {name: value for name, value in options.items() if value is not None}
+    if "status" in body and "query" in body:
+        raise click.UsageError("Pass --query or --status, not both.")
+    if "status" in body:
+        body["query"] = f"is:{body.pop('status')}"
     if body.get("same_failures") == 0:
         body["same_failures"] = None
     if ids:

@@ -89,7 +89,7 @@ class Shell(NamedTuple):
 
     counters     dead letters by state
     attention    number of dead letters that need attention
-    failing      breakers that are open or being probed, sorted by the number of runs that they hold
+    failing      breakers that are open, or probe while runs wait, sorted by the number of runs that they hold
     memberships  the organizations that the caller can switch to
     watched      whether any breaker exists
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
@@ -10,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from redrive.policy.redact import Redactor
 from redrive.server.admin.environment import PAGES, Preferences, html
-from redrive.server.api.session import LOCAL_PATH, MAX_PATH_LENGTH
+from redrive.server.api.session import is_local_path
 from redrive.server.problem import TITLES, ProblemError
 
 SIGN_IN = "/app/sign-in"
@@ -68,5 +67,4 @@ def _wanted(request: Request, by_script: bool) -> str:
 
 def local(path: str | None) -> str:
     """Return the path if it is one of this server and not too long, otherwise the first page."""
-    fits = path is not None and len(path) <= MAX_PATH_LENGTH and re.fullmatch(LOCAL_PATH, path)
-    return path if path is not None and fits else PAGES
+    return path if path is not None and is_local_path(path) else PAGES

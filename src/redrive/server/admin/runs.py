@@ -14,6 +14,7 @@ from redrive.engine.runs import Runs
 from redrive.errors import InvalidValueError
 from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS
+from redrive.policy.access import may_retry
 from redrive.policy.description import describe_stored_policy
 from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
@@ -85,6 +86,8 @@ async def one(page: OnPage, run_id: RunId) -> Response:
     runs = page.visit.runs
     run, story = await runs.view(run_id), await runs.story(run_id)
     planned = {step.step_index: step for step in run.steps}
+    has_failed = run.state in FAILED_RUNS
+    may_retry_it = has_failed and may_retry(page.visit.principal, await runs.owner(run_id))
     newest = sorted(
         story.attempts,
         key=lambda attempt: (
@@ -110,7 +113,9 @@ async def one(page: OnPage, run_id: RunId) -> Response:
         progress=tree_of(run.progress) if run.progress is not None else None,
         asked=asked,
         is_live=run.state in LIVE_RUNS,
-        has_failed=run.state in FAILED_RUNS,
+        has_failed=has_failed,
+        may_retry=may_retry_it,
+        obstacle=await page.visit.failures.obstacle_to_replay_run(run_id) if may_retry_it else None,
     )
 
 

@@ -84,12 +84,14 @@ def timeline(run: RunSummary, story: Story, now: float, zone: tzinfo) -> RunTime
     phases = run_phases(run, story, now)
     axis = BrokenAxis.of(phases)
     lanes = [_lane(step.step_index, step.name, str(step.state), phases, axis, zone) for step in story.steps]
-    kinds, outcomes = {phase.kind for phase in phases}, {phase.outcome for phase in phases}
+    outcomes = {phase.outcome for phase in phases}
+    # A finished attempt has the color of its outcome.
+    kinds = {phase.kind for phase in phases if phase.kind != RUNNING or not phase.outcome}
     seconds = phases[-1].until - phases[0].since if phases else 0.0
     return RunTimeline(
         lanes,
         axis.ticks(zone),
-        {kind: text for kind, text in KINDS.items() if kind in kinds},
+        {kind: "on hold" if kind == HELD else text for kind, text in KINDS.items() if kind in kinds},
         [outcome for outcome in AttemptOutcome if outcome in outcomes],
         seconds,
         axis.broken,

@@ -33,6 +33,7 @@ NOUNS: tuple[Routes, ...] = (
     members.organization_routes,
     members.routes,
     keys.routes,
+    dead_letters.list_routes,
     dead_letters.routes,
     dead_letter_changes.routes,
     replays.dead_letter_routes,

@@ -33,7 +33,8 @@ class Forcing(RequestBody):
 
 
 def _status(shown: ForceView | BreakerView) -> str:
-    return status(shown.state, "breaker")
+    is_idle = isinstance(shown, BreakerView) and shown.idle
+    return status("idle" if is_idle else shown.state, "breaker")
 
 
 FORCE = Resource(ForceView, "ForceShape", status=_status)

@@ -7,16 +7,19 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
+from redrive.errors import InvalidValueError
+from redrive.model.alias import dead_letter_state
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine, Note, version_of
-from redrive.model.query import Order
+from redrive.model.failure import Category
+from redrive.model.query import Order, Term
 from redrive.policy.access import Permission
 from redrive.policy.verdict import ReplayVerdict
 from redrive.server.access_control import may
 from redrive.server.answer import answer, etag, page
 from redrive.server.api.audit import ENTRY
 from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
-from redrive.server.api.replays import REPLAY
-from redrive.server.api.request import Cursor, LetterId, QueryText, Size, at_most
+from redrive.server.api.replays import REPLAY, workflow_dlq
+from redrive.server.api.request import MAX_PAGE_SIZE, Cursor, LetterId, QueryText, Size, at_most
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.api.runs import ATTEMPT, ATTEMPTS
 from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
@@ -27,6 +30,8 @@ PREFIX = "/api/v1/dead-letters"
 ALIASES = ("/api/v1/workflow-dlq",)
 
 routes = Routes("dead_letters", PREFIX, ALIASES)
+list_routes = Routes("dead_letters", PREFIX)
+"""Apart, because the list of the alias takes more parameters."""
 READ = may(Permission.READ)
 
 _APART = ("payload", "config")
@@ -73,7 +78,38 @@ class HistoryShape(ResponseBody):
     replays: list[REPLAY.model]  # type: ignore[name-defined]
 
 
-@routes.get("", READ, returns=LINES)
+@workflow_dlq.get("", READ, returns=LINES)
+async def list_workflow_dlq(
+    visit: Visiting,
+    q: QueryText = "",
+    status: Annotated[
+        str | None, Query(max_length=100, description="Only dead letters in this state; the same as is: in q")
+    ] = None,
+    error_category: Annotated[
+        Category | None, Query(alias="errorCategory", description="The same as category: in q")
+    ] = None,
+    step_type: Annotated[
+        str | None,
+        Query(alias="stepType", min_length=1, max_length=200, description="The same as task: in q"),
+    ] = None,
+    size: Annotated[int | None, Query(ge=1, le=MAX_PAGE_SIZE)] = None,
+    limit: Annotated[int | None, Query(ge=1, le=MAX_PAGE_SIZE, description="The same as size")] = None,
+    cursor: Cursor = None,
+    order: Annotated[Order, Query()] = Order.NEWEST,
+) -> Response:
+    """List dead letters, with the query parameters that other systems use."""
+    if size is not None and limit is not None:
+        raise InvalidValueError("size and limit are two names of one parameter; pass only size")
+    terms = [
+        Term("is", (dead_letter_state(status),)) if status is not None else None,
+        Term("category", (error_category,)) if error_category is not None else None,
+        Term("task", (step_type,)) if step_type is not None else None,
+    ]
+    query = " ".join([q, *map(str, filter(None, terms))]).strip()
+    return await list_(visit, query, size or limit or 50, cursor, order)
+
+
+@list_routes.get("", READ, returns=LINES)
 async def list_(
     visit: Visiting,
     q: QueryText = "",

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.errors import NameTakenError
 from redrive.model.identity import Member, Organization
 from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_WORD_LENGTH
@@ -91,9 +92,15 @@ async def list_(visit: Visiting, size: Size = 50, cursor: Cursor = None) -> Resp
 
 
 @routes.post("", MANAGE, status_code=201, returns=MEMBER.model)
-async def add(visit: Visiting, body: NewMember) -> Response:
+async def add(request: Request, visit: Visiting, body: NewMember) -> Response:
     """Add a member to the organization."""
-    member = await visit.members.add(body.name, body.role)
+    limits = site_of(request.scope).limits
+    limits.admit_new_name(visit.principal)
+    try:
+        member = await visit.members.add(body.name, body.role)
+    except NameTakenError:
+        limits.count_taken_name(visit.principal)
+        raise
     return _answer(member, 201)
 
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from redrive.engine.id_lookup import IdKind
 from redrive.errors import DriftError, InvalidValueError, NumberDriftError
 from redrive.failures.preconditions import MAX_CONCURRENT
+from redrive.model.spelling import own_names
 from redrive.policy.user_text import MAX_REASON_LENGTH
 from redrive.server.problem import ProblemError
 from redrive.server.request_context import RequestContext, Visiting
@@ -98,9 +99,17 @@ def unchanged() -> Iterator[None]:
 
 
 class RequestBody(BaseModel):
-    """The body of a request. It rejects fields that it does not know; "yes" and 1 are not true."""
+    """The body of a request. It rejects fields that it does not know; "yes" and 1 are not true.
+
+    Fields may be in camelCase, too: fromStepIndex for from_step_index.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_names(cls, body: object) -> object:
+        return own_names(body, cls.model_fields) if isinstance(body, dict) else body
 
 
 def _timestamp(value: object) -> object:

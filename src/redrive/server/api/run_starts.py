@@ -55,6 +55,7 @@ class Options(RequestBody):
     correlation_id: Key | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
+    owner: Annotated[Key | None, Field(description="The user who may retry it; by default the caller")] = None
 
 
 class StartRequest(Options):
@@ -117,6 +118,7 @@ def _options(visit: RequestContext, body: Options, key: str | None = None) -> St
         "correlation_id": body.correlation_id,
         "tags": body.tags,
         "metadata": body.metadata,
+        "owner": body.owner or visit.principal.name,
     }
 
 

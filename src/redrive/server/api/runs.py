@@ -17,14 +17,15 @@ from redrive.engine.run_view import (
     RunView,
     StepView,
 )
+from redrive.errors import NotFoundError
 from redrive.model.run import Cancellation, RunState
-from redrive.policy.access import Permission
-from redrive.server.access_control import may
+from redrive.policy.access import Permission, may_retry
+from redrive.server.access_control import forbidden, may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, QueryText, Reasoned, RunId, Size, at_most, reason_of
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
 from redrive.server.problem import ProblemError
-from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
+from redrive.server.request_context import CallersFailures, CallersRuns, RequestContext, Visiting
 from redrive.server.route import Routes
 
 PREFIX = "/api/v1/runs"
@@ -35,6 +36,7 @@ jobs = Routes("jobs", "/api/jobs")
 """A path that other systems use to retry a job, which is a run with one step."""
 
 READ, OPERATE = may(Permission.READ), may(Permission.OPERATE)
+RETRY = may(Permission.OPERATE, owners=True)
 
 
 def _step_index(event: TimelineEvent) -> int | None:
@@ -158,12 +160,22 @@ async def cancel(runs: CallersRuns, run_id: RunId, body: Reasoned | None = None)
     return answer({"id": run_id, "outcome": outcome}, 202 if outcome is Cancellation.REQUESTED else 200)
 
 
-@routes.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
-@jobs.post("/{id}/retry", OPERATE, status_code=202, returns=RunMark)
+async def _owner(visit: RequestContext, run_id: str) -> str | None:
+    """Return the owner of a run, or None; also None if there is no such run."""
+    try:
+        return await visit.runs.owner(run_id)
+    except NotFoundError:
+        return None
+
+
+@routes.post("/{id}/retry", RETRY, status_code=202, returns=RunMark)
+@jobs.post("/{id}/retry", RETRY, status_code=202, returns=RunMark)
 async def retry(
     visit: Visiting, failures: CallersFailures, run_id: RunId, body: Reasoned | None = None
 ) -> Response:
-    """Retry a failed run from the step where it stopped."""
+    """Retry a failed run from the step where it stopped. The owner of the run may, too."""
+    if not may_retry(visit.principal, await _owner(visit, run_id)):
+        raise forbidden(visit.principal, Permission.OPERATE)
     await failures.replay_run(run_id, reason=reason_of(body))
     state = await visit.app.run(run_id, visit.org).state()
     return answer({"id": run_id, "state": state}, 202, {"Location": f"{PREFIX}/{run_id}"})

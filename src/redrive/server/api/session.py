@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redrive.engine.task import MAX_NAME_LENGTH
+from redrive.errors import InvalidValueError
 from redrive.identity.sessions import UserSessions
 from redrive.identity.sign_in import NewSession
 from redrive.model.identity import Membership, SessionLine
@@ -30,6 +32,26 @@ MAX_PATH_LENGTH = 2_000
 # One slash and no backslash: browsers treat two of either as another host. No characters that they skip.
 LOCAL_PATH = r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$"
 
+_DOT = re.compile(r"%2e", re.IGNORECASE)
+
+
+def is_local_path(path: str) -> bool:
+    """Return whether a browser stays on this server with the path, whoever normalizes it.
+
+    Dot segments and empty segments mean another path to some readers: `/.//host` becomes `//host`.
+    """
+    if len(path) > MAX_PATH_LENGTH or not re.fullmatch(LOCAL_PATH, path):
+        return False
+    *inner, last = _DOT.sub(".", re.split(r"[?#]", path, maxsplit=1)[0]).split("/")[1:]
+    return all(segment not in ("", ".", "..") for segment in inner) and last not in (".", "..")
+
+
+def _local(path: str | None) -> str | None:
+    if path is not None and not is_local_path(path):
+        raise InvalidValueError("not a path of this server; send one such as /app/admin/dlq")
+    return path
+
+
 NextPath = Annotated[
     str | None,
     Query(
@@ -38,6 +60,7 @@ NextPath = Annotated[
         pattern=LOCAL_PATH,
         description="A path of this server to redirect to; without it, the response is the session",
     ),
+    AfterValidator(_local),
 ]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]

@@ -2,9 +2,9 @@
 -- As enqueue, for runs without idempotency keys. It does not check for conflicts and returns nothing, which takes a
 -- quarter of the time.
 WITH given AS (
-    INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, tags, metadata)
+    INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, tags, metadata, owner)
     SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.given_correlation_id,
-        CAST(:tags AS text), CAST(:metadata AS text)
+        CAST(:tags AS text), CAST(:metadata AS text), CAST(:owner AS text)
     FROM {batch:NewRun only id, input, given_correlation_id}
 )
 INSERT INTO redrive.ready ({_new_work}, place)
@@ -14,9 +14,10 @@ FROM {batch:NewRun only id}
 -- name: enqueue
 -- Values that all runs of the batch share are sent once instead of once per run. All runs are ready immediately.
 WITH given AS (
-    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
+    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags,
+        metadata, owner)
     SELECT batch.id, CAST(:org AS text), CAST(:definition AS text), batch.input, batch.idempotency_key, batch.request_hash,
-        batch.given_correlation_id, CAST(:tags AS text), CAST(:metadata AS text)
+        batch.given_correlation_id, CAST(:tags AS text), CAST(:metadata AS text), CAST(:owner AS text)
     FROM {batch:NewRun only id, input, idempotency_key, request_hash, given_correlation_id}
     WHERE true
     ON CONFLICT DO NOTHING
@@ -30,10 +31,11 @@ RETURNING id
 -- name: enqueue_mixed
 -- Some runs are ready immediately, others wait.
 WITH given AS (
-    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags, metadata)
+    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags,
+        metadata, owner)
     SELECT batch.id, batch.org, batch.definition, batch.input, batch.idempotency_key, batch.request_hash,
-        batch.given_correlation_id, batch.tags, batch.metadata
-    FROM {batch:NewRun only id, org, definition, input, idempotency_key, request_hash, given_correlation_id, tags, metadata}
+        batch.given_correlation_id, batch.tags, batch.metadata, batch.owner
+    FROM {batch:NewRun only id, org, definition, input, idempotency_key, request_hash, given_correlation_id, tags, metadata, owner}
     WHERE true
     ON CONFLICT DO NOTHING
     RETURNING id

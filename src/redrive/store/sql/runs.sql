@@ -31,13 +31,13 @@ SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN NULL ELSE COALESCE(batch.at, :now + batch.delay) END,
     0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash,
-    batch.given_correlation_id, batch.tags, batch.metadata, :now - {_hour} * batch.priority
+    batch.given_correlation_id, batch.tags, batch.metadata, batch.owner, :now - {_hour} * batch.priority
 FROM {batch:NewRun}
 
 -- name: _insert_run
 INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, idempotency_key,
-    request_hash, given_correlation_id, tags, metadata, sort_key)
+    request_hash, given_correlation_id, tags, metadata, owner, sort_key)
 
 -- name: known
 SELECT id, request_hash FROM {_given} WHERE org = :org AND idempotency_key = :idempotency_key
@@ -69,12 +69,13 @@ SELECT {columns:RunEvent} FROM redrive.run_events
 WHERE run_id = :id AND EXISTS (SELECT 1 FROM {_given} WHERE id = :id AND org = :org)
 ORDER BY at, id
 
--- name: requeued_at
-SELECT max(at) FROM (
-    SELECT max(started_at) AS at FROM redrive.replays WHERE run_id = :id AND org = :org AND number IS NOT NULL
+-- name: origin
+-- A dead letter is kept longer than the bulk replay that replayed it.
+SELECT owner, (SELECT max(at) FROM (
+    SELECT max(started_at) AS at FROM redrive.replays WHERE run_id = :id AND number IS NOT NULL
     UNION ALL
-    SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = :id AND org = :org
-) AS replayed
+    SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = :id
+) AS replayed) FROM {_given} WHERE id = :id AND org = :org
 
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place

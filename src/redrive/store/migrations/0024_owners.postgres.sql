@@ -1,0 +1,1 @@
+ALTER TABLE redrive.run_inputs ADD COLUMN owner text;

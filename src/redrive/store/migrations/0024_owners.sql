@@ -1,0 +1,1 @@
+-- The owner of a run: the person who may retry it. Most runs have none, and an empty column takes no space.
