@@ -131,7 +131,7 @@ MORE = r"LIMIT \1 + 1"
 PAUSED = "paused_at IS NOT NULL"
 _LISTED = r"(?:value FROM json_each\(\?\d+\)|json_array_elements_text\(CAST\(\$\d+ AS json\)\) AS value)"
 WANTED = rf"workflow IN \(SELECT {_LISTED}\)"
-EACH_WANTED = r"workflow = (?:known|turn)\.(?:workflow|value)"
+EACH_WANTED = r"workflow = (?:known|named|several|turn)\.(?:workflow|value)"
 BEGAN = r"COALESCE\(started_at, (\?1|date_part\('epoch', clock_timestamp\(\)\))\)"
 NEVER = r"(\g<0> AND 1 = 0)"
 

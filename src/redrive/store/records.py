@@ -96,7 +96,8 @@ class Records:
     ) -> RecordBatch:
         """Complete or advance runs of several steps and insert the finished steps, one for each change.
 
-        One statement per kind of change does both, which saves the round trips of a transaction.
+        One statement per kind of change does both, which saves the round trips of a transaction. These runs
+        were never replayed: only a replay finishes a step that has a row already.
         """
         return RecordBatch(self, changes, partial(self._finish, {step.run_id: step for step in steps}))
 

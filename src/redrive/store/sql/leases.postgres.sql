@@ -14,15 +14,21 @@ leased AS (
 )
 
 -- name: _picked
--- First count without locks how many of the next runs each workflow has; then lock so many of each. If other workers have
--- locked some of them, lock later runs of any workflow instead: the last LIMIT ends the loop as soon as there are enough.
+-- Most queues have ready runs of one workflow that the worker knows: lock the next runs of that one. With several, first
+-- count without locks how many of the next runs each workflow has; then lock so many of each. If other workers have locked
+-- some of them, lock later runs of any workflow instead: the last LIMIT ends the loop as soon as there are enough.
 known AS MATERIALIZED (
-    SELECT value AS workflow FROM {items:workflows} AS named WHERE {_may_claim}
+    SELECT value AS workflow FROM {items:workflows} AS named CROSS JOIN LATERAL (
+        SELECT 1 FROM redrive.ready WHERE queue = :queue AND workflow = named.value AND sort_key >= :floor LIMIT 1
+    ) AS any_run
+    WHERE {_may_claim}
+), several AS MATERIALIZED (
+    SELECT workflow FROM known WHERE (SELECT count(*) FROM known) > 1
 ), share AS MATERIALIZED (
     SELECT workflow, count(*) AS number FROM (
-        SELECT known.workflow FROM known CROSS JOIN LATERAL (
+        SELECT several.workflow FROM several CROSS JOIN LATERAL (
             SELECT sort_key, id FROM redrive.ready
-            WHERE queue = :queue AND workflow = known.workflow AND sort_key >= :floor
+            WHERE queue = :queue AND workflow = several.workflow AND sort_key >= :floor
             ORDER BY sort_key, id LIMIT :most
         ) AS next
         ORDER BY next.sort_key, next.id LIMIT :most
@@ -30,9 +36,11 @@ known AS MATERIALIZED (
     GROUP BY workflow
 ), picked AS MATERIALIZED (
     SELECT locked.* FROM (
-        SELECT workflow, number, 0 AS passed FROM share
+        SELECT workflow, :most AS number, 0 AS passed FROM known WHERE (SELECT count(*) FROM known) = 1
         UNION ALL
-        SELECT workflow, :most, COALESCE(number, 0) FROM known LEFT JOIN share USING (workflow)
+        SELECT workflow, number, 0 FROM share
+        UNION ALL
+        SELECT workflow, :most, COALESCE(number, 0) FROM several LEFT JOIN share USING (workflow)
         WHERE (SELECT sum(number) FROM share) = :most
     ) AS turn CROSS JOIN LATERAL (
         SELECT ctid AS address, sort_key, id, step_input FROM redrive.ready

@@ -23,7 +23,6 @@ WITH gone AS (
 ), step AS (
     INSERT INTO redrive.steps ({_step})
     SELECT id, step_index, name, task, 'SUCCESS', result, attempt, worker, code_version, attempt_started_at, :now FROM gone
-    {_step_again}
 )
 {_completed}, 'SUCCESS', 'SUCCESS', :now, result FROM gone
 RETURNING id, 'ended'
@@ -71,7 +70,6 @@ WITH moved AS (
 )
 INSERT INTO redrive.steps ({_step})
 SELECT id, step_index, name, task, 'SUCCESS', step_input, attempts, worker, code_version, started_at, :now FROM moved
-{_step_again}
 RETURNING run_id AS id, 'leased'
 
 -- name: advance

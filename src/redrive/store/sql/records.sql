@@ -28,7 +28,6 @@ SELECT run.id, run.step_index, batch.name, batch.task, 'SUCCESS', batch.result, 
     run.attempt_started_at, :now
 FROM redrive.runs AS run
 JOIN {batch:CompletedStep only id, name, task, result} ON run.id = batch.id
-{_step_again}
 
 -- name: complete_partly
 UPDATE redrive.runs AS run
@@ -71,7 +70,6 @@ SELECT run.id, run.step_index - 1, batch.name, batch.task, 'SUCCESS', batch.step
     run.code_version, batch.started_at, :now
 FROM redrive.runs AS run
 JOIN {batch:AdvancedStep only id, name, task, step_input, attempts, started_at} ON run.id = batch.id
-{_step_again}
 
 -- name: advance
 -- The next step starts under the same lease.
