@@ -126,7 +126,7 @@ GUARDS = (
         "a server takes a request of a step for the repetition of another one",
         (
             Code(
-                "redrive.calls.step:CurrentStep.key_of_request",
+                "redrive.calls.running_step:key_of_request",
                 "repr(parts).encode()",
                 'b""',
             ),

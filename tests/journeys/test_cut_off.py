@@ -21,7 +21,7 @@ from tests.journeys.world import until
 from tests.servers import MortalPostgres, mortal_postgresql
 
 from redrive import Redrive
-from redrive.calls.held_lease import require_lease
+from redrive.calls.running_step import require_lease
 from redrive.engine.context import Context
 from redrive.errors import LeaseLostError
 

@@ -9,7 +9,7 @@ from typing import Any
 from redrive.calls.attempt import CURRENT, Attempt
 from redrive.calls.dependency import Dependency
 from redrive.calls.event import CallReporter
-from redrive.calls.held_lease import require_lease
+from redrive.calls.running_step import require_lease
 from redrive.clock import Clock
 from redrive.errors import DeferredError, InvalidValueError
 from redrive.model.breaker import Permit

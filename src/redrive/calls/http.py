@@ -29,8 +29,8 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
+from redrive.calls.running_step import RUNNING_STEP, RunningStep, key_of_request
 from redrive.calls.socket_deadline import limit_sockets
-from redrive.calls.step import CURRENT_STEP, CurrentStep
 from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
 from redrive.model.step import Effect
@@ -113,15 +113,15 @@ class _Client:
             create_if_absent=create_if_absent,
             returns=returns,
         )
-        step = CURRENT_STEP.get()
+        step = RUNNING_STEP.get()
         return exchange if step is None else self._of_step(exchange, step)
 
-    def _of_step(self, exchange: Exchange[R], step: CurrentStep) -> Exchange[R]:
+    def _of_step(self, exchange: Exchange[R], step: RunningStep) -> Exchange[R]:
         """Name the run, and give a request with side effects the key of the step if it has no key."""
         own = {"x-run-id": step.run_id, "x-correlation-id": quote(step.correlation_id, safe=_PLAIN)}
         if exchange.effect is not Effect.NONE:
             request = exchange.method, self._base_url, exchange.path, exchange.params, exchange.content
-            own["idempotency-key"] = quote(step.key_of_request(*request), safe=_PLAIN)
+            own["idempotency-key"] = quote(key_of_request(step, *request), safe=_PLAIN)
         return replace(exchange, headers=own | dict(exchange.headers))
 
     def _headers(self, options: RequestOptions) -> dict[str, str]:
@@ -144,7 +144,7 @@ class _Client:
     def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
         own = {name: value for name, value in options.items() if name in ("timeout", "idempotency_key")}
         fields = {"request_id": exchange.headers["x-request-id"]}
-        given, step = self._guard_options | own, CURRENT_STEP.get()
+        given, step = self._guard_options | own, RUNNING_STEP.get()
         if step is not None:
             fields |= {"run_id": step.run_id, "correlation_id": step.correlation_id}
             given = given if "policy" in given else {"max_attempts": 1} | given

@@ -9,7 +9,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from redrive.calls.step import CURRENT_STEP, CurrentStep
 from redrive.clock import Clock
 from redrive.duration import Seconds
 from redrive.engine.definition import StepDefinition
@@ -236,12 +235,6 @@ class Context:
                 'complete() is not available with isolation="process"; use isolation="thread"'
             )
         return self._complete(result, connection)
-
-
-def set_current_step(claim: Claim) -> None:
-    """Tell the HTTP clients which step the code that follows belongs to."""
-    step = CurrentStep(claim.org, claim.id, claim.idempotency_key, claim.step_index, claim.correlation_id)
-    CURRENT_STEP.set(step)
 
 
 def step_key(claim: Claim) -> str:

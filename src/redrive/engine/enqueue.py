@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypedDict
 
-from redrive.calls.held_lease import require_lease
+from redrive.calls.running_step import require_lease
 from redrive.clock import Clock
 from redrive.duration import Seconds
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from redrive.calls.held_lease import HELD_LEASE
+from redrive.calls.running_step import RUNNING_STEP
 from redrive.clock import Clock
-from redrive.engine.context import Context, set_current_step
+from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption
 from redrive.engine.event_reporter import EventReporter
 from redrive.engine.failure_handler import FailureHandler
@@ -201,8 +201,7 @@ class Executor:
             return _Attempt("", asyncio.CancelledError(), context.elapsed())
         self.attempts += 1
         work.running = work.carrier
-        set_current_step(work.claim)
-        HELD_LEASE.set(context)
+        RUNNING_STEP.set(context)
         try:
             value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
@@ -210,7 +209,7 @@ class Executor:
             return _Attempt("", error, context.elapsed())
         finally:
             work.running = work.context = None  # break the reference cycle of the work and its context
-            HELD_LEASE.set(None)
+            RUNNING_STEP.set(None)
 
     # Success
 

@@ -25,8 +25,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from redrive.callables import bounded
+from redrive.calls.running_step import RUNNING_STEP
 from redrive.clock import SYSTEM_CLOCK
-from redrive.engine.context import Context, set_current_step
+from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition
 from redrive.engine.evidence import Evidence, evidence_of
 from redrive.engine.payload import from_json, to_json
@@ -315,7 +316,7 @@ def _execute(task: AnyTask, line: _Line) -> Any:
     claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, outputs=outputs, report=line.report)
-    set_current_step(claim)
+    RUNNING_STEP.set(context)
     args, kwargs = task.signature.arguments(claim.payload, context, step.config_text)
     result = task.function(*args, **kwargs)
     return asyncio.run(_await(result)) if isinstance(result, Awaitable) else result
