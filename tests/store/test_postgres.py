@@ -254,6 +254,16 @@ async def test_a_cancelled_statement_leaves_a_usable_connection(live_postgres: P
             assert await process(database)
 
 
+async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: PostgresServer) -> None:
+    """The server may be silent, so its connection is terminated."""
+    async with opened(live_postgres.url, connections=1) as database:
+        before = await process(database)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await database.fetch(SLEEP, {})
+        assert await process(database) != before
+
+
 @pytest.mark.parametrize("pooler", [False, True])
 async def test_a_frozen_transaction_does_not_keep_its_locks(
     live_postgres: PostgresServer, pooler: bool

@@ -188,19 +188,23 @@ class Lent(NamedTuple):
 
 
 class Loan:
-    """Borrows one connection for an `async with` block. A generator would make every statement slower."""
+    """Borrows one connection for an `async with` block. A generator would make every statement slower.
 
-    __slots__ = ("_connections", "_lent")
+    is_settled  a transaction was rolled back, so no cancelled statement is running on the connection
+    """
+
+    __slots__ = ("_connections", "_lent", "is_settled")
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.is_settled = False
 
     async def __aenter__(self) -> Any:
         self._lent = await self._connections.lend()
         return self._lent.connection
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+        cancelled = kind is not None and issubclass(kind, asyncio.CancelledError) and not self.is_settled
         try:
             self._connections.take_back(self._lent, cancelled=cancelled)
         finally:

@@ -55,13 +55,17 @@ class PostgresSession:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Any]:
-        async with self._borrowed() as connection:
+        loan = self._borrowed()
+        async with loan as connection:
             try:
                 await self._call(connection.execute, self._begin)
                 yield connection
                 await self._commit(connection)
             except BaseException:
-                await _finished(self._roll_back(connection))
+                try:
+                    await _finished(self._roll_back(connection))
+                finally:
+                    loan.is_settled = True
                 raise
 
     async def _commit(self, connection: Any) -> None:
