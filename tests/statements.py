@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _DOES = {
     "advance_step": "advance",
+    "claim_within": "claim",
     "complete_step": "complete",
     "enqueue_new": "enqueue",
 }

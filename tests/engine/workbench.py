@@ -211,7 +211,7 @@ class Seam:
         await self._database.close()
 
     async def _guarded(self, statement: Statement, execution: Coroutine[Any, Any, list[Row]]) -> list[Row]:
-        name = statement.sqlite.name
+        name = statement.sqlite.name.removesuffix("_within")
         try:
             if self.down or (self.parent is not None and self.parent.another_down):
                 raise StoreUnavailableError("the database is away")

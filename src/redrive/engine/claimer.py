@@ -169,7 +169,7 @@ class Claimer:
             if claims:
                 self._largest = max(self._largest or 0, *(claim.size for claim in claims))
             self._may_be_cut = max_bytes is not None and bool(claims)
-            is_deep = len(claims) == room or self._may_be_cut
+            is_deep = len(claims) == room
             look_back.looked(floor, since, claims[-1].sort_key if is_deep else FROM_THE_BEGINNING)
             return claims
 
