@@ -119,10 +119,10 @@ async def test_a_long_outage_of_the_database_is_survived() -> None:
         flow = await app.start("flow")
         seam.fail("advance_step", times=3)
         seam.fail("advance_step", after=True)
-        seam.fail("settled", times=20)
+        seam.fail("settled", times=50)
         await settle(test, app)
         assert await flow.result() == "one two"
-        assert len(seam.bitten) == 23 + 1
+        assert len(seam.bitten) == 53 + 1
         await check_ended(app, 1)
     # Longer than the lease: somebody else might have begun the second step, so this worker does not.
     assert calls == {"first": [1, 2], "second": [2]}
