@@ -46,7 +46,7 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
         assert await run.result() == 1
     waits = [each.wait for each in heard.of(StoreFailed)]
     assert len(waits) == 1500
-    assert max(waits) > 1.0
+    assert 1.0 < max(waits) <= 2.0  # so that work goes on soon after the database is back
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "unknown"])
