@@ -15,12 +15,17 @@ from tests.servers import PostgresServer
 from tests.store.build import ask
 
 from redrive.dead_letter_queue.queue import DeadLetterQueue
+from redrive.doctor.failures import judge_letters
+from redrive.doctor.finding import DoctorLimits, Finding
 from redrive.errors import ConflictError
 from redrive.model.event import Event, TaskStoredSeparately
+from redrive.model.fact import fact
 from redrive.parts import parts_of
 from redrive.settings import Settings
+from redrive.store.inspection import Inspection
 from redrive.testing import in_memory
 from redrive.verify import verify
+from redrive.words.fact import text_of
 
 Sent = list[Any]
 
@@ -191,3 +196,40 @@ async def test_10_concurrent_reports_of_many_payloads_lose_none(dlq: DeadLetterQ
     items = await dlq.list()
     assert sorted(json.dumps(item.task) for item in items) == sorted(json.dumps({"n": n}) for n in range(8))
     assert sum(item.total_attempts for item in items) == 24
+
+
+@pytest.mark.parametrize("ending", ["exhausted", "archived", "discarded"])
+async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_reported(
+    dlq: DeadLetterQueue, ending: str
+) -> None:
+    a = await dlq.enqueue("a", 1, error="x", category="network", max_retries=1)
+    b = await dlq.enqueue("b", 1, error="x", category="network", after=["a"])
+    assert (a.next_retry_at is None, b.next_retry_at) == (False, None)
+    letters = dlq.app.failures(by="ana")
+    healthy = await verdict_on(dlq, b.id)
+    assert (healthy.advice[0].code, healthy.heals_itself) == ("resolve_first", False)
+    assert await stuck(dlq) == []
+    if ending == "exhausted":
+        await exhaust(dlq, a.id)
+    else:
+        await (letters.archive if ending == "archived" else letters.ignore)(a.id, "old")
+    verdict = await verdict_on(dlq, b.id)
+    assert verdict.advice[0] == fact("stuck_behind", dead_letters=[a.id])
+    assert a.id in text_of(verdict.advice[0])
+    [finding] = await stuck(dlq)
+    assert (finding.state, finding.command) == ("warn", f"redrive dlq view {b.id}")
+    await dlq.unlink("b", "a")
+    assert await stuck(dlq) == []
+    waiting = await dlq.get("b")
+    assert waiting is not None
+    assert waiting.next_retry_at is not None
+
+
+async def verdict_on(dlq: DeadLetterQueue, letter_id: str) -> Any:
+    return await dlq.app.failures(by="ana").verdict(letter_id)
+
+
+async def stuck(dlq: DeadLetterQueue) -> list[Finding]:
+    inspected = await Inspection(parts_of(dlq.app).database).letters()
+    findings = judge_letters(inspected, None, DoctorLimits())
+    return [finding for finding in findings if "for another one" in finding.seen]

@@ -129,5 +129,5 @@ class TestStatistics:
         assert len(set(STATUS_WORDS.values())) == len(STATUS_WORDS)
 
     def test_how_full(self) -> None:
-        assert (utilization(1, 300), utilization(0, 100), utilization(100, 100)) == (0.3, 0.0, 100.0)
+        assert (utilization(1, 300), utilization(0, 100), utilization(100, 100)) == (0.33, 0.0, 100.0)
         assert utilization(5, None) == 0.0

@@ -209,7 +209,7 @@ class FailedTasks:
             retry_policy=row.redrive,
             retry_count=row.redrives,
             max_retries=row.max_redrives,
-            next_retry_at=row.next_redrive_at if state is DeadLetterState.OPEN else None,
+            next_retry_at=row.next_redrive_at if state is DeadLetterState.OPEN and not row.waits else None,
             status=STATUS_WORDS[state],
             failed_at=row.created_at,
             total_attempts=row.attempts,

@@ -78,6 +78,17 @@ def judge_letters(letters: Letters, max_letters: int | None, limits: DoctorLimit
             "Replay, resolve or archive some dead letters, or raise dlq_max_size.",
             "redrive dlq groups",
         )
+    if letters.stuck:
+        verb = "waits" if letters.stuck == 1 else "wait"
+        yield Finding(
+            "dead letters",
+            State.WARN,
+            f"{count(letters.stuck, 'dead letter')} {verb} for another one that is exhausted, ignored or "
+            f"archived",
+            "No automatic redrive will resolve the other one, so they would wait forever.",
+            "Replay or resolve the other one, or remove the dependency.",
+            f"redrive dlq view {letters.first_stuck}",
+        )
     need_you = live.open + live.exhausted
     if not need_you:
         healing = live.scheduled + live.replaying

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from redrive.engine.shared_breakers import SharedBreakers
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
+from redrive.model.dead_letter import STUCK
 from redrive.model.replay import ReplayState
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker import COUNTED
@@ -48,6 +49,7 @@ class Verdicts:
     async def _with_later_facts(self, history: _LetterHistory, facts: LetterFacts) -> LetterFacts:
         finder, letter = self._finder, history.letter
         succeeded = await finder.successes(letter.workflow, history.failed_at)
+        awaited = await finder.waits_for(letter)
         return facts._replace(
             breaker=await self._breaker(letter),
             versions=_started_versions(await self._store.limits.workers(), history),
@@ -55,7 +57,8 @@ class Verdicts:
             succeeded=sum(succeeded.values()),
             succeeded_in=frozenset(succeeded),
             occurred=await finder.occurrences(letter, history.failed_at),
-            waits_for=await finder.waits_for(letter),
+            waits_for=tuple(awaited),
+            stuck_behind=tuple(other for other, state in awaited.items() if state in STUCK),
         )
 
     async def _breaker(self, letter: FailedLetter) -> BreakerFact | None:

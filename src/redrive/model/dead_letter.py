@@ -35,6 +35,8 @@ LIVE = (DeadLetterState.OPEN, DeadLetterState.REPLAYING, DeadLetterState.EXHAUST
 CLOSED = (DeadLetterState.RESOLVED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
 ACTIONABLE = (DeadLetterState.OPEN, DeadLetterState.EXHAUSTED)
 """The states in which a dead letter can be replayed or closed."""
+STUCK = (DeadLetterState.EXHAUSTED, DeadLetterState.IGNORED, DeadLetterState.ARCHIVED)
+"""The states that no automatic redrive ends. What waits for such a dead letter waits until a person acts."""
 NEEDS_YOU = (Prospect.UNSCHEDULED, DeadLetterState.EXHAUSTED)
 """These dead letters need a person; all other live dead letters are redriven automatically."""
 HEALS_ITSELF = (Prospect.SCHEDULED, DeadLetterState.REPLAYING)

@@ -76,6 +76,7 @@ class FailedTaskRow(NamedTuple):
     """A stored failed task: its dead letter, with the input of its run.
 
     first_message  the message of the first failure; `message` is the latest
+    waits          1 if another dead letter must be resolved first
     """
 
     letter_id: str
@@ -96,6 +97,7 @@ class FailedTaskRow(NamedTuple):
     updated_at: float
     attempts: int
     priority: int
+    waits: int
 
 
 class RetryOutcome(NamedTuple):

@@ -50,6 +50,7 @@ class LetterFacts(NamedTuple):
     replays         results of replays of this letter
     other_replays   results of replays of other letters with the same failure
     waits_for       dead letters that must be resolved first
+    stuck_behind    those of them that no automatic redrive will resolve
     """
 
     state: str
@@ -74,6 +75,7 @@ class LetterFacts(NamedTuple):
     replays: ReplayCounts = ReplayCounts()
     other_replays: ReplayCounts = ReplayCounts()
     waits_for: tuple[str, ...] = ()
+    stuck_behind: tuple[str, ...] = ()
     redrives: int = 0
     max_redrives: int = 0
     next_redrive_at: float | None = None
@@ -199,6 +201,8 @@ def _judge_by_state(facts: LetterFacts) -> tuple[Likely, Fact] | None:
 
 
 def _judge_by_obstacles(facts: LetterFacts) -> tuple[Likely, Fact] | None:
+    if facts.stuck_behind:
+        return "unlikely", fact("stuck_behind", dead_letters=list(facts.stuck_behind))
     if facts.waits_for:
         return "unlikely", fact("resolve_first", dead_letters=list(facts.waits_for))
     if facts.breaker is not None and facts.breaker_open:

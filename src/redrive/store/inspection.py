@@ -49,11 +49,15 @@ class Letters(NamedTuple):
 
     oldest_seconds  the age of the oldest dead letter that needs attention
     fullest         the number in the org that has most of them
+    stuck           the number that wait for one that no automatic redrive will resolve
+    first_stuck     the id of one of these
     """
 
     live: Live
     oldest_seconds: float | None
     fullest: int
+    stuck: int = 0
+    first_stuck: str | None = None
 
 
 class BrokenHold(NamedTuple):
@@ -118,7 +122,8 @@ class Inspection:
             orgs[org] += number
         [[oldest, now]] = await self._session.fetch(_SQL["oldest_letter"], {})
         age = None if oldest is None else now - oldest
-        return Letters(Live(**standings), age, max(orgs.values(), default=0))
+        [[stuck, first]] = await self._session.fetch(_SQL["stuck_letters"], {"most": MAX_COUNT})
+        return Letters(Live(**standings), age, max(orgs.values(), default=0), stuck, first)
 
     async def sealed(self) -> dict[str, int]:
         """Return the ids of the keys that encrypt inputs of the first unfinished runs, with their counts."""

@@ -221,7 +221,8 @@ class ReplayStore:
         closed = [outcome for letter in replayed if (outcome := _outcome(letter, by_run[letter.run_id]))]
         missed = [letter for letter in replayed if _is_missed(letter, by_run[letter.run_id])]
         await session.fetch_many(_SQL["close"], closed)
-        rows = await session.fetch_many(_SQL["reopen"], [ReopenedByReplay(letter.id) for letter in missed])
+        reopened = [ReopenedByReplay(letter.id) for letter in missed]
+        rows = await session.fetch_many(_SQL["reopen"], reopened) if reopened else []
         ended = [settlement for settlement in settlements if settlement.state is not None]
         settled = [Settled._make(row) for row in await session.fetch_many(_SQL["settle"], ended)]
         after = {outcome.id: outcome.state.value for outcome in closed if outcome.resolution == REPLAYED}
@@ -236,13 +237,15 @@ class ReplayStore:
         if not won:
             return Begun((), ())
         await self._go_back(session, [replay for replay in won if replay.from_step < replay.step_index])
-        letters: dict[str, list[str]] = {}
         by_letter = sorted(won, key=lambda replay: replay.letter_id)
-        for letter_id, run_id in await session.fetch_many(_SQL["mark_replaying"], by_letter):
-            letters.setdefault(run_id, []).append(letter_id)
-        if not all(replay.letter_id in letters.get(replay.run_id, ()) for replay in won):
+        rows = await session.fetch_many(_SQL["mark_replaying"], by_letter)
+        marked = {row[0]: row[-1] for row in rows}
+        if not all(replay.letter_id in marked for replay in won):
             # Another transaction closed a dead letter concurrently: the caller must start from its new state.
             raise StoreUnavailableError("a dead letter changed while its replay was started; try again")
+        letters: dict[str, list[str]] = {}
+        for letter_id, run_id in marked.items():
+            letters.setdefault(run_id, []).append(letter_id)
         return Begun(tuple(won), tuple(sorted(set(queues.values()))), letters=letters)
 
     async def _go_back(self, session: Session, replays: Sequence[NewReplay]) -> None:

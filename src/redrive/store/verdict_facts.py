@@ -89,10 +89,9 @@ class FactFinder:
         rows = await self._session.fetch(_SQL["replays"], self._of(letter))
         return [EndedReplays(row[0] == 1, *row[1:]) for row in rows]
 
-    async def waits_for(self, letter: FailedLetter) -> tuple[str, ...]:
-        """Return the unresolved dead letters that must be resolved before this one."""
-        rows = await self._session.fetch(_SQL["waits_for"], self._of(letter))
-        return tuple(row[0] for row in rows)
+    async def waits_for(self, letter: FailedLetter) -> dict[str, str]:
+        """Return the unresolved dead letters that must be resolved before this one, with their states."""
+        return {row[0]: row[1] for row in await self._session.fetch(_SQL["waits_for"], self._of(letter))}
 
     def _of(self, letter: FailedLetter) -> dict[str, str | int | float]:
         return {"org": self._org, "id": letter.id, "fingerprint": letter.fingerprint, "most": MAX_COUNT}

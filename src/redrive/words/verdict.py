@@ -87,6 +87,10 @@ VERDICTS: Mapping[str, Render] = MappingProxyType(
         # What to do
         "being_replayed": lambda it: "A replay is running. Wait for its outcome.",
         "closed": lambda it: f"It is {status(it['state'])}. There is nothing to do.",
+        "stuck_behind": lambda it: (
+            f"It waits until a person acts: no automatic redrive will resolve "
+            f"{names(it['dead_letters'], MAX_NAMED)}. Replay or resolve that dead letter, or unlink them."
+        ),
         "resolve_first": lambda it: f"Resolve {names(it['dead_letters'], MAX_NAMED)} first.",
         "wait_for_breaker": lambda it: (
             f"Wait until the breaker {it['breaker']!r} closes. Until then, a replay is put on hold."

@@ -57,7 +57,10 @@ SELECT letter.id, letter.run_id, run.correlation_id, run.input, run.metadata, le
         SELECT past.message FROM redrive.attempts AS past
         WHERE past.run_id = run.id ORDER BY past.step_index, past.number LIMIT 1
     ), letter.redrive, letter.redrives, letter.max_redrives, letter.next_redrive_at, letter.created_at,
-    letter.updated_at, run.attempt, letter.priority
+    letter.updated_at, run.attempt, letter.priority, CASE WHEN EXISTS (
+        SELECT 1 FROM redrive.dead_letter_dependencies AS link
+        JOIN redrive.dead_letters AS other ON other.id = link.depends_on
+        WHERE link.letter_id = letter.id AND other.state <> 'RESOLVED') THEN 1 ELSE 0 END
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
 
 -- name: find

@@ -16,6 +16,16 @@ SELECT org, subject, CAST(sum(number) AS bigint) FROM redrive.tallies
 WHERE figure = 'standing' AND bucket = 0 AND subject IN ('OPEN', 'SCHEDULED', 'REPLAYING', 'EXHAUSTED')
 GROUP BY org, subject
 
+-- name: stuck_letters
+-- They wait for a dead letter that no automatic redrive will resolve.
+SELECT count(*), min(letter_id) FROM (
+    SELECT DISTINCT link.letter_id FROM redrive.dead_letter_dependencies AS link
+    JOIN redrive.dead_letters AS letter ON letter.id = link.letter_id
+    JOIN redrive.dead_letters AS other ON other.id = link.depends_on
+    WHERE letter.state IN ('OPEN', 'EXHAUSTED') AND other.state IN ('EXHAUSTED', 'IGNORED', 'ARCHIVED')
+    LIMIT :most
+) AS stuck
+
 -- name: oldest_letter
 SELECT min(created_at), :now FROM (
     SELECT (

@@ -62,7 +62,7 @@ SELECT CASE WHEN letter_id = :id THEN 1 ELSE 0 END, state, count(*), max(ended_a
 GROUP BY 1, 2
 
 -- name: waits_for
-SELECT link.depends_on FROM redrive.dead_letter_dependencies AS link
+SELECT link.depends_on, other.state FROM redrive.dead_letter_dependencies AS link
 JOIN redrive.dead_letters AS other ON other.id = link.depends_on AND other.org = link.org
 WHERE link.letter_id = :id AND link.org = :org AND other.state <> 'RESOLVED'
 ORDER BY link.depends_on
