@@ -20,8 +20,9 @@ from tests.journeys import cut_off_tasks as tasks
 from tests.journeys.world import until
 from tests.servers import MortalPostgres, mortal_postgresql
 
+import redrive
 from redrive import Redrive
-from redrive.calls.running_step import require_lease
+from redrive.calls.http import HttpClient
 from redrive.engine.context import Context
 from redrive.errors import LeaseLostError
 
@@ -106,6 +107,7 @@ async def test_a_thread_is_refused_everything_that_reaches_others(server: Mortal
     refused: dict[str, type[BaseException]] = {}
     began, done = threading.Event(), threading.Event()
     ended: list[float] = []
+    client = HttpClient("http://127.0.0.1:9")
 
     @app.task
     def other() -> None: ...
@@ -114,7 +116,8 @@ async def test_a_thread_is_refused_everything_that_reaches_others(server: Mortal
     def stubborn(context: Context) -> None:
         began.set()
         attempts: dict[str, Any] = {
-            "call": require_lease,
+            "call": lambda: redrive.call("fetch", lambda attempt: None),
+            "request": lambda: client.request("GET", "/"),
             "start": lambda: app.sync.start(other),
             "progress": lambda: context.progress(0.5),
             "complete": lambda: context.complete(None, connection=None),
@@ -137,8 +140,11 @@ async def test_a_thread_is_refused_everything_that_reaches_others(server: Mortal
         server.freeze()
         await until(done.is_set)
         server.thaw()
+    client.close()
     assert ended[0] < max(ends.values())
-    assert refused == dict.fromkeys(("call", "start", "progress", "complete", "check"), LeaseLostError)
+    assert refused == dict.fromkeys(
+        ("call", "request", "start", "progress", "complete", "check"), LeaseLostError
+    )
 
 
 async def test_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
