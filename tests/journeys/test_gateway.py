@@ -79,7 +79,8 @@ async def test_the_gateway_is_down_and_work_is_held_and_resumes(
             orders = [await app.start("ship", number) for number in range(ORDERS)]
             opened = await held_by_an_open_breaker(world, app)
             for run in [await each.view() for each in orders]:
-                assert (run.state, run.held_by) == ("PENDING", "breaker:gateway")
+                state = "RUNNING" if run.attempt else "PENDING"  # only some have called the gateway
+                assert (run.state, run.held_by) == (state, "breaker:gateway")
                 assert run.step_state in ("PENDING", "RETRYING")
             assert any(each.what == "held" for each in (await orders[-1].history()).events)
 

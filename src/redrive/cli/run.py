@@ -44,7 +44,7 @@ RUNS = Listing(
     PATH,
     (
         TableColumn("id", whole=True),
-        TableColumn("state", shown="status"),
+        TableColumn("state", whole=True, shown="status"),
         TableColumn("submitted_at", "age", since),
         TableColumn("workflow"),
         TableColumn("step"),

@@ -32,7 +32,7 @@ LETTERS = Listing(
     PATH,
     (
         TableColumn("id", whole=True),
-        TableColumn("state", shown="status"),
+        TableColumn("state", whole=True, shown="status"),
         TableColumn("last_failed_at", "age", since),
         TableColumn("workflow"),
         TableColumn("step"),

@@ -40,7 +40,7 @@ GROUPS = Listing(
         TableColumn("live"),
         TableColumn("occurrences", "count"),
         TableColumn("last_seen", "age", since),
-        TableColumn("state", shown="status"),
+        TableColumn("state", whole=True, shown="status"),
         TableColumn("step"),
         TableColumn("title", "error"),
     ),
