@@ -75,7 +75,7 @@ def test_a_letter_that_is_replayed_and_resolved_is_no_finding(watcher: Blind) ->
     watch = LetterWatch(watcher)
     watch.changed([letter("OPEN")], {Told("dead_letter.moved", "a")})
     watch.changed([letter("REPLAYING")], {Told("replay.requested", "a")})
-    watch.changed([letter("RESOLVED")], {Told("replay.succeeded", "a")})
+    watch.changed([letter("RESOLVED")], {Told("replay.succeeded", "a"), Told("dead_letter.resolved", "a")})
     assert watcher.figures["acme", "default", "manually_retried"] == 1
     assert watcher.figures["acme", "default", "retry_success"] == 1
     assert not found(watcher)
