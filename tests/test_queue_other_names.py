@@ -108,3 +108,21 @@ def test_14_the_blocking_queue_has_the_same_names() -> None:
         assert blocking.state == "running"
         blocking.stop_retry_processor()
         assert blocking.clear_all(confirm="default") == 2
+
+
+async def test_18_m5_the_strategy_can_be_changed_at_run_time_and_the_audit_records_it() -> None:
+    async with queue([]) as dlq:
+        assert await dlq.offer("one", {}, error=ValueError("wrong")) is not None
+        await dlq.set_strategy("selective")
+        assert await dlq.offer("two", {}, error=ValueError("wrong")) is None
+        assert await dlq.offer("three", {}, error=DOWN) is not None
+        with pytest.raises(InvalidValueError, match="strategy must be one of"):
+            await dlq.set_strategy("some")
+        await dlq.set_strategy("disabled")
+        with pytest.raises(InvalidValueError, match="disabled"):
+            await dlq.enqueue("four", {}, error=DOWN)
+        entries = (await dlq.app.failures(org=dlq.org).audit.list(subject="dlq:default")).entries
+        assert [(entry.action, entry.detail) for entry in entries] == [
+            ("queue.strategy_changed", {"before": "selective", "after": "disabled"}),
+            ("queue.strategy_changed", {"before": "automatic", "after": "selective"}),
+        ]

@@ -14,6 +14,7 @@ KEEPER = "tests/engine/test_lease_renewer.py::"
 WORKER = "tests/engine/test_worker.py::"
 CODEC = "tests/policy/test_codec.py::"
 RETRYING = "tests/engine/test_retrying.py::"
+CALLS = "tests/calls/test_hard_limits.py::"
 CANCELLATION = "tests/engine/test_cancellation.py::"
 WORKERS = "tests/guards/test_workers.py::"
 
@@ -74,6 +75,38 @@ GUARDS = (
         "a retry repeats a side effect that must not be repeated",
         (Code("redrive.policy.retry:decide", "not repeatable and failure.may_have_executed", "False"),),
         (f"{RETRYING}test_unsafe_work_that_may_have_been_executed_is_not_repeated",),
+    ),
+    Guard(
+        "longest hint",
+        "the mistake of a server delays work for a year",
+        (Code("redrive.policy.retry:decide", "failure.retry_after > longest_hint", "False"),),
+        (f"{RETRY}TestDecide::test_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit",),
+    ),
+    Guard(
+        "late return",
+        "a sync call that took longer than its timeout counts as a success",
+        (Code("redrive.calls.drive:drive", "controller.clock.monotonic() >= attempt.expires", "False"),),
+        (f"{CALLS}TestG2::test_g2_a_late_return_is_a_timeout_and_is_retried",),
+    ),
+    Guard(
+        "socket deadline",
+        "a server that sends a byte now and then keeps a sync request forever",
+        (
+            Code(
+                "redrive.calls.socket_deadline:_seconds_left",
+                "attempt = CURRENT.get()",
+                "attempt = None",
+            ),
+            Code("redrive.calls.exchange:Body.add", "self._attempt.check()", "pass"),
+            Code("redrive.calls.drive:drive", "controller.clock.monotonic() >= attempt.expires", "False"),
+        ),
+        (f"{CALLS}TestSocketDeadline::test_g2_headers_that_drip",),
+    ),
+    Guard(
+        "two spellings",
+        "a request has two values for one name, and one of them is silently ignored",
+        (Code("redrive.model.spelling:own_names", "own in spellings", "False"),),
+        ("tests/model/test_spelling.py::test_14_two_spellings_of_one_name_are_a_mistake[given0]",),
     ),
     Guard(
         "stable key",

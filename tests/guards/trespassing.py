@@ -188,7 +188,6 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "replays.get": {"id": "replay"},
     "replays.of_letter": {},
     "replays.of_run": {},
-    "dead_letter_writer.live": {},
     "tallies.standing": {},
     "tallies.flow": {"start": 0, "width": 300},
     "tallies.occurred": {"start": 0, "width": 3600},

@@ -76,6 +76,7 @@ class QueueApp(Redrive):
     ) -> None:
         self.queue = PREFIX + name
         self.can_execute = execute is not None
+        self.strategy = Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
         self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
         for policy, function in policies.items():
@@ -89,11 +90,6 @@ class QueueApp(Redrive):
     @property
     def max_size(self) -> int:
         return self._parts.settings.dlq_max_size or DEFAULT_MAX_SIZE
-
-    @property
-    def strategy(self) -> Strategy:
-        settings = self._parts.settings
-        return Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
 
     def definition(self, choice: RedriveChoice, max_redrives: int | None) -> Definition:
         """Return the definition of a run that executes a failed task with this redrive policy."""

@@ -21,7 +21,7 @@ from redrive.errors import (
     ReplayRefusedError,
     TransitionError,
 )
-from redrive.failures.external_tasks import clear_queue
+from redrive.failures.external_tasks import clear_queue, record_strategy
 from redrive.failures.redrive_processor import RUNNING
 from redrive.failures.service import Failures
 from redrive.failures.statistics import statistics
@@ -31,8 +31,8 @@ from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
 from redrive.model.statistics import Statistics
 from redrive.parts import parts_of
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require_seconds, require_whole
-from redrive.policy.triage import rejection
+from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_seconds, require_whole
+from redrive.policy.triage import Strategy, rejection
 from redrive.words.fact import text_of
 
 MAX_LIST_SIZE = 1_000
@@ -200,6 +200,14 @@ class QueueOperations:
         await self.app.open()
         caller = Caller(self.org, self._by)
         return await clear_queue(parts_of(self.app).store, caller, self.app.queue, self.app.max_size)
+
+    async def set_strategy(self, strategy: Strategy | str) -> None:
+        """Change which failures the queue accepts from this process, until it ends. The audit records it."""
+        before, after = self.app.strategy, choice("strategy", strategy, Strategy)
+        await self.app.open()
+        caller = Caller(self.org, self._by)
+        await record_strategy(parts_of(self.app).store, caller, self.app.queue, before, after)
+        self.app.strategy = after
 
     # Executing in the background
 

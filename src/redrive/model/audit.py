@@ -46,6 +46,7 @@ class Action(StrEnum):
     QUEUE_PAUSED = "queue.paused"
     QUEUE_RESUMED = "queue.resumed"
     QUEUE_CLEARED = "queue.cleared"
+    QUEUE_STRATEGY_CHANGED = "queue.strategy_changed"
     BREAKER_FORCED = "breaker.forced"
     BREAKER_RELEASED = "breaker.released"
     SAVED_VIEW_CREATED = "saved_view.created"

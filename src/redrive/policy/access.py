@@ -55,9 +55,9 @@ def permitted(role: Role, scopes: frozenset[Permission] | None = None) -> frozen
 
     The scope "operate" includes "retry" and "archive", which can also be granted alone.
     """
-    if scopes is None:
-        return PERMISSIONS[role]
-    return PERMISSIONS[role] & (scopes | _OPERATOR if Permission.OPERATE in scopes else scopes)
+    if scopes is not None and Permission.OPERATE in scopes:
+        scopes |= _OPERATOR
+    return PERMISSIONS[role] if scopes is None else PERMISSIONS[role] & scopes
 
 
 KEY, SESSION, PROGRAM = "key", "session", "program"

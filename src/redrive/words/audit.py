@@ -77,6 +77,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         Action.QUEUE_PAUSED: ("Paused {}", _QUEUE),
         Action.QUEUE_RESUMED: ("Resumed {}", _QUEUE),
         Action.QUEUE_CLEARED: ("Removed the dead letters of {}", _QUEUE),
+        Action.QUEUE_STRATEGY_CHANGED: ("Changed which failures {} accepts", _QUEUE),
         Action.BREAKER_FORCED: ("Forced {} into a state", _BREAKER),
         Action.BREAKER_RELEASED: ("Returned {} to automatic control", _BREAKER),
         Action.SAVED_VIEW_CREATED: ("Saved {}", "view"),
