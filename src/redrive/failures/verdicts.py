@@ -10,11 +10,11 @@ from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import STUCK
 from redrive.model.replay import ReplayState
+from redrive.model.worker import SILENT_SECONDS
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker import COUNTED
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, ReplayVerdict, verdict
-from redrive.store.limits import SILENT_SECONDS as SILENT_SECONDS
 from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
 from redrive.store.verdict_facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter

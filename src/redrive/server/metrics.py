@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from redrive.app import Redrive
 from redrive.doctor.readings import Readings, take_readings
 from redrive.errors import StatementTimeoutError, StoreError
-from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Place
+from redrive.model.worker import worker_condition
 from redrive.parts import parts_of
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _ages(readings: Readings) -> dict[tuple[str, ...], float]:
 
 
 def _workers(readings: Readings) -> dict[tuple[str, ...], float]:
-    """Count workers by state. Without a heartbeat for a minute, a worker is silent."""
+    """Count workers by condition: silent without a heartbeat for a minute, blocked, or their stored state."""
     states = Counter(
-        _SILENT if worker.seconds_silent > SILENT_SECONDS else worker.state
+        worker_condition(worker.state, worker.seconds_silent, worker.seconds_blocked)
         for worker in readings.workers
         if worker.state != _STOPPED
     )
