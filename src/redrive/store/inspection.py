@@ -80,7 +80,7 @@ class Inspection:
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
 
     async def overruns(self, leeway: float) -> list[Overrun]:
-        """Return the steps that should have timed out more than `leeway` seconds ago, the oldest first."""
+        """Return the steps whose worker holds them `leeway` seconds past their timeout, the oldest first."""
         rows = await self._session.fetch(_SQL["executing"], {"leeway": leeway, "most": MAX_COUNT})
         overruns = []
         for run_id, worker, step_index, seconds, body in rows:
