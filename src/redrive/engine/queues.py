@@ -24,11 +24,12 @@ from redrive.model.worker import BlockingStep
 from redrive.policy.codec import decode
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
-from redrive.store.limits import QueueRow, WorkerRow
+from redrive.store.limits import SILENT_SECONDS, QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
 from redrive.store.store import Store
 
 _READY = (Place.READY, Place.ALONE)
+_STOPPED = "stopped"
 
 
 class Depths(NamedTuple):
@@ -80,6 +81,15 @@ class WorkerView(NamedTuple):
     process: int | None
     seconds_blocked: float | None = None
     blocking_step: BlockingStep | None = None
+
+    @property
+    def condition(self) -> str:
+        """The state; "silent" or "blocked" for a worker that has not stopped but does not work."""
+        if self.state == _STOPPED:
+            return self.state
+        if self.seconds_silent > SILENT_SECONDS:
+            return "silent"
+        return self.state if self.seconds_blocked is None else "blocked"
 
 
 class Queues:
