@@ -200,7 +200,7 @@ async def test_21_inside_a_step_a_request_makes_one_attempt_w4(server: Misbehavi
 
     @app.task(max_attempts=1)
     async def fetch_by_policy() -> None:
-        async with AsyncHttpClient(server.url, policy=NO_WAIT) as client:
+        async with AsyncHttpClient(server.url, policy=NO_WAIT, dependency="things") as client:
             await client.request("GET", "/things")
 
     server.otherwise(answer(503))
