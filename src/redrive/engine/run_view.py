@@ -265,7 +265,7 @@ class RedactedView:
         self.encryption = RedactingEncryption(encryption)
         self._redactor = redactor
 
-    def said(self, reason: str) -> str:
+    def clean_reason(self, reason: str) -> str:
         """Redact a reason and check its length, so that it can be stored."""
         return clean_reason(reason, self._redactor)
 

@@ -97,7 +97,7 @@ class Runs:
 
     async def cancel(self, run_id: str, *, reason: str = "") -> Cancellation:
         """Cancel a run. The audit log records the caller's name and the redacted reason."""
-        run, reason = await self._run(run_id), self._view.said(reason)
+        run = await self._run(run_id)
         return await self._handle(run.id, run.org).cancel(by=self._caller.name, reason=reason)
 
     def _redacted(self, history: History) -> Story:

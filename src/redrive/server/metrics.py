@@ -16,7 +16,6 @@ from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import MAX_COUNTED
 from redrive.model.run import Place
-from redrive.model.worker import worker_condition
 from redrive.parts import parts_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _READY = (Place.READY, Place.ALONE)
 _PLACES = (*_READY, Place.WAITING, Place.HELD, Place.LEASED)
-_RUNNING, _SILENT, _STOPPED = "running", "silent", "stopped"
+_ALWAYS_SHOWN, _STOPPED = ("running", "silent", "blocked"), "stopped"
 
 
 def new_metrics(app: Redrive) -> Metrics | None:
@@ -101,10 +100,6 @@ def _ages(readings: Readings) -> dict[tuple[str, ...], float]:
 
 
 def _workers(readings: Readings) -> dict[tuple[str, ...], float]:
-    """Count workers by condition: silent without a heartbeat for a minute, blocked, or their stored state."""
-    states = Counter(
-        worker_condition(worker.state, worker.seconds_silent, worker.seconds_blocked)
-        for worker in readings.workers
-        if worker.state != _STOPPED
-    )
-    return {(state,): states[state] for state in {_RUNNING, _SILENT, *states}}
+    """Count the workers that have not stopped, by condition."""
+    states = Counter(worker.condition for worker in readings.workers if worker.state != _STOPPED)
+    return {(state,): states[state] for state in {*_ALWAYS_SHOWN, *states}}
