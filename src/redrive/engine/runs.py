@@ -76,7 +76,7 @@ class Runs:
         return await self._handle(run_id, self._caller.org).view()
 
     async def owner(self, run_id: str) -> str | None:
-        """Return the user who may retry the run without the permission to operate; None if it has none."""
+        """Return the user who may retry the run with only the permission to read; None if it has none."""
         return (await self._store.runs.origin(run_id, self._caller.org)).owner
 
     async def steps(self, run_id: str) -> Sequence[StepView]:
