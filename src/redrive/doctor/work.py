@@ -55,7 +55,7 @@ def judge_overruns(overruns: Sequence[Overrun]) -> Iterator[Finding]:
             f"worker {overrun.worker} executes it",
             "The step blocks the event loop of its worker, so the worker's other runs wait for it.",
             'An async task must not block. Make it a sync task, or give it isolation="process".',
-            f"redrive run show {overrun.run_id}",
+            f"redrive run view {overrun.run_id}",
         )
     if not overruns:
         yield ok("timeouts", "no step has been running for longer than its timeout")
