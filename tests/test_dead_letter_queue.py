@@ -780,7 +780,8 @@ class TestStrategies:
         settings = Settings(dlq_enabled=False)
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", settings=settings, log=False) as dlq:
             with pytest.raises(
-                InvalidValueError, match="the queue rejected the task 'a': the dead-letter queue is disabled"
+                InvalidValueError,
+                match="the queue rejected the task 'a': the strategy 'disabled' writes no dead letters",
             ):
                 await dlq.enqueue("a", 1, error="x")
             assert await dlq.size() == 0

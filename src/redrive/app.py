@@ -132,7 +132,7 @@ class Redrive(NamesRenamed):
         """Register a workflow: a named, ordered list of steps.
 
         The first step receives the run's payload, each later step the previous step's result. `aliases` are
-        former names of the workflow: runs that were started under one of them are executed.
+        its former names: workers also execute runs that were started under one of them.
         """
         return self._parts.registry.add_workflow(name, steps, aliases)
 

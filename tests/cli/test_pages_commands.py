@@ -21,9 +21,12 @@ TEMPLATES = SOURCE / "server" / "admin" / "templates"
 ID = "1a1e28b919a00008a4d531844d8b2a1d"
 
 _VALUE = re.compile(r"\{\{.*?\}\}")
-_OFFERED = re.compile(r'\b(redrive [a-z]+[^"<\n]*)"( ~ [\w.]+)?')
+_OFFERED = re.compile(r'(?<!" )\b(redrive [a-z]+[^"<\n]*)"( ~ [\w.]+)?')
 _KEY = " (c)"
 _NAMED = re.compile(r"`redrive ((?:[a-z]+ ?)+)")
+_SUGGESTED = re.compile(r'"redrive ((?:[a-z]+ ?)+)')
+_SUGGESTING = ("cli", "demo", "doctor")
+"""Packages in which a string that starts with "redrive" is a command to run next."""
 
 
 def parse(command: str) -> click.Context:
@@ -47,8 +50,10 @@ def offered_by_pages() -> Iterator[str]:
 
 def named_in_messages() -> Iterator[tuple[str, str]]:
     for file in sorted(SOURCE.rglob("*.py")):
-        for found in _NAMED.findall(file.read_text()):
-            yield file.name, found.strip()
+        suggests = file.relative_to(SOURCE).parts[0] in _SUGGESTING
+        for pattern in (_NAMED, _SUGGESTED) if suggests else (_NAMED,):
+            for found in pattern.findall(file.read_text()):
+                yield file.name, found.strip()
 
 
 def test_there_are_some() -> None:
@@ -58,6 +63,7 @@ def test_there_are_some() -> None:
     assert f"redrive replay start {ID}" in offered
     assert "redrive status" in offered
     assert len(list(named_in_messages())) > 30
+    assert ("work.py", "run list is") in named_in_messages()
 
 
 @loop_over("command", sorted(set(offered_by_pages())))

@@ -166,7 +166,7 @@ async def test_a_run_that_is_started_by_an_alias_has_the_name_of_today() -> None
         ("ship", [], "the alias 'ship' already exists"),
         ("send", ["dispatch"], "the task 'dispatch' already exists"),
         ("send", ["send"], "has its own name as an alias"),
-        ("send", ["a", "a"], "each alias must be given once"),
+        ("send", ["a", "a"], "aliases must be different names"),
         ("send", "ship", "aliases must be a list of names"),
         ("send", ["?"], "an alias must start with a letter"),
     ],

@@ -74,7 +74,7 @@ def test_the_tests_exist(row: Row) -> None:
         assert name in names_in(ROOT / path), f"{path} has no {name}"
 
 
-def test_what_deviates_says_so() -> None:
+def test_deviations_have_a_reason() -> None:
     by_id = {row.id: row for row in rows()}
     assert all(by_id[identity].deviations for identity in DEVIATIONS)
 

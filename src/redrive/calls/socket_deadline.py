@@ -1,7 +1,7 @@
 """Limits all socket operations of a sync attempt together, not each one for itself.
 
 httpx2 gives every read, write and connection attempt the whole timeout, so a server that sends a byte now and
-then would never exceed it. The backend here gives each operation only what is left of the attempt's time.
+then would never exceed it. The backend here gives each operation only the remaining time of the attempt.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class DeadlineStream(httpcore2.NetworkStream):
 
 
 def _seconds_left(timeout: float | None, error: type[Exception]) -> float | None:
-    """Return what is left of the attempt's time, or raise the error of httpcore2 if nothing is left."""
+    """Return the remaining time of the attempt, or raise the error of httpcore2 if there is none."""
     attempt = CURRENT.get()
     if attempt is None:
         return timeout
     seconds = attempt.remaining()
     if seconds <= 0.0:
-        raise error(f"the time of the attempt is up: {attempt!r}")
+        raise error(f"the attempt has run out of time: {attempt!r}")
     return max(_MIN_SECONDS, seconds)
 
 

@@ -38,7 +38,7 @@ class HolderWatch(Protocol):
         """Return False if the leases must not be renewed. The thread asks several times per lease."""
 
     async def report(self, session: Session) -> None:
-        """Write down what prevents the holder from working, if anything does."""
+        """Record what prevents the holder from working, if anything does."""
 
 
 class LeaseRenewer(StartsAnew, Generic[K]):

@@ -37,7 +37,7 @@ WriteSilence = Callable[[Session, Silence], Awaitable[None]]
 
 
 class LoopWatch:
-    """Asks the loop for a sign of life. All methods but `attach` belong to the thread that renews leases."""
+    """Checks whether the loop answers. The thread that renews leases calls all methods but `attach`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class LoopWatch:
         )
 
     async def report(self, session: Session) -> None:
-        """Write down that the loop is silent, instead of the heartbeat that the loop does not write."""
+        """Record that the loop is silent, in place of the heartbeat that the loop does not write."""
         now, silence = self._clock.monotonic(), self.silence()
         if silence is not None and now - self._reported_at >= REPORT_INTERVAL_SECONDS:
             self._reported_at = now

@@ -164,7 +164,7 @@ class Maintenance:
             await self._store.records.note_progress(progress)
 
     async def _hold_unknown(self) -> None:
-        """Hold ready work that no worker of its queue knows, so that it is shown to a person.
+        """Hold ready work that no worker of its queue knows, so that operators see it.
 
         First, this worker learns workflows that are not registered in it but have a task that is.
         """

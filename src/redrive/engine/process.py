@@ -150,7 +150,7 @@ class _Child:
         self._process.terminate()
 
     async def end(self) -> None:
-        """Wait a moment for the child to exit, then kill what is left of its group."""
+        """Wait a moment for the child to exit, then kill the rest of its process group."""
         self._connection.close()
         try:
             await self._wait()

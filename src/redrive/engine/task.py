@@ -98,7 +98,7 @@ class TaskOptions(TypedDict, total=False):
                       a timedelta until the next one, or None for no more; default: the setting dlq_redrive
     max_redrives      the maximum number of automatic redrives
     source            a function of the payload, called before a manual replay: does the source still exist?
-    aliases           its former names: runs that were started under one of them are executed
+    aliases           its former names: workers also execute runs that were started under one of them
     """
 
     name: str
@@ -389,7 +389,7 @@ def checked_aliases(names: object) -> tuple[str, ...]:
         raise InvalidValueError(f"aliases must be a list of names, got {names!r}")
     aliases = tuple(checked_name("an alias", name) for name in names)
     if len(set(aliases)) < len(aliases):
-        raise InvalidValueError(f"each alias must be given once, got {aliases!r}")
+        raise InvalidValueError(f"aliases must be different names, got {aliases!r}")
     return aliases
 
 

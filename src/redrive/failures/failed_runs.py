@@ -1,7 +1,6 @@
 """Failed runs: retry them, or add them to the dead letters.
 
-A failed run has no dead letter if its strategy writes none for the failure, or if the dead-letter queue was
-full.
+A failed run has no dead letter if the strategy of its dead-letter queue excludes the failure.
 """
 
 from __future__ import annotations

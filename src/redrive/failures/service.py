@@ -82,8 +82,7 @@ class Failures(DeadLetters):
     async def add(self, run_id: str) -> str:
         """Write a dead letter for a failed run that has none, and return its id.
 
-        A failed run has no dead letter if its strategy writes none for the failure, or if the dead-letter
-        queue was full.
+        A failed run has no dead letter if the strategy of its dead-letter queue excludes the failure.
         """
         return await self._runs.add(run_id)
 

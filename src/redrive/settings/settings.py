@@ -49,18 +49,21 @@ class Settings(_WithOrigins):
     )
     retry_base_delay_ms: int | None = declare(
         None,
-        "the wait after the first failure; doubles with each failure, up to 2 minutes; 2,000 by default",
+        "the wait after the first failure; every failure doubles it, up to 2 minutes; 2,000 by default",
         **UP_TO_A_DAY,
         none="default",
     )
     retry_jitter_max_ms: int | None = declare(
         None,
-        "the maximum random delay added to a wait; by default, a wait is up to 25% shorter or longer",
+        "the maximum random delay added to a wait; by default, each wait is up to 25% shorter or longer",
         **UP_TO_A_DAY,
         none="default",
     )
     retry_after_max_days: float = declare(
-        7.0, "the longest wait that a server can ask for with Retry-After, in days", ge=0.001, le=365
+        7.0,
+        "the maximum wait, in days, that a server can ask for with Retry-After; longer ones are cut to it",
+        ge=0.001,
+        le=365,
     )
     worker_lease_ttl_sec: float = declare(
         60.0, "how long a worker may be silent before other workers take over its steps", ge=3, le=3600
@@ -77,7 +80,8 @@ class Settings(_WithOrigins):
     )
     worker_payload_bytes: int = declare(
         33_554_432,
-        "the size of the payloads at which a worker claims no more until it has finished some",
+        "the total size of claimed payloads, in bytes, at which a worker claims no more runs until it has "
+        "finished some",
         ge=1_048_576,
         le=1 << 40,
     )
@@ -92,10 +96,13 @@ class Settings(_WithOrigins):
         20, "the number of most recent calls that a breaker evaluates", ge=1, le=10_000
     )
     circuit_window_sec: float | None = declare(
-        120.0, "a breaker also evaluates the calls of the last seconds", ge=1, le=3600, none="none"
+        120.0, "the period, in seconds, whose calls a breaker also evaluates", ge=1, le=3600, none="none"
     )
     circuit_minimum_calls: int = declare(
-        5, "the number of calls that the last circuit_window_sec need to open a breaker", ge=1, le=10_000
+        5,
+        "the minimum number of calls in that period (circuit_window_sec) before they can open a breaker",
+        ge=1,
+        le=10_000,
     )
     circuit_fail_threshold: float = declare(
         0.5, "the share of failed calls at which a breaker opens", SHARE, ge=0.001, le=1
@@ -114,14 +121,18 @@ class Settings(_WithOrigins):
         none="unlimited",
     )
     code_version: str = declare("", "the version of your code, stored with every attempt", text(0, 200))
-    dlq_enabled: bool = declare(True, "store a dead letter for work that failed permanently", FLAG)
+    dlq_enabled: bool = declare(
+        True, "whether Redrive stores a dead letter for work that failed permanently", FLAG
+    )
     dlq_strategy: str = declare(
-        "automatic", "which failures become dead letters: all, some, or on request", one_of(Strategy)
+        "automatic",
+        "which failures become dead letters: all, those that a retry may fix, only on request, or none",
+        one_of(Strategy),
     )
     dlq_max_size: int | None = declare(
         None,
-        "the maximum number of live dead letters of a stand-alone queue, 10,000 by default; those of runs "
-        "are never rejected, but raise an alert",
+        "the maximum number of live dead letters of a stand-alone queue, 10,000 by default; for dead letters "
+        "of runs, Redrive only raises an alert and rejects none",
         ge=100,
         le=100_000,
         none="default",
@@ -139,7 +150,7 @@ class Settings(_WithOrigins):
     dlq_default_max_retries: int = declare(
         3, "the maximum number of automatic redrives, unless a task or dead letter sets one", ge=0, le=10
     )
-    dlq_processor_enabled: bool = declare(True, "workers redrive dead letters that are due", FLAG)
+    dlq_processor_enabled: bool = declare(True, "whether workers redrive dead letters that are due", FLAG)
     dlq_interval_sec: float = declare(
         60.0, "how often workers look for dead letters that are due", ge=10, le=3600
     )
@@ -149,7 +160,7 @@ class Settings(_WithOrigins):
 
     encryption_keys: tuple[str, ...] | None = declare(
         None,
-        "the first key encrypts payloads and results; the others decrypt older ones",
+        "encryption keys: the first one encrypts payloads and results, the others decrypt older ones",
         ENCRYPTION_KEYS,
         none="none",
     )
@@ -167,7 +178,7 @@ class Settings(_WithOrigins):
     server_url: str | None = declare(
         None, "the public address of the server, for origins, cookies and links", ORIGIN, none="none"
     )
-    server_worker: bool = declare(False, "the server runs a worker in its process", FLAG)
+    server_worker: bool = declare(False, "whether the server runs a worker in its process", FLAG)
     server_hosts: tuple[str, ...] | None = declare(
         None, "additional host names that requests may use", HOSTS, none="none"
     )
@@ -176,8 +187,12 @@ class Settings(_WithOrigins):
     )
     server_page_size: int = declare(500, "the maximum number of rows on a page", ge=1, le=500)
     server_span_days: int = declare(366, "the maximum span of dates in one query, in days", ge=1, le=3660)
-    server_key_rate: int = declare(100, "requests per second for each user or key", ge=1, le=100_000)
-    server_org_rate: int = declare(300, "requests per second for each organization", ge=1, le=1_000_000)
+    server_key_rate: int = declare(
+        100, "the maximum number of requests per second for each user or key", ge=1, le=100_000
+    )
+    server_org_rate: int = declare(
+        300, "the maximum number of requests per second for each organization", ge=1, le=1_000_000
+    )
     server_statement_sec: float = declare(
         5.0, "the timeout of each database statement of a request", ge=0.1, le=60
     )
@@ -186,7 +201,7 @@ class Settings(_WithOrigins):
         20.0, "how long requests in progress may take to finish when the server stops", ge=0, le=600
     )
     server_proxies: tuple[str, ...] | None = declare(
-        None, "trusted proxies (their X-Forwarded-For is used)", NETWORKS, none="none"
+        None, "trusted proxies: Redrive uses their X-Forwarded-For", NETWORKS, none="none"
     )
     server_forward_header: str | None = declare(
         None, "the header in which a trusted proxy names the user it signed in", HEADER, none="none"

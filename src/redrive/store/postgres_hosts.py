@@ -1,8 +1,7 @@
 """The hosts in the address of a PostgreSQL database: the first one that accepts a login is used.
 
-A silent host is passed by: after HOST_DELAY seconds without a connection, the next one is tried as well. A
-single host is tried again in the same way, because a network that has just come back delivers a new attempt
-sooner than one that it has dropped.
+If a host is silent for HOST_DELAY seconds, the next one is tried as well. A single host is tried again in the
+same way: a network that has just come back delivers a new attempt sooner than one that it has dropped.
 """
 
 from __future__ import annotations

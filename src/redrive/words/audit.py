@@ -32,7 +32,7 @@ E = TypeVar("E", bound=EntryFields)
 class AuditLine(NamedTuple):
     """What a line of the audit says.
 
-    actor      the person who did it; "redrive" if nobody did
+    actor      the person or key that acted; "redrive" if Redrive acted by itself
     operation  the id of the bulk replay; None if the line is about something else
     """
 
@@ -123,7 +123,7 @@ _OF_REPLAYS = frozenset(
         Action.DEAD_LETTER_MOVED,
     }
 )
-"""What Redrive records about dead letters that are being replayed."""
+"""Actions that Redrive records about dead letters that are being replayed."""
 
 
 def describe_entry(entry: EntryFields) -> str:

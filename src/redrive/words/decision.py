@@ -28,7 +28,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         Reason.DEADLINE: "the next attempt would start after the deadline",
         Reason.BUDGET_EMPTY: "the retry budget is used up",
         Reason.BREAKER_OPEN: "the circuit breaker of the dependency opened",
-        Reason.LEASE_LOST: f"its worker died or lost its connection ({_UNCOUNTED})",
+        Reason.LEASE_LOST: f"its worker died, was blocked, or lost its connection ({_UNCOUNTED})",
         Reason.PROBE: f"it was a probe, and the dependency is still failing ({_UNCOUNTED})",
         Reason.WORKER_CRASHED: "its worker crashed repeatedly while it ran alone",
         Reason.DEFERRED: f"the task asked to run again later ({_UNCOUNTED})",

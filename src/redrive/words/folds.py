@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fold(Generic[T]):
-    """`first` is shown; `others` appear when the reader opens the fold."""
+    """Lists show `first`, and `others` when the reader opens the fold."""
 
     first: T
     others: Sequence[T]

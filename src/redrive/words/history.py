@@ -1,4 +1,4 @@
-"""The history of a dead letter: what a person did to it, such as "resolved it" in "ana resolved it"."""
+"""The history of a dead letter: what people did to it, such as "resolved it" in "ana resolved it"."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ _UNKNOWN = MappingProxyType({"task": "the task", "workflow": "the workflow"})
 
 REJECTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "queue_full": "the organization has reached its limit of dead letters; resolve or archive some",
-        "queue_disabled": "the dead-letter queue is disabled",
-        "only_on_request": "dead letters are only written on request",
+        "queue_full": "the organization had reached its limit of dead letters",
+        "queue_disabled": "the strategy 'disabled' writes no dead letters",
+        "only_on_request": "the strategy 'manual' writes dead letters only on request",
         "redrive_cannot_help": "the strategy 'selective' keeps only failures that a later replay can fix",
     }
 )
@@ -48,7 +48,7 @@ TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         "held": lambda it: f"by {holder_name(it['holder'])}",
         "released": lambda it: f"by {holder_name(it['holder'])}",
         "letter_rejected": lambda it: (
-            f"no dead letter was written: {REJECTIONS.get(it['reason'], it['reason'])}"
+            f"Redrive wrote no dead letter: {REJECTIONS.get(it['reason'], it['reason'])}"
         ),
         "executed_by": lambda it: f"by {it['worker']}",
         "decided": lambda it: explain(it["decision"]),
