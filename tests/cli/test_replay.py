@@ -437,7 +437,7 @@ def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -
         (["plan", "--query", "is:open", "--max", "0"], 2, "Invalid value for '--max'"),
         (["start", "nothing", "--yes"], 3, "Error: "),
         (["view", "nothing"], 3, "or at least its first 6; `redrive replay list` lists them"),
-        (["items", "1a1e2b47"], 3, "pass the 32 digits of an id"),
+        (["items", "1a1e2b47"], 3, "no replay has an id that starts with 1a1e2b47"),
         (["show", "nothing"], 2, "Unknown command 'show'; did you mean 'view'?"),
         (["watch", "nothing"], 3, "Error: "),
         (["pause", "nothing"], 3, "Error: "),

@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_before_anything_is_started(redrive: Command, work
         (("greet", "Ana"), 2, "pass it, such as --app shop.work:app"),
         (("great", "Ana", "--app", work), 2, "did you mean 'greet'?"),
         (("charge", '{"order": "x"}', "--app", work), 2, "Expected `int`, got `str`"),
-        (("greet", "Ana", "--app", "nowhere:app"), 2, "no module nowhere"),
+        (("greet", "Ana", "--app", "nowhere:app"), 2, "no module 'nowhere'"),
         (("greet", "Ana", "--app", work, "--server", "http://127.0.0.1:1"), 2, "only works with a database"),
     ):
         ended = redrive("run", "start", *arguments)

@@ -58,7 +58,7 @@ class TestTarget:
             ("..shop:app", "'..shop:app' is not MODULE:ATTRIBUTE, such as shop.work:app"),
             (
                 "shop_of_test:apps",
-                "module shop_of_test has no attribute 'apps'; did you mean shop_of_test:app?",
+                "module 'shop_of_test' has no attribute 'apps'; did you mean shop_of_test:app?",
             ),
             (
                 "shop_of_test:number",
@@ -66,7 +66,8 @@ class TestTarget:
             ),
             (
                 "json:app",
-                "module json has no attribute 'app' and no application; create one, such as app = Redrive()",
+                "module 'json' has no attribute 'app' and no application; create one, such as "
+                "app = Redrive()",
             ),
         ],
     )
@@ -84,7 +85,7 @@ class TestTarget:
     def test_that_is_not_there(self, redrive: Command, shop: Path, target: str, missing: str) -> None:
         ended = redrive("serve", target)
         assert ended.code == 2
-        assert ended.err.startswith(f"Error: no module {missing} in this directory")
+        assert ended.err.startswith(f"Error: no module {missing!r} in this directory")
 
     @pytest.mark.parametrize(
         ("source", "problem"),
@@ -100,7 +101,7 @@ class TestTarget:
         shop.write_text(source)
         ended = redrive("serve", "shop_of_test:app")
         assert ended.code == 1
-        assert ended.err.startswith(f"Error: can't import module shop_of_test: {problem}")
+        assert ended.err.startswith(f"Error: can't import module 'shop_of_test': {problem}")
         assert ended.err.count("\n") == 1
         assert "canary-7" not in ended.err
 

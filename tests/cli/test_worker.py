@@ -106,9 +106,9 @@ def test_it_starts_again_when_the_code_changes(tmp_path: Path) -> None:
     ("target", "code", "told"),
     [
         ("shop_of_test", 2, "'shop_of_test' is not MODULE:ATTRIBUTE, such as shop.work:app"),
-        ("shop_of_test:ap", 2, "module shop_of_test has no attribute 'ap'; did you mean shop_of_test:app?"),
+        ("shop_of_test:ap", 2, "module 'shop_of_test' has no attribute 'ap'; did you mean shop_of_test:app?"),
         ("shop_of_test:other", 2, "shop_of_test:other is of type int, not Redrive"),
-        ("shpo_of_test:app", 2, "no module shpo_of_test"),
+        ("shpo_of_test:app", 2, "no module 'shpo_of_test'"),
     ],
 )
 def test_a_wrong_target_is_explained(

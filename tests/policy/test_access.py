@@ -98,7 +98,7 @@ def test_aliases_of_roles_w12(word: str, role: Role) -> None:
 
 @pytest.mark.parametrize("word", ["", "root", "OWNER ", None, 4, "SUPERADMIN"])
 def test_other_words_are_no_roles(word: object) -> None:
-    with pytest.raises(InvalidValueError, match="VIEWER, STAFF, ADMIN, OWNER, SUPER_ADMIN, ORG_ADMIN"):
+    with pytest.raises(InvalidValueError, match="VIEWER, STAFF, ADMIN, OWNER, got"):
         Role.parse(word)
 
 

@@ -73,7 +73,7 @@ def application_at(target: str) -> Redrive:
     known = [name for name, value in vars(module).items() if isinstance(value, Redrive)]
     if not hasattr(module, attribute):
         raise InvalidValueError(
-            f"module {name} has no attribute {attribute!r}{_suggestion(name, attribute, known)}"
+            f"module {name!r} has no attribute {attribute!r}{_suggestion(name, attribute, known)}"
         )
     app = getattr(module, attribute)
     if not isinstance(app, Redrive):
@@ -107,15 +107,15 @@ def _import(name: str) -> ModuleType:
         missing = error.name or ""
         if not f"{name}.".startswith(f"{missing}."):
             raise RedriveError(
-                f"can't import module {name}: it needs {missing}, which is not installed"
+                f"can't import module {name!r}: it needs {missing}, which is not installed"
             ) from error
         raise InvalidValueError(
-            f"no module {missing} in this directory or among the installed packages. Run the command where "
+            f"no module {missing!r} in this directory or among the installed packages. Run the command where "
             f"`import {missing}` works"
         ) from error
     except (Exception, SystemExit) as error:
         problem = f"{type(error).__name__}: {one_line(error)}"
-        raise RedriveError(f"can't import module {name}: {problem}") from error
+        raise RedriveError(f"can't import module {name!r}: {problem}") from error
 
 
 def _suggestion(module: str, attribute: str, known: list[str]) -> str:

@@ -76,6 +76,10 @@ def explain_ids(kind: str, ids: Sequence[str], list_command: str) -> Iterator[No
             raise
         looks_like_words = len(ids) > 1 and not _PART_OF_AN_ID.fullmatch(odd[0])
         quoted = ". Put quotes around a --reason of several words" if looks_like_words else ""
+        if len(ids) == 1 and len(odd[0]) >= MIN_PREFIX_LENGTH and _PART_OF_AN_ID.fullmatch(odd[0]):
+            raise NotFoundError(
+                f"no {kind} has an id that starts with {odd[0]:.200}; `{list_command}` lists them"
+            ) from None
         raise NotFoundError(
             f"no {kind} has the id {odd[0]!r:.200}: pass the {ID_LENGTH} digits of an id, or at least its "
             f"first {MIN_PREFIX_LENGTH}; `{list_command}` lists them{quoted}"

@@ -19,8 +19,7 @@ class Role(StrEnum):
         text = word.upper() if isinstance(word, str) else ""
         name = ROLE_ALIASES.get(text, text)
         if name not in cls.__members__:
-            known = ", ".join([*cls, *ROLE_ALIASES])
-            raise InvalidValueError(f"a role must be one of {known}, got {word!r:.100}")
+            raise InvalidValueError(f"a role must be one of {', '.join(cls)}, got {word!r:.100}")
         return cls(name)
 
     @property

@@ -83,7 +83,9 @@ def parse_idempotency_key(key: str) -> KeyParts:
         raise InvalidKeyError(f"an idempotency key must be text of at most {MAX_KEY_LENGTH} characters")
     words = [_unescaped(word) for word in key.split(":")]
     if len(words) < 5:
-        raise InvalidKeyError(f"{key!r} has {len(words)} parts; a key has at least 5, {KeyParts._fields}")
+        raise InvalidKeyError(
+            f"{key!r} has {len(words)} parts; a key has at least 5: {':'.join(KeyParts._fields)}"
+        )
     parts = KeyParts(words[0], words[1], words[2], tuple(words[3:-1]), words[-1])
     if idempotency_key(*parts) != key:
         raise InvalidKeyError(f"{key!r} is not escaped like a key; create keys with idempotency_key()")

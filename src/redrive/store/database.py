@@ -107,7 +107,7 @@ MAX_SECONDS = 60.0
 
 def check_tenant(org: object, seconds: object) -> None:
     if not isinstance(org, str) or not org or not org.isprintable():
-        raise InvalidValueError(f"the org of a tenant must be a nonempty name, got {org!r}")
+        raise InvalidValueError(f"an organization must have a printable, non-empty name, got {org!r}")
     require("the time limit of a statement, in seconds,", seconds, MIN_SECONDS, MAX_SECONDS)
 
 

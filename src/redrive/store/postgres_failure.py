@@ -36,7 +36,7 @@ _ADVICE = {
     "42P05": _POOLER,
     "3F": "if its tables are missing, run `redrive migrate`",
     "42P01": "if its tables are missing, run `redrive migrate`",
-    "42501": "the database user lacks a privilege",
+    "42501": "the database user lacks a privilege; ask an administrator to grant it",
 }
 
 
