@@ -156,7 +156,7 @@ class Maintenance:
         """Take over expired leases, pass on cancellations and write progress."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._known_work.workflows
-        self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))
+        self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
         await self._hold_unknown()
