@@ -138,6 +138,55 @@ async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) 
     assert reasons[begun[0]] == "not_repeatable"
 
 
+async def test_a_worker_reports_soon_how_many_steps_it_executes(tmp_path: Path) -> None:
+    """Long before its next heartbeat is due."""
+    app = app_at(tmp_path / "work.db")
+    over = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await over.wait()
+
+    async def busy() -> int:
+        [view] = await app.workers().list()
+        return view.in_flight
+
+    async with working(app, heartbeat_seconds=3_600.0, concurrency=4):
+        for _ in range(6):
+            await app.start(wait)
+
+        async def is_full() -> bool:
+            return await busy() == 4
+
+        async def is_idle() -> bool:
+            return await busy() == 0
+
+        await until(is_full)
+        over.set()
+        await until(is_idle)
+
+
+async def test_steps_that_wait_to_be_recorded_are_not_busy() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        run = await app.start(work)
+        worker = parts_of(app).worker_in_test()
+        await worker.parts.open()
+        assert await worker.claimer.claim(1) == 1
+        await asyncio.gather(*worker.parts.executor.tasks)
+        assert len(worker.in_flight) == 1  # its record is not written yet
+        await worker.maintenance.heartbeat("running")
+        [view] = await app.workers().list()
+        assert view.in_flight == 0
+        await worker.work_off()
+        assert await run.state() == "SUCCESS"
+        await test.drain()
+
+
 @pytest.mark.parametrize("effect", ["idempotent", "unsafe"])
 async def test_work_that_a_stopping_worker_never_started_has_no_attempt(tmp_path: Path, effect: str) -> None:
     app = app_at(tmp_path / "work.db")

@@ -391,7 +391,7 @@ GUARDS = (
     Guard(
         "claim.bytes",
         "one claim fills the memory of a worker",
-        (Sql("leases.claim_within", r"before < [^\n]+"),),
+        (Sql("leases.claim_within", r"before < (?:CAST\(\S+ AS bigint\)|\?\d+)"),),
         ("tests/store/test_leases.py::test_a_claim_ends_where_its_inputs_exceed_the_limit",),
     ),
     Guard(

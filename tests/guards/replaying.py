@@ -13,7 +13,7 @@ NOT_DUE = f"{REPLAYS}test_letters_that_are_not_due_are_neither_found_nor_taken_m
 AFTER_ANOTHER = f"{REPLAYS}test_letters_that_wait_for_another_are_neither_found_nor_taken_m12"
 RECORDS = "tests/store/test_records.py::"
 LETTERS = "tests/store/test_dead_letters.py::"
-BURIALS = "tests/store/test_burials.py::"
+COUNTERS = "tests/store/test_dead_letter_counters.py::"
 REDRIVING = "tests/store/test_automatic_redrive.py::"
 OPERATIONS = "tests/store/test_bulk_replays.py::"
 BULK = "tests/failures/test_bulk_replays.py::"
@@ -614,7 +614,7 @@ OF_LETTERS = (
                 "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_deleted()",
             ),
         ),
-        _both(f"{BURIALS}test_counters_follow_every_change_of_a_letter_i16"),
+        _both(f"{COUNTERS}test_counters_follow_every_change_of_a_letter_i16"),
     ),
 )
 OF_THE_AUDIT = (

@@ -22,6 +22,10 @@ SECONDS = 20.0
 """A test that waits longer has failed."""
 
 MODULE = """
+import asyncio
+import time
+from pathlib import Path
+
 from redrive import Redrive
 from redrive.settings import Settings
 from redrive.server import connection, serve
@@ -30,6 +34,17 @@ connection.HEAD_SECONDS = {client_seconds}
 connection.READING_SECONDS = {client_seconds}
 serve.KEEP_ALIVE = {keep_alive}
 app = Redrive(settings=Settings.load(), durable=False)
+
+@app.task
+async def block(sign):
+    Path(sign).touch()
+    while True:
+        time.sleep(1)
+
+@app.task
+async def wait(sign):
+    Path(sign).touch()
+    await asyncio.sleep(3600)
 
 @app.task
 async def greet(name=None):

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.house import new_app
-from tests.server.served_process import json_of, request, served, status_of
+from tests.server.served_process import SECONDS, json_of, request, served, status_of
 
 from redrive.app import Redrive
 from redrive.errors import InvalidValueError
@@ -125,3 +127,36 @@ def test_requests_that_the_database_has_failed_are_counted_w15(tmp_path: Path) -
 def _execute(path: Path, statement: str) -> None:
     with closing(sqlite3.connect(path / "work.db", isolation_level=None)) as connection:
         connection.execute(statement)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_step_that_blocks_the_worker_of_a_server_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    sign = tmp_path / "blocked"
+    with served(tmp_path, server_worker="true", server_drain_sec="0.5", worker_grace_sec="0.5") as server:
+        key = server.key("owner")
+        client = server.connected()
+        client.say(request("POST", "/api/v1/runs", key, {"work": "block", "payload": str(sign)}))
+        wait_until(sign.exists)
+        assert server.stop() == 1
+        assert "step 'block' of run" in server.log
+        assert "blocks its event loop" in server.log
+
+
+def test_a_second_signal_interrupts_the_work_of_a_server(tmp_path: Path) -> None:
+    sign = tmp_path / "started"
+    with served(tmp_path, server_worker="true", server_drain_sec="1", worker_grace_sec="600") as server:
+        client = server.connected()
+        client.say(
+            request("POST", "/api/v1/runs", server.key("owner"), {"work": "wait", "payload": str(sign)})
+        )
+        wait_until(sign.exists)
+        client.socket.close()
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "worker.stopping" in server.log)
+        assert server.stop() == 0

@@ -349,10 +349,10 @@ async def test_suspects_obey_queue_pause_and_workflows(store: Store) -> None:
 
     assert await store.leases.claim_alone("mail", holder()) == []
     assert await store.leases.claim_alone("default", holder(), ["pay"]) == []
-    assert await store.leases.lonely_queues(["default", "mail"]) == {"default"}
+    assert await store.leases.isolated_queues(["default", "mail"]) == {"default"}
     await store.limits.pause("default", "ada", "")
     assert await store.leases.claim_alone("default", holder()) == []
-    assert await store.leases.lonely_queues(["default", "mail"]) == set()
+    assert await store.leases.isolated_queues(["default", "mail"]) == set()
     await store.limits.resume("default")
     assert len(await store.leases.claim_alone("default", holder(), ["greet"])) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.store.build import ORG, ask, claimed, new_run, value
 from tests.store.letters import letter, put
-from tests.store.test_burials import bury
+from tests.store.test_dead_letter_counters import bury
 
 from redrive.model.run import Cancellation
 from redrive.store.database import Database

@@ -18,7 +18,7 @@ from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, Step
 from redrive.policy.codec import JsonValue, decode
 from redrive.policy.retry import RetryPolicy
 from redrive.store.dead_letter_writer import LETTER_REJECTED, RejectedLetter
-from redrive.store.record import UNBURIED
+from redrive.store.record import REJECTION_EVENT
 from redrive.store.store import Store
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _decrypted(text: str | None, encryption: Encryption) -> str | None:
 
 def _stored_event(event: RunEvent, definition: Definition) -> TimelineEvent:
     name = definition.steps[event.step_index].name
-    rejected = RejectedLetter.read(event.detail) if event.kind == UNBURIED else None
+    rejected = RejectedLetter.read(event.detail) if event.kind == REJECTION_EVENT else None
     detail = event.detail if rejected is None else fact(LETTER_REJECTED, reason=rejected.reason)
     return TimelineEvent(event.at, event.kind, name, None, detail, event.step_index)
 

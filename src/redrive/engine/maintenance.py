@@ -30,6 +30,8 @@ FLOOR_MARGIN_SECONDS = 10.0
 """How far in the past a floor is: transactions that started before it may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
 RETENTION_INTERVAL_SECONDS = 60.0
+MIN_HEARTBEAT_SECONDS = 1.0
+"""The minimum time between two heartbeats. The second comes early if the load of the worker has changed."""
 
 
 class Maintenance:
@@ -61,6 +63,7 @@ class Maintenance:
         self._seconds_until_poll = parts.seconds_until_poll
         self.promoted_at = self.maintained_at = parts.clock.monotonic()
         self._due_look_back, self._expiry_look_back = LookBack(parts.clock), LookBack(parts.clock)
+        self._reported_load, self._reported_at = 0, parts.clock.monotonic()
         self._moment = FROM_THE_BEGINNING  # a recent time of the database's clock, on which floors are based
 
     # Due and held runs
@@ -127,7 +130,7 @@ class Maintenance:
             self._executor.abandon_stubborn()
             await self._retrier.run("maintain", self._maintain)
             now = self.maintained_at = self._clock.monotonic()
-            if now >= heartbeat:
+            if now >= heartbeat or self._is_load_news(now):
                 await self._retrier.run("heartbeat", partial(self.heartbeat, "running"))
                 heartbeat = now + self._options.heartbeat_seconds
             if now >= retention:
@@ -153,7 +156,7 @@ class Maintenance:
         """Take over expired leases, pass on cancellations and write progress."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._known_work.workflows
-        self._claimer.isolate(sorted(await self._store.leases.lonely_queues(queues, workflows)))
+        self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
             self._in_flight.interrupt(run_id, token, Interruption.CANCELLED)
         await self._hold_unknown()
@@ -230,7 +233,15 @@ class Maintenance:
         runs = 0 if age is None else await self._store.runs.remove_expired(age, MAX_REMOVAL_BATCH)
         return MAX_REMOVAL_BATCH in (tallies, sessions, tokens, keys, runs)
 
+    def _is_load_news(self, now: float) -> bool:
+        """Whether the number of running steps has changed noticeably since the last heartbeat."""
+        before, load = self._reported_load, self._executor.executing
+        noticeable = max(1, self._options.concurrency // 10)
+        has_changed = abs(load - before) >= noticeable or (load == 0) != (before == 0)
+        return has_changed and now >= self._reported_at + MIN_HEARTBEAT_SECONDS
+
     async def heartbeat(self, state: str) -> None:
+        self._reported_load, self._reported_at = self._executor.executing, self._clock.monotonic()
         queues = encode(list(self._options.queues))
         concurrency, version = self._options.concurrency, self._code_version
         await self._store.limits.heartbeat(
@@ -238,7 +249,7 @@ class Maintenance:
             version,
             queues,
             concurrency,
-            len(self._in_flight),
+            self._reported_load,
             state,
             gethostname(),
             getpid(),

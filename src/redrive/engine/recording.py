@@ -18,7 +18,7 @@ from redrive.model.run import Place, RunEvent, RunState, new_event
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import (
-    UNBURIED,
+    REJECTION_EVENT,
     Advanced,
     Change,
     Completed,
@@ -316,4 +316,4 @@ def _rejected(work: Work, evidence: Evidence, reason: Fact, event_id: str) -> Ru
         title=mark.pattern,
         may_have_executed=int(evidence.failure.may_have_executed),
     )
-    return new_event(event_id, work.claim.id, UNBURIED, work.claim.step_index, rejected.fact())
+    return new_event(event_id, work.claim.id, REJECTION_EVENT, work.claim.step_index, rejected.fact())

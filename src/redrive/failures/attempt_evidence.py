@@ -148,7 +148,7 @@ def _failure(row: TriedRow, step: StepDefinition, wait: float | None) -> Failure
         retry_after=wait,
         # The step was retried although its effect must not repeat, so the request was never executed.
         delivery=Delivery.NEVER_SEEN if row.delay is not None else Delivery.MAYBE_SEEN,
-        said=_is_class_explicit(category, stored, row.reason),
+        explicit_class=_is_class_explicit(category, stored, row.reason),
     )
 
 

@@ -30,7 +30,7 @@ from redrive.policy.fingerprint import Fingerprint, fingerprint
 from redrive.policy.triage import rejection
 from redrive.policy.user_text import clean_reason
 from redrive.store.dead_letter_writer import RejectedLetter
-from redrive.store.record import UNBURIED, NewDeadLetter, Recorded
+from redrive.store.record import REJECTION_EVENT, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
 from redrive.words.fact import text_of
 
@@ -176,7 +176,9 @@ class FailedRuns:
             own = [attempt for attempt in attempts if (attempt.step_index, attempt.number) == last]
             if not own:
                 raise ReplayRefusedError(_changed(run.id))
-            rejected = [RejectedLetter.read(event.detail) for event in events if event.kind == UNBURIED]
+            rejected = [
+                RejectedLetter.read(event.detail) for event in events if event.kind == REJECTION_EVENT
+            ]
             row = self._row(claim, own[-1], rejected[-1] if rejected else None)
             return await self._store.records.add_letter(session, row, self._caller.name)
 

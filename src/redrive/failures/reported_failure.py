@@ -70,7 +70,7 @@ def evidence_of_report(
         if category is None:
             return evidence
         failure = evidence.failure._replace(
-            category=category, error_class=_class_of(category), rule=REPORTED, said=True
+            category=category, error_class=_class_of(category), rule=REPORTED, explicit_class=True
         )
         return evidence._replace(failure=failure)
     text = clean(error, MAX_MESSAGE_LENGTH, redactor) or "no message"
@@ -79,7 +79,10 @@ def evidence_of_report(
     found = (classifier or DEFAULT_CLASSIFIER).classify(ReportedError(error), now=now)
     evidence = evidence_without_error(found.category, found.error_class, REPORTED, text, step=step)
     failure = evidence.failure._replace(
-        rule=found.rule, http_status=found.http_status, delivery=found.delivery, said=found.said
+        rule=found.rule,
+        http_status=found.http_status,
+        delivery=found.delivery,
+        explicit_class=found.explicit_class,
     )
     return evidence._replace(failure=failure)
 

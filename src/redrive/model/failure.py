@@ -66,7 +66,7 @@ class Failure(NamedTuple):
     http_status: int | None = None
     delivery: Delivery = Delivery.MAYBE_SEEN
     unavailable: bool = False
-    said: bool = False
+    explicit_class: bool = False
     """The class was set explicitly: by a rule, a verdict, or a code that overrides its category's class."""
     mismatch: PayloadMismatch | None = None
     """Why the payload could not be read, if that is what failed."""

@@ -37,7 +37,7 @@ def judged_by(function: ErrorFunction, error: Exception, failure: Failure) -> Fa
         error_class = _CLASSES[word]
         if word == "retry" and failure.retryable:
             error_class = failure.error_class  # a rate limit keeps its own waits
-        return failure._replace(error_class=error_class, rule=rule, said=True)
+        return failure._replace(error_class=error_class, rule=rule, explicit_class=True)
     try:
         category = Category(word)
     except ValueError:
@@ -49,9 +49,9 @@ def judged_by(function: ErrorFunction, error: Exception, failure: Failure) -> Fa
         rule=rule,
         public_code=code,
         public_message=CATEGORY_CODES.message(code, category),
-        said=True,
+        explicit_class=True,
     )
 
 
 def _final(failure: Failure, rule: str) -> Failure:
-    return failure._replace(error_class=ErrorClass.FINAL, rule=rule, said=True)
+    return failure._replace(error_class=ErrorClass.FINAL, rule=rule, explicit_class=True)

@@ -68,7 +68,7 @@ class RetryPolicy:
         """Return whether the policy ever retries after such a failure."""
         if failure.category in self.never_retry:
             return False
-        return failure.retryable or (failure.category in self.also_retry and not failure.said)
+        return failure.retryable or (failure.category in self.also_retry and not failure.explicit_class)
 
     def backoff_for(self, category: Category) -> Backoff:
         return self.backoff_by_category.get(category, self.backoff)
@@ -106,7 +106,7 @@ def decide(
         wait = NOT_ASKED_DELAY if failure.retry_after is None else failure.retry_after
         return _release(Reason.UNAVAILABLE, tally, failure, policy, now + wait)
     if not policy.retries(failure):
-        unknown = failure.category is Category.UNKNOWN and not failure.said
+        unknown = failure.category is Category.UNKNOWN and not failure.explicit_class
         return end(Reason.UNKNOWN_ERROR if unknown else Reason.FINAL_ERROR, tally, failure, policy)
     if failure.error_class is ErrorClass.RATE_LIMITED and failure.retry_after is not None:
         return _wait_for_rate_limit(tally, failure, failure.retry_after, policy, now)

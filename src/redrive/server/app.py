@@ -79,7 +79,7 @@ async def _lifespan(site: Site) -> AsyncIterator[None]:
     await app.open()
     await parts_of(app).enable_row_level_security()
     try:
-        async with _embedded_worker(app):
+        async with _embedded_worker(site):
             yield
     finally:
         site.closing.set()
@@ -87,12 +87,12 @@ async def _lifespan(site: Site) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _embedded_worker(app: Redrive) -> AsyncIterator[None]:
+async def _embedded_worker(site: Site) -> AsyncIterator[None]:
     """Run a worker in the server process, if `server_worker` is set."""
-    if not parts_of(app).settings.server_worker:
+    if not site.parts.settings.server_worker:
         yield
         return
-    worker = app.worker()
+    worker = site.worker = site.app.worker()
     running = asyncio.create_task(worker.run())
     try:
         yield

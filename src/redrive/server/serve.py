@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import uvicorn
 
 from redrive.app import Redrive, collect_rarely
+from redrive.engine.stop_watchdog import StopWatchdog
 from redrive.errors import InvalidValueError, IsolationError
 from redrive.parts import parts_of
 from redrive.server.app import create_app
@@ -120,19 +121,37 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal without raising it again, so that the exit code is 0."""
+        """Stop on a signal without raising it again, so that the exit code is 0.
+
+        With a worker, the process ends even if a step blocks the event loop.
+        """
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
         try:
-            yield
+            with self._watchdog(loop):
+                yield
         finally:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
+        """Stop the server. On a second signal, its worker does not wait for its work."""
+        if self._site.closing.is_set() and self._site.worker is not None:
+            self._site.worker.stop("server")
         self._site.closing.set()
         self.handle_exit(number, None)
+
+    def _watchdog(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+        settings = self._site.parts.settings
+        if not settings.server_worker:
+            return nullcontext()
+        grace = settings.server_drain_sec + settings.worker_grace_sec
+        return StopWatchdog(loop, grace, self._reason_for_silence)
+
+    def _reason_for_silence(self) -> str:
+        worker = self._site.worker
+        return "its event loop does not answer" if worker is None else worker.in_flight.reason_for_silence()
 
     async def _announce_address(self, port: int) -> None:
         settings = self._site.parts.settings

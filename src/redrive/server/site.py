@@ -19,6 +19,7 @@ from redrive.server.metrics import new_metrics
 from redrive.settings.addresses import is_loopback
 
 if TYPE_CHECKING:
+    from redrive.engine.worker import Worker
     from redrive.identity.oidc.provider import OpenIdProvider
     from redrive.server.banner import Banner  # its routes are guarded, and guarding needs the site
 
@@ -30,6 +31,8 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?"
 
 
 class Site:
+    """`worker` is the worker in the process of the server, if there is one."""
+
     def __init__(
         self,
         app: Redrive,
@@ -50,6 +53,7 @@ class Site:
         self.verifying = ConcurrencyLimiter()
         self.metrics = new_metrics(app)
         self.closing = asyncio.Event()
+        self.worker: Worker | None = None
         self.hosts = _hosts(app)
 
     def origin(self, request: Request) -> str:

@@ -133,10 +133,12 @@ class Leases:
         rows = await self._session.fetch(_SQL["ready_queues"], {"queues": encode(list(queues))})
         return {row[0] for row in rows}
 
-    async def lonely_queues(self, queues: Sequence[str], workflows: Sequence[str] | None = None) -> set[str]:
+    async def isolated_queues(
+        self, queues: Sequence[str], workflows: Sequence[str] | None = None
+    ) -> set[str]:
         """Return the queues that are not paused and have runs that must execute in isolation."""
         parameters = {"queues": encode(list(queues)), "workflows": await self._names(workflows)}
-        return {row[0] for row in await self._session.fetch(_SQL["lonely_queues"], parameters)}
+        return {row[0] for row in await self._session.fetch(_SQL["isolated_queues"], parameters)}
 
     async def promote(self, most: int, floor: float = FROM_THE_BEGINNING) -> list[str]:
         """Make waiting runs ready that became due since `floor`; return the queue of each."""

@@ -160,7 +160,7 @@ class Progress(Fenced, frozen=True):
 
 Change = Completed | CompletedPartly | Advanced | Rescheduled | Stopped | Parked
 
-UNBURIED = "unburied"
+REJECTION_EVENT = "unburied"
 """The kind of event that stores the facts of a failed run without a dead letter."""
 
 

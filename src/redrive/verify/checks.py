@@ -74,7 +74,7 @@ ALWAYS = (
     ),
     Check(
         "I7",
-        "failures_unburied",
+        "failures_without_letter",
         "failed runs",
         "It finished as {0} in step {1}, but has no dead letter for that step.",
     ),

@@ -176,8 +176,8 @@ def stack_diff(before: str, after: str) -> StackDiff:
     lines += _differences(middle[:MAX_LINES], others[:MAX_LINES])
     if not left:
         lines += [DiffLine(" ", line) for line in one[len(one) - end :]]
-    shown = [DiffLine(sign, _cut(text)) for sign, text in _with_context(lines)]
-    return StackDiff(tuple(shown[:MAX_DIFF_LINES]), False, left + max(0, len(shown) - MAX_DIFF_LINES))
+    visible = [DiffLine(sign, _cut(text)) for sign, text in _with_context(lines)]
+    return StackDiff(tuple(visible[:MAX_DIFF_LINES]), False, left + max(0, len(visible) - MAX_DIFF_LINES))
 
 
 def _equal_lines(one: Sequence[str], other: Sequence[str]) -> int:

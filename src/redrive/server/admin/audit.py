@@ -101,10 +101,10 @@ async def _found(
 
 def _row(entries: Fold[AuditEntry], operation: str | None) -> AuditRow:
     line = describe_fold(entries, operation)
-    told, links = entries.first, list(_links(entries.first))
+    entry, links = entries.first, list(_links(entries.first))
     if operation is not None:
-        told, links = entries.rows[-1], [(operation, link(f"{_PLACES['operation']}{segment(operation)}"))]
-    detail = [_pair(name, value) for name, value in told.detail.items() if value not in (None, "", [], {})]
+        entry, links = entries.rows[-1], [(operation, link(f"{_PLACES['operation']}{segment(operation)}"))]
+    detail = [_pair(name, value) for name, value in entry.detail.items() if value not in (None, "", [], {})]
     return AuditRow(
         entries.first,
         line,

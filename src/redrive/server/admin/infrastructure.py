@@ -69,10 +69,10 @@ OLD_SECONDS = 300.0
 
 
 class QueueLine(NamedTuple):
-    """`shown` counts the runs of all organizations if the caller may see them, otherwise only their own."""
+    """`visible` counts the runs of all organizations if the caller may see them, otherwise only their own."""
 
     queue: QueueView
-    shown: Depths
+    visible: Depths
     workers: int
     query: str
 
@@ -83,12 +83,12 @@ class QueueLine(NamedTuple):
 
     @property
     def unserved(self) -> bool:
-        waiting = self.shown.ready.number
+        waiting = self.visible.ready.number
         return not self.workers and waiting > 0 and not self.queue.paused
 
     @property
     def old(self) -> bool:
-        age = self.shown.oldest_ready_seconds
+        age = self.visible.oldest_ready_seconds
         return age is not None and age > OLD_SECONDS
 
 

@@ -127,8 +127,8 @@ def standstill_of(
 def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
     """Draw failed runs at the bottom, where they are easy to compare."""
     series = [Series(name, tone, seen.runs[state]) for state, name, tone in _OUTCOMES]
-    shown = [line for line in series if line.tone in ("dead", "succeeded") or any(line.numbers)]
-    return bars("Runs by outcome", seen.start, seen.width, shown, zone)
+    visible = [line for line in series if line.tone in ("dead", "succeeded") or any(line.numbers)]
+    return bars("Runs by outcome", seen.start, seen.width, visible, zone)
 
 
 def letters_chart(seen: Overview, zone: tzinfo) -> Chart:

@@ -43,8 +43,8 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     failures = page.visit.failures
     found = await failures.plans.list(size=PAGE_SIZE, cursor=cursor)
     active = await failures.plans.under_way() if cursor is None else ()
-    shown = {operation.id for operation in active}
-    others = [operation for operation in found.operations if operation.id not in shown]
+    active_ids = {operation.id for operation in active}
+    others = [operation for operation in found.operations if operation.id not in active_ids]
     counts = await failures.plans.progress([*active, *others])
     return await page.render(
         "replays.html",

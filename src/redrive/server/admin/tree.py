@@ -45,11 +45,11 @@ class TreePart(NamedTuple):
 
 class TreeRow(NamedTuple):
     """
-    key     the name or the index; empty for the value itself
-    parts   the text; of a long string, its beginning
-    more    of a long string: the part that the page shows
-    size    entries of a container, characters of a long string, or entries that a rest leaves out
-    shown   whether a container is unfolded at first
+    key          the name or the index; empty for the value itself
+    parts        the text; of a long string, its beginning
+    more         of a long string: the part that the page shows
+    size         entries of a container, characters of a long string, or entries that a rest leaves out
+    is_unfolded  whether a container is unfolded at first
     """
 
     kind: Kind
@@ -58,7 +58,7 @@ class TreeRow(NamedTuple):
     more: tuple[TreePart, ...] = ()
     size: int = 0
     noun: str = ""
-    shown: bool = False
+    is_unfolded: bool = False
 
     @property
     def text(self) -> str:
@@ -94,8 +94,8 @@ def tree_of(value: JsonValue) -> Tree:
     text = json.dumps(value, ensure_ascii=False)
     cut = MAX_LENGTH if len(text) > MAX_LENGTH else 0
     copy = pretty(value) if len(text) <= MAX_COPY_LENGTH else ""
-    shown = decode(beginning(text)) if cut else value
-    return Tree(tuple(_rows("", shown, 0, MAX_ROWS)), len(text), cut, copy[: 2 * MAX_COPY_LENGTH])
+    visible = decode(beginning(text)) if cut else value
+    return Tree(tuple(_rows("", visible, 0, MAX_ROWS)), len(text), cut, copy[: 2 * MAX_COPY_LENGTH])
 
 
 def pretty(value: JsonValue) -> str:

@@ -32,9 +32,9 @@ class Forcing(RequestBody):
     seconds: Annotated[float | None, Field(ge=1, le=MAX_DELAY_SECONDS, allow_inf_nan=False)] = None
 
 
-def _status(shown: ForceView | BreakerView) -> str:
-    is_idle = isinstance(shown, BreakerView) and shown.idle
-    return status("idle" if is_idle else shown.state, "breaker")
+def _status(breaker: ForceView | BreakerView) -> str:
+    is_idle = isinstance(breaker, BreakerView) and breaker.idle
+    return status("idle" if is_idle else breaker.state, "breaker")
 
 
 FORCE = Resource(ForceView, "ForceShape", status=_status)

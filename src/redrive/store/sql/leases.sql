@@ -97,7 +97,7 @@ UNION SELECT workflow FROM {_alone}
 WITH RECURSIVE {_ready_queues}, {_ready_kinds}
 SELECT queue, workflow FROM kinds WHERE workflow IS NOT NULL
 
--- name: lonely_queues
+-- name: isolated_queues
 SELECT DISTINCT wanted.value FROM {items:queues} AS wanted
 WHERE EXISTS (
         SELECT 1 FROM {_alone} AND queue = wanted.value AND workflow IN {items:workflows}

@@ -158,7 +158,7 @@ WHERE place = 'held' AND held_by = :held_by
 ORDER BY priority DESC, submitted_at, id
 LIMIT 1
 
--- name: failures_unburied
+-- name: failures_without_letter
 SELECT id, state, step_index FROM redrive.runs AS run
 WHERE state IN ('FAILED', 'DLQ_PENDING') AND NOT EXISTS (
     SELECT 1 FROM redrive.dead_letters AS letter
