@@ -26,6 +26,7 @@ from redrive.store.inspection import Inspection
 from redrive.testing import in_memory
 from redrive.verify import verify
 from redrive.words.fact import text_of
+from redrive.words.state import letter_state
 
 Sent = list[Any]
 
@@ -209,6 +210,8 @@ async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_report
     healthy = await verdict_on(dlq, b.id)
     assert (healthy.advice[0].code, healthy.heals_itself) == ("resolve_first", False)
     assert await stuck(dlq) == []
+    before = await letters.totals()
+    assert (before.needs_you.total, before.heals_itself.scheduled) == (0, 2)
     if ending == "exhausted":
         await exhaust(dlq, a.id)
     else:
@@ -218,11 +221,29 @@ async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_report
     assert a.id in text_of(verdict.advice[0])
     [finding] = await stuck(dlq)
     assert (finding.state, finding.command) == ("warn", f"redrive dlq view {b.id}")
+    await assert_it_needs_you(dlq, b.id)
     await dlq.unlink("b", "a")
     assert await stuck(dlq) == []
+    assert (await letters.totals()).heals_itself.scheduled == 1
+    assert (await letters.view(b.id)).next_redrive_at is not None
     waiting = await dlq.get("b")
     assert waiting is not None
     assert waiting.next_retry_at is not None
+
+
+async def assert_it_needs_you(dlq: DeadLetterQueue, letter_id: str) -> None:
+    """Assert that counts, lists and views agree."""
+    letters, runs = dlq.app.failures(by="ana"), dlq.app.runs(by="ana")
+    totals = await letters.totals()
+    assert totals.heals_itself.scheduled == 0
+    assert totals.needs_you == await letters.needs_you()
+    assert letter_id in {line.id for line in (await letters.list("is:needs-you")).lines}
+    assert (await letters.count("is:needs-you")).number == totals.needs_you.total
+    assert (await letters.list("is:scheduled")).lines == []
+    seen = await letters.view(letter_id)
+    assert letter_state(seen.state, seen.next_redrive_at) == "OPEN"
+    [listed] = (await runs.list(f"id:{seen.run_id}")).runs
+    assert (listed.needs_you, (await runs.view(seen.run_id)).needs_you) == (True, True)
 
 
 async def verdict_on(dlq: DeadLetterQueue, letter_id: str) -> Any:

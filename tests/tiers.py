@@ -92,6 +92,7 @@ EVERYTHING_ONLY = (
     "tests/server/test_hostile_network.py*",
     "tests/server/test_hostile_browser.py*",
     "tests/server/test_hostile_canaries.py*",
+    "tests/server/test_stored_secrets.py*",
     "tests/test_hostile_queue.py*",
     # Tests of the tools that test: they change less often than what they test.
     "tests/crash/test_crash.py::test_what_is_wrong_with_replays_is_found*",

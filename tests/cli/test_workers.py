@@ -66,7 +66,7 @@ def test_one_whose_event_loop_is_blocked(redrive: Command, shop: Shop, tmp_path:
     assert "its event loop has not answered for 5 min; step 'wedge' of run r7 blocks it" in ended.err
     assert "blocked_workers\t1\n" in redrive("status").out
     status = redrive("status", "-o", "table")
-    assert "BLOCKED" in status.out
+    assert " blocked " in status.out
     assert "for 5 min by step wedge, run r7" in status.out
 
 

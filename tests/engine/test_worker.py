@@ -138,6 +138,34 @@ async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) 
     assert reasons[begun[0]] == "not_repeatable"
 
 
+@pytest.mark.parametrize("effect", ["idempotent", "unsafe"])
+async def test_work_that_a_stopping_worker_never_started_has_no_attempt(tmp_path: Path, effect: str) -> None:
+    app = app_at(tmp_path / "work.db")
+    begun: list[int] = []
+
+    @app.task(effect=effect)
+    def pay(number: int, context: Context) -> None:
+        begun.append(number)
+        while not context.cancelled:
+            time.sleep(0.01)
+
+    async with working(app, grace_seconds=0.1) as worker:
+        threads = worker.parts.invoker._threads
+        assert threads is not None
+        threads._room = asyncio.Semaphore(1)
+        runs = [await app.start(pay, number) for number in range(4)]
+        await until(lambda: len(worker.in_flight) == 4 and len(begun) == 1)
+        worker.stop()
+        await until(lambda: len(worker.in_flight) == 0)
+        views = [await run.view() for run in runs]
+        attempts = [len((await run.history()).attempts) for run in runs]
+    executed = begun[0]
+    assert attempts == [int(number == executed) for number in range(4)]
+    untouched = [view for number, view in enumerate(views) if number != executed]
+    assert [(view.state, view.place, view.attempt) for view in untouched] == [("PENDING", "ready", 0)] * 3
+    assert [(view.started_at, view.failures) for view in untouched] == [(None, 0)] * 3
+
+
 async def test_what_does_not_listen_is_not_given_back_while_it_executes(tmp_path: Path) -> None:
     """The process goes on without its worker. Another worker takes the run when its lease has ended."""
     app = app_at(tmp_path / "work.db")

@@ -137,7 +137,7 @@ async def test_letters_that_will_be_redriven_need_no_one(world: Redrive, databas
     await world.open()
     await put(database, [letter(), letter(next_redrive_at=9e9), letter(state="EXHAUSTED")])
 
-    needs, heals = await world.failures().totals()
+    needs, heals, _ = await world.failures().totals()
     assert (needs.open, needs.exhausted, needs.total) == (1, 1, 2)
     assert (heals.scheduled, heals.total) == (1, Count(1, False))
 

@@ -144,6 +144,25 @@ async def test_an_open_breaker_is_waited_for_and_a_closed_one_is_a_change() -> N
     assert texts(after.changed) == ["The breaker 'bank' closed 5 min ago: the dependency works again."]
 
 
+async def test_16_a_half_open_breaker_is_waited_for_only_while_something_waits_for_it() -> None:
+    async with bank() as at:
+        await at.fail(TimeoutError("no answer"))
+        await at.change(breaker="bank")
+        await at.app.breakers().force("bank", "OPEN", reason="they are down")
+        await at.app.breakers().release("bank")
+        idle = await at.verdict()
+        view = await at.app.breakers().view("bank")
+        run = await at.app.start("pay")
+        held_by = "UPDATE runs SET place = 'held', held_by = 'breaker:bank', due_at = NULL WHERE id = ?1"
+        await sql(at.app, held_by, run.id)
+        held = await at.verdict()
+    assert (view.state, view.idle) == ("HALF_OPEN", True)
+    assert [fact.code for fact in idle.changed] == ["breaker_idle"]
+    assert (idle.likely, idle.advice[0].code) == ("unknown", "may_have_passed")
+    assert [fact.code for fact in held.changed] == ["breaker_probing"]
+    assert (held.likely, held.advice[0].code) == ("unlikely", "wait_for_breaker")
+
+
 async def test_a_breaker_that_closed_before_it_failed_says_nothing() -> None:
     async with bank() as at:
         for state in ("OPEN", "CLOSED"):

@@ -71,6 +71,12 @@ GUARDS = (
         (f"{RETRYING}test_a_task_can_defer_itself_too_often",),
     ),
     Guard(
+        "give back what never started",
+        "a stopping worker gives started work back as if it had not been executed",
+        (Code("redrive.engine.executor:Executor._record_failure", "not work.was_called", "True"),),
+        ("tests/engine/test_worker.py::test_unsafe_work_that_was_never_started_is_given_back",),
+    ),
+    Guard(
         "unsafe work",
         "a retry repeats a side effect that must not be repeated",
         (Code("redrive.policy.retry:decide", "not repeatable and failure.may_have_executed", "False"),),
@@ -316,8 +322,8 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.claimer:Claimer.free",
-                "if self._recorder.pending >= MAX_PENDING_RECORDS:",
-                "if False:",
+                "self._recorder.pending >= MAX_PENDING_RECORDS",
+                "False",
             ),
         ),
         (f"{WORKERS}test_nothing_is_claimed_while_too_much_waits_to_be_written",),
@@ -385,7 +391,7 @@ GUARDS = (
     Guard(
         "claim.bytes",
         "one claim fills the memory of a worker",
-        (Sql("leases.claim_within", r"before < [^\n)]+"),),
+        (Sql("leases.claim_within", r"before < [^\n]+"),),
         ("tests/store/test_leases.py::test_a_claim_ends_where_its_inputs_exceed_the_limit",),
     ),
     Guard(

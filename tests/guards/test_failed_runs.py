@@ -98,12 +98,13 @@ async def test_a_task_that_is_reported_again_is_taken_again(store: Store, databa
     whole = "SELECT * FROM redrive.runs WHERE id = :id"
     before = await ask(database, whole, id=other.id)
 
-    again = await report(database, reported("first")._replace(input='"new"', priority=2), token=2)
+    again = await report(database, reported("first")._replace(metadata='"new"', priority=2), token=2)
 
     assert again.letter_id == "letter first"
     assert again.claim is not None
     assert (again.claim.id, again.claim.token, again.claim.epoch, again.claim.attempt) == ("first", 2, 2, 2)
-    assert (again.claim.input, again.claim.replays, again.claim.has_letter) == ('"new"', 1, True)
+    assert (again.claim.input, again.claim.metadata) == ("{}", '"new"')
+    assert (again.claim.replays, again.claim.has_letter) == (1, True)
     place, priority, submitted_at, sort_key = await column(
         database, "first", "place", "priority", "submitted_at", "sort_key"
     )
@@ -122,7 +123,7 @@ async def test_a_task_that_is_being_replayed_is_not_taken_again_i4(store: Store,
     await replayed(store)
     before = await tables(database)
 
-    assert await report(database, reported("first"), token=2) == (None, "letter first")
+    assert await report(database, reported("first"), token=2) == (None, "letter first", "first")
 
     after = await tables(database)
     assert {name: rows for name, rows in after.items() if name != "limits"} == {

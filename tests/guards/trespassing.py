@@ -21,7 +21,7 @@ SUCCEEDED_RUN, READY_RUN = "0" * 31 + "2", "0" * 31 + "3"
 CLOSED_RUN, CLOSED = "closed run", "closed letter"
 ORPHAN, GONE_RUN = "orphan", "gone run"
 """A dead letter whose run was removed."""
-OPERATION, KEY, QUEUE = "operation", "key", "dlq:mail"
+OPERATION, KEY, QUEUE = "operation", "key~2", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
 COMMON: Mapping[str, Any] = {
@@ -171,6 +171,7 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "attempt_history.definitions": {},
     "external_failures.live": {},
     "external_failures.lock_known": {},
+    "external_failures.lock_numbered": {"numbered_key": "key~"},
     "external_failures.newest_letter": {},
     "external_failures.take_again": {},
     "external_failures.find": {},
@@ -240,7 +241,7 @@ EXCEPTIONS: Mapping[str, str] = {
         f"external_failures.clear_{name}": "it removes rows left behind by clear_runs, which filters by org"
         for name in ("notes", "dependencies", "attempts", "steps", "events")
     },
-    **dict.fromkeys(("external_failures.live_letter", "external_failures.give_up_key"), _OWN_ID),
+    "external_failures.give_up_key": _OWN_ID,
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
     **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts")},
@@ -273,14 +274,14 @@ EXCEPTIONS: Mapping[str, str] = {
         f"replays.{name}": _OWN_ID
         for name in (
             *("keep_successes", "forget_steps", "insert", "pick", "refuse", "situation"),
-            *("close", "settle", "live", "known", "lock_letters"),
+            *("close", "settle", "live", "known", "lock_letters", "reopen"),
         )
     },
     **{
         f"bulk_replays.{name}": _OWN_ID
         for name in (
             *("obstacles", "next_obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
-            *("taken", "failed_as"),
+            *("taken", "failed_as", "override"),
             *("members", "effects", "stations", "breakers", "paused_queues", "awaited_letters", "tally"),
             *("depending", "planned", "counts", "notes", "failures", "span"),
         )

@@ -91,6 +91,11 @@ def test_nothing_has_changed_unless_something_has() -> None:
             "The breaker 'bank' is probing: the next calls show whether it works again.",
         ),
         (
+            {"breaker": BreakerFact("bank", "HALF_OPEN", NOW - 180.0, idle=True)},
+            "The breaker 'bank' is half-open, and nothing waits for it: the next run, such as a replay, "
+            "tries the dependency.",
+        ),
+        (
             {"breaker": BreakerFact("bank", "CLOSED", NOW - 180.0)},
             "The breaker 'bank' closed 3 min ago: the dependency works again.",
         ),
@@ -130,6 +135,8 @@ def test_every_change_is_told_in_a_sentence(change: dict[str, Any], sentence: st
 
 CLOSED_SINCE = BreakerFact("bank", "CLOSED", NOW - 60.0)
 OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
+PROBING = BreakerFact("bank", "HALF_OPEN")
+IDLE = BreakerFact("bank", "HALF_OPEN", closed_at=NOW - 60.0, idle=True)
 
 
 @loop_over(
@@ -139,6 +146,8 @@ OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
         (facts(succeeded=3), "likely", "Replay it: the cause of the failure has passed."),
         (facts(breaker=CLOSED_SINCE), "likely", "Replay it: the cause of the failure has passed."),
         (facts(breaker=OPEN, succeeded=3), "unlikely", "Wait until the breaker 'bank' closes"),
+        (facts(breaker=PROBING, succeeded=3), "unlikely", "Wait until the breaker 'bank' closes"),
+        (facts(breaker=IDLE), "unknown", "Replay one to find out: failures like this"),
         (
             facts(occurred=4, succeeded=3),
             "unlikely",

@@ -132,6 +132,7 @@ async def test_21_the_queue_asks_for_each_operation_m11() -> None:
             "retry": lambda: ana.retry("a"),
             "archive": lambda: ana.archive("b"),
             "clear": lambda: ana.clear(confirm="default"),
+            "set_strategy": lambda: ana.set_strategy("selective"),
         }
         asked.clear()
         for call in operations.values():
@@ -146,6 +147,10 @@ async def test_21_the_queue_asks_for_each_operation_m11() -> None:
         for operation, call in denied.items():
             with pytest.raises(AccessDeniedError, match=f"'ana' may not {operation.strip()}"):
                 await call()
+        assert dlq.app.strategy == "selective"
+        with pytest.raises(AccessDeniedError, match="may not set_strategy"):
+            await ana.set_strategy("disabled")
+        assert dlq.app.strategy == "selective"
         with pytest.raises(AccessDeniedError, match="may not list"):
             [task_id async for task_id in ana]
         with pytest.raises(AccessDeniedError, match="may not get"):
@@ -195,7 +200,7 @@ async def test_21_inside_a_step_a_request_makes_one_attempt_w4(server: Misbehavi
 
     @app.task(max_attempts=1)
     async def fetch_by_policy() -> None:
-        async with AsyncHttpClient(server.url, policy=NO_WAIT) as client:
+        async with AsyncHttpClient(server.url, policy=NO_WAIT, dependency="things") as client:
             await client.request("GET", "/things")
 
     server.otherwise(answer(503))

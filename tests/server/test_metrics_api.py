@@ -118,6 +118,18 @@ async def test_workers_that_have_stopped_do_not_count(house: House) -> None:
     assert found["redrive_queue_depth", ("ready", "labels")] == 0
 
 
+async def test_a_worker_whose_event_loop_does_not_answer_is_blocked(house: House) -> None:
+    assert (await samples(house))["redrive_workers", ("blocked",)] == 0
+    holds = parts_of(house.app).store.limits
+    for worker, state in (("a", "running"), ("b", "running"), ("c", "stopped")):
+        await holds.heartbeat(worker, "1", '["labels"]', 4, 0, state)
+    for worker in ("a", "c"):
+        await holds.note_blocked(worker, 7.0, None)
+    found = await samples(house)
+    assert found["redrive_workers", ("running",)] == 1
+    assert found["redrive_workers", ("blocked",)] == 1
+
+
 @pytest.mark.parametrize(
     ("error", "number"),
     [

@@ -197,6 +197,9 @@ async def test_workers_are_shown_and_where_they_run_at_home_only(world: World) -
     assert (home["id"], home["queues"], home["in_flight"], home["state"]) == ("w1", ["default"], 3, "working")
     assert (home["host"], home["process"]) == ("host-7", 77)
     assert (acme["id"], acme["host"], acme["process"]) == ("w1", None, None)
+    await parts_of(world.house.app).store.limits.note_blocked("w1", 7.0, None)
+    [blocked] = (await world.admin.get(WORKERS)).json()["items"]
+    assert blocked["status"] == "blocked"
 
 
 async def test_settings_are_shown_to_owners_at_home_without_their_secrets() -> None:

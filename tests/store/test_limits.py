@@ -98,7 +98,7 @@ async def test_only_keys_of_this_holder_are_released(store: Store, database: Dat
     assert await store.limits.release("breaker:mail", 0) == []
     assert [each.id for each in await store.limits.release("breaker:mail", 10)] == [mine]
 
-    assert await column(database, mine, "place", "held_by", "state") == ("ready", None, "RUNNING")
+    assert await column(database, mine, "place", "held_by", "state") == ("ready", None, "PENDING")
     assert await column(database, other, "place", "held_by") == ("held", "other")
     [claim] = await store.leases.claim("default", 10, holder())
     assert (claim.id, claim.attempt) == (mine, 1)

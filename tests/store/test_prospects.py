@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from tests.store.build import ask
 from tests.store.by_hand import letters, replay
 from tests.store.test_groups import occur, occurrence
 
@@ -14,6 +15,8 @@ from redrive.policy.query_language import GROUPS
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore
 from redrive.store.groups import Groups
+from redrive.store.inspection import Inspection
+from redrive.store.tallies import Live, Tallies
 
 
 class Kind(NamedTuple):
@@ -96,3 +99,88 @@ async def test_letters_are_spread_over_states_and_queues(database: Database) -> 
     expected = [GroupShare("OPEN", "default", 5), GroupShare("RESOLVED", "mail", 1)]
     assert await Groups(database).spread("acme", "f1") == expected
     assert await Groups(database).spread("acme", "f2") == []
+
+
+STUCK = Kind("stuck", "OPEN", "exponential", 9e9)
+WAITING = Kind("waiting", "OPEN", "exponential", 9e9)
+
+
+async def wait(database: Database, letter_id: str, *others: str) -> None:
+    for other in others:
+        columns = "redrive.dead_letter_dependencies (letter_id, depends_on, org)"
+        await ask(database, f"INSERT INTO {columns} VALUES (:id, :other, 'acme')", id=letter_id, other=other)
+
+
+async def put_waiting(database: Database) -> tuple[str, str]:
+    """Put a letter that waits for two that no redrive resolves, and one that waits for a scheduled one."""
+    for kind in (STUCK, WAITING):
+        await occur(database, occurrence(fingerprint=kind.name))
+    [stuck] = await put(database, STUCK)
+    [waiting] = await put(database, WAITING)
+    others = [
+        *await put(database, EXHAUSTED, fingerprint="other", step="other"),
+        *await put(database, Kind("other", "ARCHIVED"), step="other"),
+    ]
+    await wait(database, stuck, *others, *await put(database, SCHEDULED, fingerprint="other", step="other"))
+    await wait(database, waiting, *await put(database, SCHEDULED, fingerprint="other", step="other"))
+    return stuck, waiting
+
+
+async def test_12_gap_9_a_letter_that_waits_for_one_that_no_redrive_resolves_needs_you(
+    database: Database,
+) -> None:
+    stuck, waiting = await put_waiting(database)
+    lists, groups, both = DeadLetterStore(database), Groups(database), {stuck, waiting}
+    for text, expected in (
+        ("is:needs-you", {stuck}),
+        ("is:unscheduled", {stuck}),
+        ("is:needs-you workflow:checkout -fp:f99999", {stuck}),
+        ("is:heals-itself", {waiting}),
+        ("is:scheduled", {waiting}),
+        ("is:live", both),
+        ("-is:needs-you", {waiting}),
+    ):
+        query = parse(f"{text} -step:other")
+        assert {line.id for line in (await lists.page(query, "acme", 9)).lines} == expected, text
+        assert (await lists.count(query, "acme")).number == len(expected), text
+        assert set(await lists.ids(database, query, "acme", 9)) == expected, text
+        named = parse(f'{text} id:"{stuck}","{waiting}"')
+        assert {line.id for line in (await lists.page(named, "acme", 9)).lines} == expected, text
+    for text, kinds in (("is:needs-you", {"stuck"}), ("is:heals-itself", {"waiting"})):
+        found = (await groups.page(parse(text, GROUPS), "acme", 9)).lines
+        assert {line.group.fingerprint for line in found} == kinds
+    records = await groups.records("acme", ["stuck", "waiting"])
+    assert {name: record.scheduled for name, record in records.items()} == {"stuck": 0, "waiting": 1}
+
+
+async def test_12_gap_9_it_counts_as_open_and_shows_no_next_redrive(database: Database) -> None:
+    stuck, waiting = await put_waiting(database)
+    lists = DeadLetterStore(database)
+    counted = await Tallies(database).live("acme")
+    assert counted == Live(open=1, scheduled=3, exhausted=1)
+    assert await Tallies(database).live("other") == Live()
+    inspected = await Inspection(database).letters()
+    assert (inspected.live, inspected.fullest) == (counted, 5)
+    times = {line.id: line.next_redrive_at for line in await lists.lines_by_ids([stuck, waiting], "acme")}
+    assert times == {stuck: None, waiting: 9e9}
+    listed = {line.id: line.next_redrive_at for line in (await lists.page(parse("is:any"), "acme", 9)).lines}
+    assert (listed[stuck], listed[waiting]) == (None, 9e9)
+    [stored] = await ask(
+        database, "SELECT next_redrive_at FROM redrive.dead_letters WHERE id = :id", id=stuck
+    )
+    assert stored == (9e9,)
+    await ask(database, "UPDATE redrive.dead_letters SET state = 'RESOLVED' WHERE fingerprint = 'other'")
+    assert await Tallies(database).live("acme") == Live(scheduled=2)
+    [line] = await lists.lines_by_ids([stuck], "acme")
+    assert line.next_redrive_at == 9e9
+
+
+async def test_12_gap_9_only_its_age_counts_among_what_needs_you(database: Database) -> None:
+    """The doctor names the age of the oldest one that needs you."""
+    [stuck] = await put(database, STUCK, age=3600.0)
+    await put(database, SCHEDULED, age=9000.0)
+    assert (await Inspection(database).letters()).oldest_seconds is None
+    await wait(database, stuck, *await put(database, Kind("other", "IGNORED")))
+    seconds = (await Inspection(database).letters()).oldest_seconds
+    assert seconds is not None
+    assert 3600.0 <= seconds < 9000.0

@@ -385,7 +385,7 @@ async def test_counts_are_those_of_the_org_and_add_up_i8_i16(store: Store) -> No
     claims = await store.leases.claim("mail", 3, holder())
     await store.records.record([Record(completed(claims[0])), Record(parked(claims[1]))])
 
-    assert await store.runs.count_by_state("a") == {"PENDING": 3, "RUNNING": 2, "SUCCESS": 1}
+    assert await store.runs.count_by_state("a") == {"PENDING": 4, "RUNNING": 1, "SUCCESS": 1}
     assert await store.runs.count_by_place("a") == {
         "waiting": 2,
         "ready": 1,

@@ -59,7 +59,7 @@ def work() -> dict[str, list[dict[str, Any]]]:
 
 
 async def put_work(database: Database) -> None:
-    """Fill the tables. The lease lasts for another hour, and waiting work is due in an hour."""
+    """Fill the tables. The leased run has just started, and waiting work is due in an hour."""
     await ask(database, "DELETE FROM redrive.organizations")
     for table, rows in work().items():
         for row in rows if table not in COUNTED else ():
@@ -69,7 +69,9 @@ async def put_work(database: Database) -> None:
         for row in work()[table]:
             await insert(database, table, row)
     later = await value(database, "SELECT :now + 3600")
-    leased = "UPDATE redrive.runs SET lease_expires_at = :later WHERE place = 'leased'"
+    leased = (
+        "UPDATE redrive.runs SET lease_expires_at = :later, attempt_started_at = :now WHERE place = 'leased'"
+    )
     await ask(database, leased, later=later)
     await ask(database, "UPDATE redrive.runs SET due_at = :later WHERE place = 'waiting'", later=later)
 

@@ -22,7 +22,7 @@ from redrive.cli.options import GlobalOptions, output_option, settings_options
 from redrive.cli.output import chosen, show_rows
 from redrive.cli.table import Row, TableColumn, ago
 from redrive.cli.terminal import notice
-from redrive.model.worker import BlockingStep
+from redrive.model.worker import BlockingStep, worker_condition
 from redrive.parts import parts_of
 from redrive.words.number import plural
 from redrive.words.time import age
@@ -37,8 +37,6 @@ LATE = ("worker_",)
 
 PATH = "/api/v1/workers"
 START = "redrive worker MODULE:ATTRIBUTE"
-SILENT_SECONDS = 60.0
-"""A worker without a heartbeat for this long counts as dead, whatever its stored state."""
 RESPONDING_SECONDS = 25.0
 """A worker without a heartbeat for this long has missed two and may be dead."""
 
@@ -130,11 +128,7 @@ def workers(client: Client, everything: bool, output: str | None) -> None:
 
 def worker_state(worker: Row) -> str:
     """Return the state, "silent" for a worker that has stopped reporting, or "blocked"."""
-    state = str(worker["state"])
-    if state != "stopped" and worker["seconds_silent"] > SILENT_SECONDS:
-        return "silent"
-    if state != "stopped" and worker.get("seconds_blocked") is not None:
-        return "blocked"
+    state = worker_condition(worker["state"], worker["seconds_silent"], worker.get("seconds_blocked"))
     return state if state in ORDER else "running"
 
 

@@ -40,7 +40,7 @@ MAX_LIST_SIZE = 1_000
 Access = Callable[[str, str], bool | Awaitable[bool]]
 """Decides whether a caller, named first, may use an operation.
 
-The operations are enqueue, get, list, statistics, retry, archive, unlink and clear.
+The operations are enqueue, get, list, statistics, retry, archive, unlink, clear and set_strategy.
 """
 
 
@@ -203,8 +203,10 @@ class QueueOperations:
 
     async def set_strategy(self, strategy: Strategy | str) -> None:
         """Change which failures the queue accepts from this process, until it ends. The audit records it."""
-        before, after = self.app.strategy, choice("strategy", strategy, Strategy)
+        after = choice("strategy", strategy, Strategy)
+        await self._require_access("set_strategy")
         await self.app.open()
+        before = self.app.strategy
         caller = Caller(self.org, self._by)
         await record_strategy(parts_of(self.app).store, caller, self.app.queue, before, after)
         self.app.strategy = after

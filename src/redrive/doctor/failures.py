@@ -38,8 +38,7 @@ def _breaker(hold: BrokenHold) -> Finding | None:
             "Return it to automatic control when the reason no longer applies.",
             f"redrive breaker auto {quote(name)}",
         )
-    idle = snapshot.state is BreakerState.HALF_OPEN and not (hold.held or snapshot.probes_under_way)
-    if snapshot.state is BreakerState.CLOSED or idle:
+    if snapshot.state is BreakerState.CLOSED or snapshot.is_idle(hold.held):
         return None
     return Finding(
         "breakers",

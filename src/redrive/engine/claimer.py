@@ -76,9 +76,9 @@ class Claimer:
     # Free slots
 
     def free(self) -> int:
-        if self._recorder.pending >= MAX_PENDING_RECORDS or self._free_bytes() <= 0:
+        if self._recorder.pending >= MAX_PENDING_RECORDS:
             return 0
-        return self._options.concurrency - self._executor.executing
+        return self._options.concurrency - self._executor.executing if self._free_bytes() > 0 else 0
 
     def _free_bytes(self) -> int:
         return self._options.payload_bytes - self._in_flight.bytes

@@ -55,7 +55,7 @@ class StartOptions(TypedDict, total=False):
     correlation_id  an id that relates the run to other work; default: the id of the run
     tags            words to find the run by
     metadata        a mapping with further information, stored as JSON
-    owner           the name of the user who may retry the run without the permission to operate
+    owner           the name of the user who may retry the run with only the permission to read
     """
 
     org: str

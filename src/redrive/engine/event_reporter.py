@@ -16,7 +16,7 @@ from redrive.engine.signals import Signals
 from redrive.engine.work import Work
 from redrive.model import event
 from redrive.model.caller import SELF
-from redrive.model.decision import Decision, Release, Retry
+from redrive.model.decision import Decision, Reason, Release, Retry
 from redrive.model.failure_group import GroupChange
 from redrive.model.run import Place, RunState
 from redrive.store.record import Advanced, Completed, Recorded
@@ -125,6 +125,11 @@ class EventReporter:
         self.in_flight.remove(work)
         if recorded is not None:
             self.event_bus.emit(event.StepHeld(work.ref, held_by))
+
+    def given_back(self, work: Work, recorded: Recorded | None) -> None:
+        self.in_flight.remove(work)
+        if recorded is not None:
+            self.event_bus.emit(event.StepReleased(work.ref, Reason.INTERRUPTED, 0.0))
 
     def unknown(self, work: Work, recorded: Recorded | None) -> None:
         self.in_flight.remove(work)

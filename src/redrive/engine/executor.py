@@ -251,6 +251,9 @@ class Executor:
         elif work.interruption is Interruption.CANCELLED:
             self._report_call(work, CallOutcome.NOTHING)
             self.failure_handler.cancelled(work)
+        elif work.interruption is Interruption.DRAINED and not work.was_called:
+            self._report_call(work, CallOutcome.NOTHING)
+            self.failure_handler.give_back(work)
         else:
             evidence = self.failure_handler.classify(work, error)
             failure = evidence.failure

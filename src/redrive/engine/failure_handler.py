@@ -14,7 +14,13 @@ from redrive.engine.evidence import Evidence, evidence_of, evidence_of_loss, evi
 from redrive.engine.ids import Ids
 from redrive.engine.known_work import KnownWork
 from redrive.engine.recorder import Recorder
-from redrive.engine.recording import AttemptVerdict, cancellation_record, failure_record, hold_record
+from redrive.engine.recording import (
+    AttemptVerdict,
+    cancellation_record,
+    failure_record,
+    given_back_record,
+    hold_record,
+)
 from redrive.engine.work import Work
 from redrive.errors import DeferredError
 from redrive.model.breaker import CallOutcome
@@ -88,6 +94,10 @@ class FailureHandler:
         self.known_work.abstain(work.claim.workflow, work.step.task)
         record = hold_record(work, HELD_BY_TASK + work.step.task, None)
         self.recorder.put(record, partial(self.reporter.unknown, work))
+
+    def give_back(self, work: Work) -> None:
+        """Return work that was never started to its queue, as if no worker had claimed it."""
+        self.recorder.put(given_back_record(work), partial(self.reporter.given_back, work))
 
     def lost(self, work: Work, *, blame: bool = True) -> None:
         """Handle an attempt whose lease expired. How far the attempt got is unknown.

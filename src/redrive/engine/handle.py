@@ -129,7 +129,8 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         raise error
 
     async def cancel(self, *, by: str = APPLICATION, reason: str = "") -> Cancellation:
-        """Cancel the run. The audit log stores `reason` unredacted, so it must not contain secrets."""
+        """Cancel the run. The audit log records `by` and the redacted reason."""
+        reason = self._parts.redacted_view.clean_reason(reason)
         cancelled = await self._parts.store.runs.cancel(self.id, self.org, by, reason)
         for replay in cancelled.replays:
             ended = ReplayEnded(replay.org, replay.letter_id, self.id, ReplayState.CANCELLED)

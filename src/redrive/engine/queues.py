@@ -20,7 +20,7 @@ from redrive.model.event import QueuePaused, QueueResumed
 from redrive.model.field import Instant
 from redrive.model.query import MAX_COUNTED, Count
 from redrive.model.run import Place
-from redrive.model.worker import BlockingStep
+from redrive.model.worker import BlockingStep, worker_condition
 from redrive.policy.codec import decode
 from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
@@ -80,6 +80,10 @@ class WorkerView(NamedTuple):
     process: int | None
     seconds_blocked: float | None = None
     blocking_step: BlockingStep | None = None
+
+    @property
+    def condition(self) -> str:
+        return worker_condition(self.state, self.seconds_silent, self.seconds_blocked)
 
 
 class Queues:

@@ -156,7 +156,7 @@ def hold_record(work: Work, held_by: str, event: RunEvent | None) -> Record:
         token=claim.token,
         epoch=claim.epoch,
         held_by=held_by,
-        step_state=StepState.RETRYING if claim.failures else StepState.PENDING,
+        step_state=_waiting_state(claim),
         holds=claim.holds + (0 if event is None else 1),
     )
     return Record(change, event=event)
@@ -170,25 +170,45 @@ def unreadable_record(claim: Claim, delay: float, *, lost: bool) -> Record:
     if lost:
         evidence, why = evidence_of_loss(claim.worker, step=""), Explanation(Reason.LEASE_LOST)
         attempt = attempt_row(claim, evidence, why, AttemptOutcome.LOST, delay)
-    change = Rescheduled(
+    change = _given_back(claim, Place.WAITING, StepState.PENDING, delay=delay, holds=1, started=lost)
+    return Record(change, attempt, limited=claim.slots is not None)
+
+
+def given_back_record(work: Work) -> Record:
+    """Return work that was never started to its queue: there is no attempt, and its number is free again."""
+    claim = work.claim
+    place = _place(0.0, claim.isolation.requested)
+    change = _given_back(claim, place, _waiting_state(claim), delay=0.0, holds=0, started=False)
+    return Record(change, limited=work.slots is not None)
+
+
+def _given_back(
+    claim: Claim, place: Place, step_state: StepState, *, delay: float, holds: int, started: bool
+) -> Rescheduled:
+    """Reschedule a run without counting a failure. `holds` is added to its holds."""
+    return Rescheduled(
         id=claim.id,
         token=claim.token,
         epoch=claim.epoch,
-        place=Place.WAITING,
-        step_state=StepState.PENDING,
+        place=place,
+        step_state=step_state,
         delay=delay,
         failures=claim.failures,
         rate_limit_waits=claim.rate_limit_waits,
-        holds=claim.holds + 1,
+        holds=claim.holds + holds,
         losses=claim.losses,
         isolated_crashes=claim.isolated_crashes,
         isolation=claim.isolation.requested,
         previous_delay=claim.previous_delay,
         error_class=None,
         failed=False,
-        given_back=not lost,
+        given_back=not started,
     )
-    return Record(change, attempt, limited=claim.slots is not None)
+
+
+def _waiting_state(claim: Claim) -> StepState:
+    """Return the state of a step that waits to be executed."""
+    return StepState.RETRYING if claim.failures else StepState.PENDING
 
 
 def attempt_row(

@@ -146,7 +146,7 @@ class RunView(RunSummary):
     """A run with its input and result, redacted. A value whose key is not configured appears as `$sealed`.
 
     step_only  the current or last replay executes only one step
-    owner      the user who may retry the run without the permission to operate
+    owner      the user who may retry the run with only the permission to read
     """
 
     steps: tuple[PlannedStep, ...]
@@ -265,7 +265,7 @@ class RedactedView:
         self.encryption = RedactingEncryption(encryption)
         self._redactor = redactor
 
-    def said(self, reason: str) -> str:
+    def clean_reason(self, reason: str) -> str:
         """Redact a reason and check its length, so that it can be stored."""
         return clean_reason(reason, self._redactor)
 

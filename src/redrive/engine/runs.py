@@ -76,7 +76,7 @@ class Runs:
         return await self._handle(run_id, self._caller.org).view()
 
     async def owner(self, run_id: str) -> str | None:
-        """Return the user who may retry the run without the permission to operate; None if it has none."""
+        """Return the user who may retry the run with only the permission to read; None if it has none."""
         return (await self._store.runs.origin(run_id, self._caller.org)).owner
 
     async def steps(self, run_id: str) -> Sequence[StepView]:
@@ -97,7 +97,7 @@ class Runs:
 
     async def cancel(self, run_id: str, *, reason: str = "") -> Cancellation:
         """Cancel a run. The audit log records the caller's name and the redacted reason."""
-        run, reason = await self._run(run_id), self._view.said(reason)
+        run = await self._run(run_id)
         return await self._handle(run.id, run.org).cancel(by=self._caller.name, reason=reason)
 
     def _redacted(self, history: History) -> Story:

@@ -77,6 +77,7 @@ class Worker:
             # Only after signals are handled: a listener may send one.
             self._event_bus.emit(WorkerStarted(self.id, self.options.queues, self.options.concurrency))
             if not await self._open_database():
+                await self._report_stopped()  # the first heartbeat may have been written
                 return
             await stack.enter_async_context(self._database.listen(self._on_hint))
             renewal = self._renew_by(stack)
@@ -234,10 +235,7 @@ class Worker:
         left = self.in_flight.works
         self._requeued = len(left)
         await self._give_back(left)
-        with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(LOOPS_GRACE_SECONDS):
-                await self._breakers.flush()
-                await self.maintenance.heartbeat("stopped")
+        await self._report_stopped()
         return await self._executor.unstopped()
 
     async def _end_process(self, stubborn: Sequence[Work]) -> None:
@@ -249,6 +247,12 @@ class Worker:
         self._event_bus.emit(WorkerStopped(self.id, self._requeued))
         number = plural(len(stubborn) + len(self._executor.stubborn), "task")
         end_process(0, f"redrive: {number} did not stop within the grace period. The process ends now.")
+
+    async def _report_stopped(self) -> None:
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LOOPS_GRACE_SECONDS):
+                await self._breakers.flush()
+                await self.maintenance.heartbeat("stopped")
 
     async def _give_back(self, works: Sequence[Work]) -> None:
         """Interrupt work, and release what never started or has stopped."""

@@ -1,7 +1,8 @@
 """The overview of an organization: what needs you, what heals itself, and dead letters that came and left.
 
-No query here gets slower as more data is stored. The database maintains the counts of dead letters with each
-change; waiting and held runs are counted up to 10,000; workers report finished runs with a delay of some
+No query here gets slower as more work is stored. The database maintains the counts of dead letters with each
+change. Only the letters that wait for a stuck one are counted anew, through the dependencies that callers
+named. Waiting and held runs are counted up to 10,000. Workers report finished runs with a delay of some
 seconds (engine.event_reporter).
 """
 

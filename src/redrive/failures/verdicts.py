@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from redrive.engine.shared_breakers import SharedBreakers
+from redrive.engine.shared_breakers import HELD_BY_BREAKER, SharedBreakers
 from redrive.errors import NotFoundError, NotStorableError
 from redrive.model.caller import Caller
 from redrive.model.dead_letter import STUCK
 from redrive.model.replay import ReplayState
+from redrive.model.worker import SILENT_SECONDS
 from redrive.policy.bounds import require_kind
 from redrive.policy.breaker import COUNTED
 from redrive.policy.codec import decode
 from redrive.policy.verdict import BreakerFact, LetterFacts, ReplayCounts, ReplayVerdict, verdict
-from redrive.store.limits import SILENT_SECONDS as SILENT_SECONDS
 from redrive.store.limits import WorkerRow
 from redrive.store.store import Store
 from redrive.store.verdict_facts import MAX_COUNT, EndedReplays, FactFinder, FailedLetter
@@ -32,6 +32,7 @@ class Verdicts:
     def __init__(self, store: Store, breakers: SharedBreakers, caller: Caller) -> None:
         self._store = store
         self._breakers = breakers
+        self._caller = caller
         self._finder = FactFinder(store.database, caller.org)
 
     async def of(self, letter_id: str) -> ReplayVerdict:
@@ -68,7 +69,13 @@ class Verdicts:
         if name is None or shared is None:
             return None
         snapshot = shared.snapshot
-        return BreakerFact(name, snapshot.state, shared.row.closed_at, snapshot.open_until)
+        idle = snapshot.is_idle(0) and snapshot.is_idle(await self._waiting(name))
+        return BreakerFact(name, snapshot.state, shared.row.closed_at, snapshot.open_until, idle)
+
+    async def _waiting(self, breaker: str) -> int:
+        """Count the runs of the caller's organization that the breaker holds."""
+        held = await self._store.run_lists.held(self._caller.org)
+        return held.by(HELD_BY_BREAKER + breaker).number
 
 
 def _stored_facts(history: _LetterHistory) -> LetterFacts:

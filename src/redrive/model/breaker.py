@@ -69,6 +69,11 @@ class BreakerSnapshot(NamedTuple):
     probe_successes: int
     force: Force | None = None
 
+    def is_idle(self, waiting: int) -> bool:
+        """Return whether it is half-open and nothing waits, so that the next run tries the dependency."""
+        half_open = self.state is BreakerState.HALF_OPEN and self.force is None
+        return half_open and not self.probes_under_way and not waiting
+
 
 BREAKER_TRANSITIONS = TransitionTable(
     "breaker",

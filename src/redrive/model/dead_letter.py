@@ -25,7 +25,7 @@ class DeadLetterState(StrEnum):
 
 
 class Prospect(StrEnum):
-    """Whether an automatic redrive of an open dead letter is scheduled."""
+    """Whether a redrive of an open dead letter is scheduled, and doesn't wait for a STUCK one."""
 
     SCHEDULED = "SCHEDULED"
     UNSCHEDULED = "UNSCHEDULED"

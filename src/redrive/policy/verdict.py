@@ -25,12 +25,16 @@ _PASSING = frozenset(
 
 
 class BreakerFact(NamedTuple):
-    """The current state of the step's breaker; `open_until` is None unless it is open."""
+    """The current state of the step's breaker; `open_until` is None unless it is open.
+
+    `idle`: half-open, but nothing waits; the next run tries the dependency.
+    """
 
     name: str
     state: str
     closed_at: float | None = None
     open_until: float | None = None
+    idle: bool = False
 
 
 class ReplayCounts(NamedTuple):
@@ -160,7 +164,7 @@ def _breaker(facts: LetterFacts) -> Iterator[Fact]:
     if breaker is None:
         return
     if breaker.state == BreakerState.HALF_OPEN:
-        yield fact("breaker_probing", breaker=breaker.name)
+        yield fact("breaker_idle" if breaker.idle else "breaker_probing", breaker=breaker.name)
     elif facts.breaker_open:
         until = breaker.open_until
         yield fact(
@@ -205,7 +209,7 @@ def _judge_by_obstacles(facts: LetterFacts) -> tuple[Likely, Fact] | None:
         return "unlikely", fact("stuck_behind", dead_letters=list(facts.stuck_behind))
     if facts.waits_for:
         return "unlikely", fact("resolve_first", dead_letters=list(facts.waits_for))
-    if facts.breaker is not None and facts.breaker_open:
+    if facts.breaker is not None and facts.breaker_open and not facts.breaker.idle:
         return "unlikely", fact("wait_for_breaker", breaker=facts.breaker.name)
     return None
 

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from redrive.app import Redrive
 from redrive.doctor.readings import Readings, take_readings
 from redrive.errors import StatementTimeoutError, StoreError
-from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.query import MAX_COUNTED
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _READY = (Place.READY, Place.ALONE)
 _PLACES = (*_READY, Place.WAITING, Place.HELD, Place.LEASED)
-_RUNNING, _SILENT, _STOPPED = "running", "silent", "stopped"
+_ALWAYS_SHOWN, _STOPPED = ("running", "silent", "blocked"), "stopped"
 
 
 def new_metrics(app: Redrive) -> Metrics | None:
@@ -101,10 +100,6 @@ def _ages(readings: Readings) -> dict[tuple[str, ...], float]:
 
 
 def _workers(readings: Readings) -> dict[tuple[str, ...], float]:
-    """Count workers by state. Without a heartbeat for a minute, a worker is silent."""
-    states = Counter(
-        _SILENT if worker.seconds_silent > SILENT_SECONDS else worker.state
-        for worker in readings.workers
-        if worker.state != _STOPPED
-    )
-    return {(state,): states[state] for state in {_RUNNING, _SILENT, *states}}
+    """Count the workers that have not stopped, by condition."""
+    states = Counter(worker.condition for worker in readings.workers if worker.state != _STOPPED)
+    return {(state,): states[state] for state in {*_ALWAYS_SHOWN, *states}}

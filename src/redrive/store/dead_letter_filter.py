@@ -18,6 +18,7 @@ from typing import Any
 from redrive.model.dead_letter import DeadLetterState, Prospect
 from redrive.model.query import Query, Term, Who, letter_states
 from redrive.store.condition import Writer, all_of, hidden_from_sqlite, is_text
+from redrive.store.statement import template
 
 MAX_BRANCHES = 24
 
@@ -32,10 +33,11 @@ NEVER = "1 = 0"
 States = Mapping[DeadLetterState, Prospect | None]
 """States, each with the redrive prospect that its dead letters must have, if any."""
 
-PROSPECTS: Mapping[Prospect, str] = {
-    Prospect.SCHEDULED: "next_redrive_at IS NOT NULL",
-    Prospect.UNSCHEDULED: "next_redrive_at IS NULL",
+PROSPECTS: Mapping[Prospect, Sequence[str]] = {
+    Prospect.SCHEDULED: (" AND next_redrive_at IS NOT NULL AND id NOT IN ({_stuck_ids})",),
+    Prospect.UNSCHEDULED: (" AND next_redrive_at IS NULL", " AND id IN ({_stuck_ids})"),
 }
+"""Disjoint conditions of each prospect, to append to that of the state. The few stuck ids are read once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,10 @@ def _looked_up(
 def _branches(along: Term | None, states: States, rest: Sequence[str], writer: Writer) -> Iterator[str]:
     """Yield the branches; none if there would be more than MAX_BRANCHES."""
     values = [""] if along is None else along.values
-    if len(values) * len(states) > MAX_BRANCHES:
+    conditions = state_conditions(states)
+    if len(values) * len(conditions) > MAX_BRANCHES:
         return
-    for value, state in product(values, state_conditions(states)):
+    for value, state in product(values, conditions):
         first = [] if along is None else [writer.condition(along._replace(values=(value,)))]
         yield all_of(["org = :org", *first, state, *rest])
 
@@ -109,10 +112,12 @@ def _is_rare(term: Term) -> bool:
 
 
 def state_conditions(states: States, column: str = "state") -> list[str]:
-    """Write one condition per state."""
+    """Write disjoint conditions for the states: one per state, or those of its prospect."""
+    stuck_ids = template("dead_letters", "_stuck_ids")
     return [
-        f"{column} = '{state}'" + (f" AND {PROSPECTS[prospect]}" if prospect else "")
+        f"{column} = '{state}'{more.replace('{_stuck_ids}', stuck_ids)}"
         for state, prospect in states.items()
+        for more in (PROSPECTS[prospect] if prospect else ("",))
     ]
 
 

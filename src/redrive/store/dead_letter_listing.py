@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.query import MAX_COUNTED, Beginning, Count, Order, Query, Term, Value
@@ -21,6 +21,8 @@ _text = cache(partial(template, "dead_letters"))
 MAX_EXPANDED = 20
 """The maximum number of fingerprints that replace a prefix of them in a query."""
 
+Letter = TypeVar("Letter", bound=DeadLetterLine)
+
 _DIRECTIONS = {Order.NEWEST: ("DESC", "<"), Order.OLDEST: ("ASC", ">")}
 
 
@@ -29,6 +31,19 @@ class DeadLetterPage(NamedTuple):
 
     lines: list[DeadLetterLine]
     next_cursor: str | None
+
+
+def read_letters(row_class: type[Letter], rows: Sequence[Sequence[Any]]) -> list[Letter]:
+    """Read dead letters from rows whose last column tells whether the letter waits for one that stays.
+
+    Such a letter has no next redrive for readers: an operator must handle the other one first. The time stays
+    stored and applies again when the other one is resolved.
+    """
+    letters = read_rows(row_class, [row[:-1] for row in rows])
+    return [
+        letter.replace(next_redrive_at=None) if row[-1] else letter
+        for letter, row in zip(letters, rows, strict=True)
+    ]
 
 
 class DeadLetterListing:
@@ -43,7 +58,7 @@ class DeadLetterListing:
         more = {} if last is None else {"last_at": last.at, "last_id": last.id}
         statement = _listing("_page", wanted, order, onwards=last is not None)
         rows = await self._session.fetch(statement, {**wanted.parameters, **more, "most": size + 1})
-        lines = read_rows(DeadLetterLine, rows[:size])
+        lines = read_letters(DeadLetterLine, rows[:size])
         if len(rows) <= size:
             return DeadLetterPage(lines, None)
         return DeadLetterPage(lines, str(Cursor(order, lines[-1].created_at, lines[-1].id)))

@@ -11,8 +11,8 @@ from redrive.model.field import JsonList
 from redrive.model.row import Row
 from redrive.model.statistics import LifetimeStats
 from redrive.store.database import Session, findable
-from redrive.store.dead_letter_listing import DeadLetterListing
-from redrive.store.rows import read_row, read_rows
+from redrive.store.dead_letter_listing import DeadLetterListing, read_letters
+from redrive.store.rows import read_rows
 from redrive.store.statement import statements
 
 MAX_NOTES = 1_000
@@ -102,18 +102,17 @@ class DeadLetterStore(DeadLetterListing):
         rows = await self._session.fetch(_SQL["get"], {"id": findable(letter_id), "org": org})
         if not rows:
             raise NotFoundError(f"found no dead letter {letter_id!r:.200}")
-        return read_row(DeadLetter, rows[0])
+        return read_letters(DeadLetter, rows)[0]
 
     async def of_run(self, run_id: str, org: str) -> list[DeadLetter]:
         """Return the dead letters of a run, oldest first."""
-        return read_rows(
-            DeadLetter, await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
-        )
+        rows = await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
+        return read_letters(DeadLetter, rows)
 
     async def lines_by_ids(self, ids: Sequence[str], org: str) -> list[DeadLetterLine]:
         """Return the dead letters that exist among these ids, in the same order."""
         rows = await self._session.fetch_many(_SQL["lines"], _in_order(ids, org))
-        known = {row[0]: read_row(DeadLetterLine, row) for row in rows}
+        known = {letter.id: letter for letter in read_letters(DeadLetterLine, rows)}
         return [known[letter_id] for letter_id in ids if letter_id in known]
 
     async def lock_runs(self, session: Session, ids: Sequence[str], org: str) -> None:
@@ -172,7 +171,7 @@ class DeadLetterStore(DeadLetterListing):
     async def dependencies(self, letter_id: str, org: str) -> list[DeadLetterLine]:
         """Return the dead letters that this one waits for."""
         rows = await self._session.fetch(_SQL["dependencies"], {"id": letter_id, "org": org})
-        return read_rows(DeadLetterLine, rows)
+        return read_letters(DeadLetterLine, rows)
 
     async def by_state(self) -> dict[str, int]:
         """Count the dead letters of all orgs by state."""

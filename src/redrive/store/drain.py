@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from redrive.errors import SchemaError
+from redrive.model.worker import SILENT_SECONDS
 from redrive.store.automatic_redrive import SILENT_INTERVALS
 from redrive.store.database import Row
-from redrive.store.limits import SILENT_SECONDS
 from redrive.store.statement import Statement, statements
 
 _SQL = statements("drain")

@@ -80,7 +80,7 @@ class Inspection:
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
 
     async def overruns(self, leeway: float) -> list[Overrun]:
-        """Return the steps that should have timed out more than `leeway` seconds ago, the oldest first."""
+        """Return the steps whose worker holds them `leeway` seconds past their timeout, the oldest first."""
         rows = await self._session.fetch(_SQL["executing"], {"leeway": leeway, "most": MAX_COUNT})
         overruns = []
         for run_id, worker, step_index, seconds, body in rows:
@@ -118,12 +118,12 @@ class Inspection:
         standings: Counter[str] = Counter()
         orgs: Counter[str] = Counter()
         for org, subject, number in await self._session.fetch(_SQL["letters"], {}):
-            standings[subject.lower()] += number
-            orgs[org] += number
+            standings[subject] += number
+            orgs[org] += number if subject != "STUCK" else 0
         [[oldest, now]] = await self._session.fetch(_SQL["oldest_letter"], {})
         age = None if oldest is None else now - oldest
         [[stuck, first]] = await self._session.fetch(_SQL["stuck_letters"], {"most": MAX_COUNT})
-        return Letters(Live(**standings), age, max(orgs.values(), default=0), stuck, first)
+        return Letters(Live.of(standings), age, max(orgs.values(), default=0), stuck, first)
 
     async def sealed(self) -> dict[str, int]:
         """Return the ids of the keys that encrypt inputs of the first unfinished runs, with their counts."""

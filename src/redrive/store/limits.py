@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from redrive.model.worker import BlockingStep
+from redrive.model.worker import SILENT_SECONDS, BlockingStep
 from redrive.policy.codec import decode, decode_stored, encode
 from redrive.store.database import Session
 from redrive.store.statement import statements
@@ -34,10 +34,6 @@ class QueueRow(NamedTuple):
     paused_at: float | None
     paused_by: str | None
     reason: str | None
-
-
-SILENT_SECONDS = 60.0
-"""A worker without a heartbeat (due every 10 s) for this long counts as dead, whatever its stored state."""
 
 
 class WorkerRow(NamedTuple):

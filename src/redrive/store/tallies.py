@@ -16,12 +16,26 @@ KEPT_SECONDS = 8 * 86_400.0
 
 
 class Live(NamedTuple):
-    """Counts of live dead letters. `scheduled` counts open ones that will be redriven automatically."""
+    """Counts of live dead letters. `scheduled` counts open ones that will be redriven automatically.
+
+    A scheduled letter that waits for one that no automatic redrive resolves counts as `open`.
+    """
 
     open: int = 0
     scheduled: int = 0
     replaying: int = 0
     exhausted: int = 0
+
+    @classmethod
+    def of(cls, stored: Mapping[str, int]) -> Live:
+        """Return the counts from the tallies by subject and the number of `STUCK` letters."""
+        stuck = stored.get("STUCK", 0)
+        return cls(
+            open=stored.get("OPEN", 0) + stuck,
+            scheduled=stored.get("SCHEDULED", 0) - stuck,
+            replaying=stored.get("REPLAYING", 0),
+            exhausted=stored.get("EXHAUSTED", 0),
+        )
 
 
 class TallyPart(NamedTuple):
@@ -60,7 +74,7 @@ class Tallies:
     async def live(self, org: str) -> Live:
         """Count the live dead letters of an org exactly, however many there are."""
         rows = await self._session.fetch(_SQL["standing"], {"org": org})
-        return Live(**{subject.lower(): number for subject, number in rows})
+        return Live.of(dict(map(tuple, rows)))
 
     async def flow(self, org: str, start: int, width: int) -> list[TallyPart]:
         """Count events of dead letters, replays and runs since `start`, in buckets of `width` seconds."""

@@ -73,6 +73,10 @@ VERDICTS: Mapping[str, Render] = MappingProxyType(
         "breaker_probing": lambda it: (
             f"The breaker {it['breaker']!r} is probing: the next calls show whether it works again."
         ),
+        "breaker_idle": lambda it: (
+            f"The breaker {it['breaker']!r} is half-open, and nothing waits for it: the next run, such as a "
+            f"replay, tries the dependency."
+        ),
         "breaker_open": _breaker_open,
         "breaker_closed": lambda it: (
             f"The breaker {it['breaker']!r} closed {age(it['seconds_ago'])} ago: the dependency works again."

@@ -6,10 +6,9 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
 from redrive.engine.queues import WorkerView
-from redrive.failures.verdicts import SILENT_SECONDS
-from redrive.model.worker import BlockingStep
+from redrive.model.worker import SILENT_SECONDS, BlockingStep
 from redrive.parts import parts_of
-from redrive.server.admin.infrastructure import WorkerLine, state_of, totals_of
+from redrive.server.admin.infrastructure import WorkerLine, totals_of
 from redrive.store.leases import Holder
 
 PAGE = "/app/admin/workers"
@@ -21,9 +20,9 @@ def worker(state: str = "running", silent: float = 0.0, version: str = "1", busy
 
 
 def test_a_worker_that_says_nothing_is_silent_unless_it_has_stopped() -> None:
-    assert state_of(worker(silent=SILENT_SECONDS)) == "running"
-    assert state_of(worker(silent=SILENT_SECONDS + 1)) == "silent"
-    assert state_of(worker("stopped", SILENT_SECONDS + 1)) == "stopped"
+    assert worker(silent=SILENT_SECONDS).condition == "running"
+    assert worker(silent=SILENT_SECONDS + 1).condition == "silent"
+    assert worker("stopped", SILENT_SECONDS + 1).condition == "stopped"
 
 
 def test_only_those_at_work_count_together() -> None:
@@ -34,7 +33,7 @@ def test_only_those_at_work_count_together() -> None:
         worker("stopped"),
         worker(silent=999),
     ]
-    together = totals_of([WorkerLine(each, state_of(each)) for each in several])
+    together = totals_of([WorkerLine(each, each.condition) for each in several])
     assert together == (3, 9, 30, {"2": 2, "1": 1})
 
 

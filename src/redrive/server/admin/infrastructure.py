@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from redrive.engine.breakers import BreakerView
 from redrive.engine.queues import Depths, QueueView, WorkerView
-from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.breaker import BreakerState
 from redrive.model.query import Term
 from redrive.policy.description import describe_closing, describe_opening
@@ -97,7 +96,7 @@ class QueueLine(NamedTuple):
 async def queues(page: OnPage) -> Response:
     """Show queues that need attention first: without a worker, paused, or with old runs."""
     workers = await page.visit.workers.list()
-    running = [worker for worker in workers if state_of(worker) == "running"]
+    running = [worker for worker in workers if worker.condition == "running"]
     lines = [_queue_line(queue, running) for queue in await page.visit.queues.list()]
     return await page.render("queues.html", place="queues", lines=sorted(lines, key=_queue_urgency))
 
@@ -144,16 +143,8 @@ class WorkerTotals(NamedTuple):
 async def workers(page: OnPage) -> Response:
     """Show silent workers first, stopped ones last."""
     found = await page.visit.workers.list()
-    lines = sorted([WorkerLine(worker, state_of(worker)) for worker in found], key=_worker_urgency)
+    lines = sorted([WorkerLine(worker, worker.condition) for worker in found], key=_worker_urgency)
     return await page.render("workers.html", place="workers", lines=lines, totals=totals_of(lines))
-
-
-def state_of(worker: WorkerView) -> str:
-    if worker.state != "stopped" and worker.seconds_silent > SILENT_SECONDS:
-        return "silent"
-    if worker.state != "stopped" and worker.seconds_blocked is not None:
-        return "blocked"
-    return worker.state
 
 
 def totals_of(lines: Sequence[WorkerLine]) -> WorkerTotals:

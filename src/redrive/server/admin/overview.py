@@ -21,7 +21,6 @@ from redrive.model.run import RunState
 from redrive.model.statistics import Span
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.groups import GroupRow, needs_of, rows_of
-from redrive.server.admin.infrastructure import state_of
 from redrive.server.admin.page import OnPage, Page, Pages
 
 pages = Pages("overview")
@@ -184,7 +183,7 @@ async def _shared(page: Page) -> dict[str, Any]:
     return {
         "breakers": sorted(breakers, key=_breaker_urgency),
         "queues": sorted(queues, key=_queue_urgency),
-        "workers": [worker for worker in workers if state_of(worker) == "running"],
+        "workers": [worker for worker in workers if worker.condition == "running"],
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from redrive.engine.queues import Depths, QueueView, WorkerView
-from redrive.failures.verdicts import SILENT_SECONDS
 from redrive.model.worker import BlockingStep
 from redrive.policy.access import Permission
 from redrive.server.access_control import may
@@ -30,8 +29,7 @@ QUEUE = Resource(
 
 
 def _worker_status(worker: WorkerView) -> str:
-    silent = worker.state != "stopped" and worker.seconds_silent > SILENT_SECONDS
-    return status("silent" if silent else worker.state, "worker")
+    return status(worker.condition, "worker")
 
 
 WORKER = Resource(

@@ -1,9 +1,12 @@
 -- name: _line
-{columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300)
+{columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300),
+    CASE WHEN EXISTS (SELECT 1 FROM ({_stuck}) AS stuck WHERE stuck.id = letter.id) THEN 1 ELSE 0 END
 
 -- name: _whole
 -- With the error from its attempt and the settings of its step.
-SELECT {columns:DeadLetter} FROM (
+SELECT {columns:DeadLetter},
+    CASE WHEN EXISTS (SELECT 1 FROM ({_stuck}) AS stuck WHERE stuck.id = whole.id) THEN 1 ELSE 0 END
+FROM (
     SELECT letter.*, COALESCE(past.stack, '') AS stack, COALESCE(past.public_message, '') AS public_message,
         COALESCE(past.decision, '{"code":"' || letter.reason || '"}') AS decision, known.config, known.policy
     FROM redrive.dead_letters AS letter
@@ -22,6 +25,9 @@ SELECT {columns:DeadLetter} FROM (
 SELECT {_line} FROM redrive.dead_letters AS letter
 JOIN {batch:LetterKey only id} ON letter.id = batch.id
 WHERE org = :org
+
+-- name: _stuck_ids
+SELECT stuck.id FROM ({_stuck}) AS stuck WHERE stuck.org = :org
 
 -- name: _branch
 SELECT id, created_at FROM (

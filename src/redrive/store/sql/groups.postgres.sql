@@ -9,7 +9,7 @@ fingerprint IN (SELECT fingerprint FROM redrive.dead_letter_counts AS counted
 (fingerprint IN (SELECT fingerprint FROM redrive.dead_letter_counts AS counted
     WHERE counted.org = :org AND counted.state = 'OPEN' AND redrive = 'never'
     GROUP BY fingerprint HAVING sum(number) > 0)
-    OR {_has_left})
+    OR {_has_left} OR {_has_stuck})
 
 -- name: _left
 -- PostgreSQL chooses the right index without help; SQLite would choose the one of all dead letters of a failure.

@@ -58,7 +58,11 @@ EXISTS (SELECT 1 FROM redrive.dead_letter_counts AS counted
         AND counted.state = 'OPEN' AND redrive <> 'never' AND number > 0)
     AND EXISTS (SELECT 1 FROM redrive.dead_letters AS letter
         WHERE letter.org = failure_groups.org AND letter.fingerprint = failure_groups.fingerprint
-            AND letter.state = 'OPEN' AND next_redrive_at IS NOT NULL))
+            AND letter.state = 'OPEN' AND next_redrive_at IS NOT NULL
+            AND letter.id NOT IN (SELECT stuck.id FROM ({_stuck}) AS stuck WHERE stuck.org = :org)))
+
+-- name: _has_stuck
+fingerprint IN (SELECT stuck.fingerprint FROM ({_stuck}) AS stuck WHERE stuck.org = :org)
 
 -- name: _has_left
 EXISTS (SELECT 1 FROM redrive.dead_letters AS letter
@@ -69,7 +73,7 @@ EXISTS (SELECT 1 FROM redrive.dead_letters AS letter
 (EXISTS (SELECT 1 FROM redrive.dead_letter_counts AS counted
     WHERE counted.org = failure_groups.org AND counted.fingerprint = failure_groups.fingerprint
         AND counted.state = 'OPEN' AND redrive = 'never' AND number > 0)
-    OR {_has_left})
+    OR {_has_left} OR {_has_stuck})
 
 -- name: _after
 ({sort}, fingerprint) < (:last_value, :last_fingerprint)
@@ -165,7 +169,9 @@ SELECT batch.fingerprint,
             AND redrive <> 'never'), 0)
     - (SELECT count(*) FROM {_left}
         WHERE letter.org = :org AND letter.fingerprint = batch.fingerprint AND letter.state = 'OPEN'
-            AND redrive <> 'never' AND next_redrive_at IS NULL),
+            AND redrive <> 'never' AND next_redrive_at IS NULL)
+    - (SELECT count(DISTINCT stuck.id) FROM ({_stuck}) AS stuck
+        WHERE stuck.org = :org AND stuck.fingerprint = batch.fingerprint),
     (SELECT count(*) FROM (
         SELECT 1 FROM redrive.replays AS replay
         WHERE replay.org = :org AND replay.fingerprint = batch.fingerprint AND replay.state = 'SUCCEEDED'

@@ -15,6 +15,8 @@ SELECT count(*), min(due_at), :now FROM (
 SELECT org, subject, CAST(sum(number) AS bigint) FROM redrive.tallies
 WHERE figure = 'standing' AND bucket = 0 AND subject IN ('OPEN', 'SCHEDULED', 'REPLAYING', 'EXHAUSTED')
 GROUP BY org, subject
+UNION ALL
+SELECT org, 'STUCK', count(DISTINCT stuck.id) FROM ({_stuck}) AS stuck GROUP BY org
 
 -- name: stuck_letters
 -- They wait for a dead letter that no automatic redrive will resolve.
@@ -41,6 +43,8 @@ SELECT min(created_at), :now FROM (
         ORDER BY created_at, id LIMIT 1
     )
     FROM (SELECT DISTINCT org FROM redrive.tallies WHERE figure = 'standing' AND bucket = 0) AS known
+    UNION ALL
+    SELECT min(stuck.created_at) FROM ({_stuck}) AS stuck
 ) AS oldest
 
 -- name: sealed
@@ -53,5 +57,5 @@ GROUP BY 1
 -- name: executing
 SELECT run.id, run.worker, run.step_index, :now - run.attempt_started_at, definition.body FROM redrive.runs AS run
 JOIN redrive.definitions AS definition ON definition.digest = run.definition
-WHERE run.place = 'leased' AND run.attempt_started_at < :now - :leeway
+WHERE run.place = 'leased' AND run.leased_until > :now AND run.attempt_started_at < :now - :leeway
 ORDER BY run.attempt_started_at LIMIT :most

@@ -106,7 +106,9 @@ SELECT id, submitted_at FROM redrive.runs WHERE org = :org AND {rows}
     CASE WHEN listed.replays > 0 THEN {_requeued_at} END,
     CASE WHEN listed.state = 'DLQ_PENDING' AND EXISTS (
         SELECT 1 FROM redrive.dead_letters AS letter
-        WHERE letter.run_id = listed.id AND letter.state IN ('OPEN', 'EXHAUSTED') AND letter.next_redrive_at IS NULL
+        WHERE letter.run_id = listed.id AND letter.state IN ('OPEN', 'EXHAUSTED')
+            AND (letter.next_redrive_at IS NULL
+                OR EXISTS (SELECT 1 FROM ({_stuck}) AS stuck WHERE stuck.id = letter.id))
     ) THEN 1 ELSE 0 END
 
 -- name: _requeued_at

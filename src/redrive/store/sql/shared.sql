@@ -48,3 +48,14 @@ kinds (queue, workflow) AS (
     SELECT queue, (SELECT min(workflow) FROM {_ready} AND queue = kinds.queue AND workflow > kinds.workflow)
     FROM kinds WHERE workflow IS NOT NULL
 )
+
+-- name: _stuck
+-- Open dead letters whose automatic redrive waits for a dead letter that no automatic redrive resolves. The dependencies
+-- are read first: callers name each one, so there are few.
+SELECT letter.id, letter.org, letter.fingerprint, letter.created_at
+FROM redrive.dead_letter_dependencies AS link
+CROSS JOIN redrive.dead_letters AS letter
+CROSS JOIN redrive.dead_letters AS other
+WHERE letter.id = link.letter_id AND other.id = link.depends_on
+    AND letter.state = 'OPEN' AND letter.next_redrive_at IS NOT NULL
+    AND other.state IN ('EXHAUSTED', 'IGNORED', 'ARCHIVED')

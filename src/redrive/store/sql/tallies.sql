@@ -7,6 +7,8 @@ ON CONFLICT (org, figure, subject, bucket) DO UPDATE SET number = tallies.number
 SELECT subject, CAST(sum(number) AS bigint) FROM redrive.tallies
 WHERE org = :org AND figure = 'standing' AND bucket = 0
 GROUP BY subject
+UNION ALL
+SELECT 'STUCK', count(DISTINCT stuck.id) FROM ({_stuck}) AS stuck WHERE stuck.org = :org
 
 -- name: _place
 (bucket - CAST(:start AS bigint)) / CAST(:width AS bigint)
