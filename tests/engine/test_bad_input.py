@@ -547,7 +547,7 @@ async def test_a_delay_can_be_a_timedelta() -> None:
         due = [(await handle.view()).due_at for handle in (run, other, at_a_time)]
         assert due == [EPOCH + 90, EPOCH + 90, EPOCH + 5]
         for seconds in (-1.0, 1e12):
-            message = f"delay must be a number from 0 to 315,360,000, got {seconds!r}"
+            message = f"delay must be a number of seconds from 0 to 315,360,000, got {seconds!r}"
             with pytest.raises(InvalidValueError) as caught:
                 await app.start(work, delay=timedelta(seconds=seconds))
             assert str(caught.value) == message

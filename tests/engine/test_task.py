@@ -57,7 +57,7 @@ def test_a_timeout_out_of_bounds_is_rejected(timeout: Any) -> None:
     @app.task
     def charge(order: int) -> None: ...
 
-    message = f"timeout must be a number from 0.001 to 31,536,000, got {to_seconds(timeout)!r}"
+    message = f"timeout must be a number of seconds from 0.001 to 31,536,000, got {to_seconds(timeout)!r}"
     with pytest.raises(InvalidValueError) as caught:
         app.task(name="other", timeout=timeout)(charge.function)
     assert str(caught.value) == message

@@ -200,7 +200,7 @@ async def test_occurrences_are_told_over_time() -> None:
         found = await at.groups.occurrences(group.fingerprint, seconds=100.0, buckets=4)
         same = await at.groups.occurrences(group.fingerprint, seconds=timedelta(seconds=100), buckets=4)
         with pytest.raises(
-            InvalidValueError, match=r"seconds must be a number from 1 to 31,536,000, got 0\.5"
+            InvalidValueError, match=r"seconds must be a number of seconds from 1 to 31,536,000, got 0\.5"
         ):
             await at.groups.occurrences(group.fingerprint, seconds=timedelta(milliseconds=500))
     assert found == same == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)

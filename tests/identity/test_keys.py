@@ -214,7 +214,7 @@ async def test_durations_can_be_timedeltas(world: World) -> None:
     rotated_at = new.key.rotated_at or 0.0
     assert new.key.previous_expires_at == pytest.approx(rotated_at + 600)
     assert new.key.expires_at == pytest.approx(rotated_at + 2 * 86_400)
-    message = "grace_seconds must be a number from 0 to 2,592,000, got -1.0"
+    message = "grace_seconds must be a number of seconds from 0 to 2,592,000, got -1.0"
     for grace in (-1.0, timedelta(seconds=-1)):
         await refused(world, InvalidValueError, keys.rotate("ci", grace_seconds=grace), message)
 

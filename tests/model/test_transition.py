@@ -126,6 +126,6 @@ class TestAliases:
 
     def test_an_unknown_word_is_refused_with_the_known_ones(self) -> None:
         with pytest.raises(
-            InvalidValueError, match="unknown state 'gone'; known are: archived, blocked, completed"
+            InvalidValueError, match="unknown state 'gone'; use one of: open, replaying, exhausted"
         ):
             dead_letter_state("gone")

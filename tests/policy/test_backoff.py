@@ -199,7 +199,7 @@ class TestCustom:
 class TestRefusals:
     @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "2", None, 10**12])
     def test_a_wrong_number_is_refused_with_its_bounds(self, value: object) -> None:
-        with pytest.raises(InvalidValueError, match=r"base must be a number from 0 to"):
+        with pytest.raises(InvalidValueError, match=r"base must be a number of seconds from 0 to"):
             Exponential(value)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("ratio", [-0.01, 1.01])

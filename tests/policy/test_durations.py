@@ -133,7 +133,7 @@ def test_a_timedelta_is_the_same_as_its_seconds(kind: type[Any], name: str) -> N
 def test_a_timedelta_out_of_bounds_is_rejected_as_its_seconds_are(kind: type[Any], name: str) -> None:
     for duration in (timedelta(seconds=-1), timedelta.max):
         rejected = complaint(create, kind, name, duration.total_seconds())
-        assert rejected.startswith(f"{name} must be a number from ")
+        assert rejected.startswith(f"{name} must be a number of seconds from ")
         assert complaint(create, kind, name, duration) == rejected
 
 

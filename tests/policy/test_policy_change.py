@@ -81,7 +81,7 @@ def test_jitters_as_people_write_them(text: str, expected: object) -> None:
         (Alteration(attempts=0), "attempts must be a whole number from 1 to 1,000, got 0"),
         (Alteration(attempts=5000), "attempts must be a whole number from 1 to 1,000, got 5000"),
         (Alteration(factor=0.5), "factor must be a number from 1 to 1000, got 0.5"),
-        (Alteration(base=-1.0), "base must be a number from 0 to 31,536,000, got -1"),
+        (Alteration(base=-1.0), "base must be a number of seconds from 0 to 31,536,000, got -1"),
         (
             Alteration(rate_limit_waits=-1),
             "rate_limit_waits must be a whole number from 0 to 1,000, got -1",
@@ -99,7 +99,10 @@ def test_jitters_as_people_write_them(text: str, expected: object) -> None:
         (Alteration(jitter="additive"), "jitter must be one of none"),
         (Alteration(jitter="full:3"), "jitter must be one of none"),
         (Alteration(jitter="120%"), "jitter must be from 0% to 100%, got '120%'"),
-        (Alteration(jitter="additive:-1"), "jitter is additive, whose maximum must be a number from 0 to"),
+        (
+            Alteration(jitter="additive:-1"),
+            "jitter is additive, whose maximum must be a number of seconds from 0 to",
+        ),
         (Alteration(jitter="x%"), "jitter must be one of none"),
         (Alteration(also_retry=("weather",)), "category must be one of 'timeout'"),
     ],

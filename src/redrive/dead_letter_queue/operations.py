@@ -29,7 +29,7 @@ from redrive.model.alias import dead_letter_state
 from redrive.model.caller import Caller, checked_caller
 from redrive.model.failed_task import FailedTask, FailedTaskRow, RetryOutcome
 from redrive.model.run import RunState
-from redrive.model.statistics import Statistics
+from redrive.model.statistics import STATUS_WORDS, Statistics
 from redrive.parts import parts_of
 from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_seconds, require_whole
 from redrive.policy.triage import Strategy, rejection
@@ -114,7 +114,7 @@ class QueueOperations:
         status  pending, retrying, exhausted, completed, discarded or archived; None for all
         """
         require_whole("limit", limit, 1, MAX_LIST_SIZE)
-        state = None if status is None else dead_letter_state(status)
+        state = None if status is None else dead_letter_state(status, STATUS_WORDS.values())
         await self._require_access("list")
         await self.app.open()
         return [self._tasks.view(row) for row in await self._tasks.page(state, limit)]

@@ -165,7 +165,7 @@ class Enqueuer(StartsAnew):
 
     def _common(self, workflow: str, options: StartOptions) -> _Common:
         require_lease()
-        reject_unknown("a run is started with no option", options, StartOptions.__optional_keys__)
+        reject_unknown("the start of a run has no option", options, StartOptions.__optional_keys__)
         definition = self._registry.workflow(workflow)
         first = self._registry.task(definition.steps[0].task)
         org = checked_name("org", options.get("org", DEFAULT_ORG))

@@ -257,4 +257,4 @@ def _instant(until: datetime | Seconds, now: float) -> float:
                 f"until must have a time zone, got {until!r}; for example datetime.now(UTC)"
             )
         until = until.timestamp() - now
-    return now + require_seconds("until, in seconds from now,", until, 1.0, MAX_DELAY_SECONDS)
+    return now + require_seconds("until, counted from now,", until, 1.0, MAX_DELAY_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -83,17 +83,20 @@ JOB_EVENTS_AT_THE_END: Mapping[str, str] = MappingProxyType(
 
 
 def step_state(word: str) -> StepState:
-    return _lookup(word, StepState, STEP_ALIASES)
+    return _lookup(word, StepState, STEP_ALIASES, StepState)
 
 
-def dead_letter_state(word: str) -> DeadLetterState:
-    return _lookup(word, DeadLetterState, DEAD_LETTER_ALIASES)
+def dead_letter_state(word: str, known: Iterable[str] = DeadLetterState) -> DeadLetterState:
+    """Return the state of this name or alias. An error suggests the names in `known`."""
+    return _lookup(word, DeadLetterState, DEAD_LETTER_ALIASES, known)
 
 
-def _lookup(word: str, states: type[State], aliases: MappingProxyType[str, State]) -> State:
+def _lookup(
+    word: str, states: type[State], aliases: MappingProxyType[str, State], known: Iterable[str]
+) -> State:
     by_name = states.__members__.get(word.upper())
     state = by_name or aliases.get(word.lower())
     if state is None:
-        known = ", ".join(sorted({state.lower() for state in states} | set(aliases)))
-        raise InvalidValueError(f"unknown state {word!r}; known are: {known}")
+        names = ", ".join(name.lower() for name in known)
+        raise InvalidValueError(f"unknown state {word!r:.100}; use one of: {names}")
     return state

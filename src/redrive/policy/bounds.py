@@ -16,15 +16,19 @@ MAX_DELAY_SECONDS = 365 * 86_400.0
 
 def require(name: str, value: object, low: float, high: float) -> None:
     """Reject a value that is not a number between the bounds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidFieldError(name, f"must be a number from {_plain(low)} to {_plain(high)}, got {value!r}")
+    _require(name, value, low, high, "a number")
 
 
 def require_seconds(name: str, value: Any, low: float, high: float) -> float:
     """Return a duration in seconds; reject one that is not between the bounds."""
     seconds = to_seconds(value)
-    require(name, seconds, low, high)
+    _require(name, seconds, low, high, "a number of seconds")
     return seconds
+
+
+def _require(name: str, value: object, low: float, high: float, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise InvalidFieldError(name, f"must be {what} from {_plain(low)} to {_plain(high)}, got {value!r}")
 
 
 def set_seconds(owner: object, name: str, low: float, high: float) -> None:
