@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from redrive.app import Redrive
-from redrive.calls.running_step import RUNNING_STEP
+from redrive.calls.running_step import running_step
 from redrive.engine.context import Context
 from redrive.engine.task import AnyTask, Task
 from redrive.errors import RateLimitedError
@@ -38,7 +38,7 @@ def isolated(function: Callable[..., Any]) -> AnyTask:
 
 @isolated
 def names_its_step() -> list[str]:
-    step = RUNNING_STEP.get()
+    step = running_step()
     assert step is not None
     return [step.run_id, step.correlation_id]
 

@@ -29,7 +29,7 @@ from redrive.calls.attempt import Attempt
 from redrive.calls.event import current_log_fields
 from redrive.calls.exchange import Body, Exchange, encode_json
 from redrive.calls.guard import CallOptions, Guard, names_of, reject_unknown
-from redrive.calls.running_step import RUNNING_STEP, RunningStep, key_of_request
+from redrive.calls.running_step import RunningStep, key_of_request, running_step
 from redrive.calls.socket_deadline import limit_sockets
 from redrive.duration import Seconds
 from redrive.errors import InvalidValueError
@@ -113,7 +113,7 @@ class _Client:
             create_if_absent=create_if_absent,
             returns=returns,
         )
-        step = RUNNING_STEP.get()
+        step = running_step()
         return exchange if step is None else self._of_step(exchange, step)
 
     def _of_step(self, exchange: Exchange[R], step: RunningStep) -> Exchange[R]:
@@ -144,7 +144,7 @@ class _Client:
     def _guard(self, exchange: Exchange[R], options: RequestOptions) -> Guard:
         own = {name: value for name, value in options.items() if name in ("timeout", "idempotency_key")}
         fields = {"request_id": exchange.headers["x-request-id"]}
-        given, step = self._guard_options | own, RUNNING_STEP.get()
+        given, step = self._guard_options | own, running_step()
         if step is not None:
             fields |= {"run_id": step.run_id, "correlation_id": step.correlation_id}
             given = given if "policy" in given else {"max_attempts": 1} | given

@@ -26,14 +26,39 @@ class RunningStep(Protocol):
         """Raise LeaseLostError if another worker may execute the step."""
 
 
-RUNNING_STEP: ContextVar[RunningStep | None] = ContextVar("redrive_running_step", default=None)
+class StepSlot:
+    """Holds the step while it runs.
+
+    A timer of the event loop keeps a copy of its context, and so this slot, long after it was cancelled. It
+    must not keep the step's payload in memory.
+    """
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: RunningStep) -> None:
+        self.step: RunningStep | None = step
+
+
+_SLOT: ContextVar[StepSlot | None] = ContextVar("redrive_running_step", default=None)
+
+
+def enter_step(step: RunningStep) -> StepSlot:
+    """Make this the running step of the current context, until the slot is emptied."""
+    slot = StepSlot(step)
+    _SLOT.set(slot)
+    return slot
+
+
+def running_step() -> RunningStep | None:
+    slot = _SLOT.get()
+    return None if slot is None else slot.step
 
 
 def require_lease() -> None:
     """Raise LeaseLostError in a step whose lease is lost: it must not reach another system any more."""
-    step = RUNNING_STEP.get()
-    if step is not None:
-        step.require_lease()
+    slot = _SLOT.get()
+    if slot is not None and slot.step is not None:
+        slot.step.require_lease()
 
 
 def key_of_request(step: RunningStep, *parts: object) -> str:

@@ -196,6 +196,11 @@ class Context:
         """
         self._revoked = self._cancelled = True
 
+    @property
+    def revoked(self) -> bool:
+        """Whether the attempt may have no more effects; see `revoke`."""
+        return self._revoked
+
     def require_lease(self) -> None:
         """Raise LeaseLostError if another worker may execute the step, or may have executed it already."""
         if self._revoked:

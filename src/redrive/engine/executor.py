@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from redrive.calls.running_step import RUNNING_STEP
+from redrive.calls.running_step import enter_step
 from redrive.clock import Clock
 from redrive.engine.context import Context
 from redrive.engine.encryption import Encryption
@@ -201,7 +201,7 @@ class Executor:
             return _Attempt("", asyncio.CancelledError(), context.elapsed())
         self.attempts += 1
         work.running = work.carrier
-        RUNNING_STEP.set(context)
+        slot = enter_step(context)
         try:
             value = await self.invoker.call(task, work, context)
             return _Attempt(json_and_text(value, limits=self.limits)[1], None, context.elapsed())
@@ -209,7 +209,8 @@ class Executor:
             return _Attempt("", error, context.elapsed())
         finally:
             work.running = work.context = None  # break the reference cycle of the work and its context
-            RUNNING_STEP.set(None)
+            if not context.revoked:  # an abandoned thread may still use it
+                slot.step = None
 
     # Success
 

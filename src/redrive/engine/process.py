@@ -25,7 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from redrive.callables import bounded
-from redrive.calls.running_step import RUNNING_STEP
+from redrive.calls.running_step import enter_step
 from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.definition import StepDefinition
@@ -316,7 +316,7 @@ def _execute(task: AnyTask, line: _Line) -> Any:
     claim = read_row(Claim, claimed)
     step = replace(StepDefinition.from_json(defined), timeout=seconds)
     context = Context(claim, step, SYSTEM_CLOCK, outputs=outputs, report=line.report)
-    RUNNING_STEP.set(context)
+    enter_step(context)
     args, kwargs = task.signature.arguments(claim.payload, context, step.config_text)
     result = task.function(*args, **kwargs)
     return asyncio.run(_await(result)) if isinstance(result, Awaitable) else result
