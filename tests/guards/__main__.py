@@ -59,9 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(GUARDS), metavar="NAME")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--simulate", type=int, default=0, metavar="SEEDS")
-    parser.add_argument(
-        "--write", action="store_true", help="only write docs/internals/guards.md"
-    )
+    parser.add_argument("--write", action="store_true", help="only write docs/internals/guards.md")
     return parser.parse_args()
 
 

@@ -517,6 +517,12 @@ GUARDS = (
         (f"{THREADS}test_an_async_task_that_swallows_its_cancellation_is_abandoned",),
     ),
     Guard(
+        "waiting is not stubborn",
+        "a step that waits for a thread is abandoned, and executed twice",
+        (Code("redrive.engine.executor:Executor.abandon_stubborn", " or not work.was_called", ""),),
+        (f"{THREADS}test_a_step_that_waits_for_a_thread_is_not_abandoned",),
+    ),
+    Guard(
         "stop watchdog",
         "a process whose event loop is blocked ignores SIGTERM",
         (
