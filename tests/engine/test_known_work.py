@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.workbench import app_at, new_app, sql, working
+from tests.engine.workbench import Ear, app_at, new_app, sql, working
 
 from redrive.app import Redrive
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError
+from redrive.model.event import HeldReleased
 from redrive.parts import parts_of
 from redrive.testing import in_memory
 
@@ -70,6 +71,52 @@ async def test_a_workflow_of_which_no_worker_has_a_task_is_held_by_its_name(tmp_
     async with working(monday):
         await until_held(run, "workflow:order")
     await tuesday.close()
+
+
+async def test_a_held_workflow_is_released_by_a_worker_that_has_its_tasks_but_does_not_register_it(
+    tmp_path: Path,
+) -> None:
+    web = program(tmp_path, "pack", "ship")
+    web.workflow("order", list(parts_of(web).registry.tasks.values()))
+    await web.open()
+    run = await web.start("order")
+    async with working(program(tmp_path, "price")):
+        await until_held(run, "workflow:order")
+        async with working(program(tmp_path, "pack", "ship")):
+            assert await run.result(30) == "ship"
+    await web.close()
+
+
+async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tmp_path: Path) -> None:
+    web, limited = program(tmp_path, "ship"), program(tmp_path, "ship")
+    web.workflow("order", [parts_of(web).registry.tasks["ship"]])
+    heard = Ear(limited)
+    await web.open()
+    other, run = await web.start("ship"), await web.start("order")
+    async with working(program(tmp_path, "price")):
+        await until_held(other, "task:ship")
+        await until_held(run, "task:ship")
+        async with working(limited, workflows=("order",)):
+            assert await run.result(30) == "ship"
+        assert (await other.view()).held_by == "task:ship"
+    assert heard.of(HeldReleased) == [HeldReleased("task:ship", 1)]
+    await web.close()
+
+
+async def test_a_worker_releases_nothing_in_the_queues_of_others(tmp_path: Path) -> None:
+    """It would not claim it, and a worker of that queue would hold it again."""
+    web, elsewhere = program(tmp_path, "ship"), app_at(tmp_path / "work.db")
+    add(elsewhere, "ship", queue="express")
+    await web.open()
+    run = await web.start("ship")
+    async with working(program(tmp_path, "price")):
+        await until_held(run, "task:ship")
+    async with working(elsewhere, queues=("express",)) as worker:
+        await worker.maintenance.promote()
+        assert (await run.view()).held_by == "task:ship"
+    async with working(program(tmp_path, "ship")):
+        assert await run.result(30) == "ship"
+    await web.close()
 
 
 async def test_a_worker_executes_a_workflow_that_only_other_programs_register(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import partial
 from os import getpid
 from socket import gethostname
@@ -102,16 +102,29 @@ class Maintenance:
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
             count += self._report_released(holder, len(await holds.release(holder, free)))
-        for holder in await self._unknown_holders():
-            if self._known_work.releases(holder):
-                released = self._report_released(holder, len(await holds.release(holder, MAX_HOLD_BATCH)))
-                count, more = count + released, more or released == MAX_HOLD_BATCH
-        return count, more
+        unknown = [*await holds.holders(HELD_BY_TASK), *await holds.holders(HELD_BY_WORKFLOW)]
+        released = await self._release_unknown(unknown)
+        return count + sum(released), more or MAX_HOLD_BATCH in released
 
-    async def _unknown_holders(self) -> list[str]:
-        """Return what holds runs that no worker knew."""
-        holders = self._store.limits.holders
-        return [*await holders(HELD_BY_TASK), *await holders(HELD_BY_WORKFLOW)]
+    async def _release_unknown(self, holders: Sequence[str]) -> list[int]:
+        """Release runs that no worker knew, if this worker claims them. Return how many each holder held.
+
+        First, this worker learns the held workflows: they may have a task that is registered in it.
+        """
+        known, queues = self._known_work, self._options.queues
+        workflows = {
+            holder.removeprefix(HELD_BY_WORKFLOW) for holder in holders if holder.startswith(HELD_BY_WORKFLOW)
+        }
+        if strange := workflows - set(known.workflows):
+            known.learn((await self._newest_definitions(strange)).values())
+        numbers = []
+        for holder in holders:
+            if known.releases(holder):
+                released = await self._store.limits.release(
+                    holder, MAX_HOLD_BATCH, queues=queues, workflows=known.only
+                )
+                numbers.append(self._report_released(holder, len(released)))
+        return numbers
 
     def _report_released(self, holder: str, released: int) -> int:
         if released:
