@@ -25,7 +25,6 @@ MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
 MAX_HOLD_BATCH = 500
-MAX_DEFINITIONS = 100
 FLOOR_MARGIN_SECONDS = 10.0
 """How far in the past a floor is: transactions that started before it may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
@@ -198,8 +197,8 @@ class Maintenance:
                 await self._store.limits.hold(queue, workflow, holder, MAX_HOLD_BATCH)
 
     async def _newest_definitions(self, workflows: Set[str]) -> dict[str, Definition]:
-        digests = await self._store.runs.definitions_of(workflows, MAX_DEFINITIONS)
-        found = [await self._works.definitions.find(digest) for digest in reversed(digests)]
+        digests = await self._store.runs.newest_definitions(workflows)
+        found = [await self._works.definitions.find(digest) for digest in digests]
         return {definition.workflow: definition for definition in found if definition is not None}
 
     async def reclaim(self, *, blame: bool = True) -> int:
