@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.hand_clock import HandClock
 from tests.engine.workbench import Ear, app_at, new_app, sql, working
 
 from redrive.app import Redrive
+from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
+from redrive.engine.known_work import KnownWork
 from redrive.errors import InvalidValueError
 from redrive.model.event import HeldReleased
 from redrive.parts import parts_of
@@ -165,6 +168,24 @@ async def test_a_worker_of_the_version_before_counts_as_one_that_knows_everythin
         await sql(tuesday, "DELETE FROM workers WHERE id = 'old'")
         await until_held(run, "task:ship")
     await tuesday.close()
+
+
+def test_known_work_is_found_out_again_only_after_a_change() -> None:
+    app, clock = new_app(), HandClock()
+    registry = parts_of(app).registry
+    add(app, "price")
+    known = KnownWork(registry, clock, None)
+    assert known.to_claim is known.workflows is known.workflows
+    assert list(known.workflows) == ["price"]
+    order = Definition("order", (registry.tasks["price"].step(),))
+    assert known.learn([order])
+    assert sorted(known.workflows) == ["order", "price"]
+    add(app, "ship", aliases=["send"])
+    assert sorted(known.workflows) == ["order", "price", "send", "ship"]
+    known.abstain("order", "pack")
+    assert sorted(known.to_claim) == ["price", "send", "ship"]
+    clock.time += 1.0
+    assert sorted(known.to_claim) == ["order", "price", "send", "ship"]
 
 
 # Aliases

@@ -40,18 +40,27 @@ class KnownWork:
         self.only = only
         self._learned: dict[str, Definition] = {}
         self._abstentions: dict[str, _Abstention] = {}
+        self._workflows: Sequence[str] = ()
+        self._origin: tuple[int, ...] = ()
 
     @property
-    def workflows(self) -> list[str]:
+    def workflows(self) -> Sequence[str]:
         if self.only is not None:
-            return list(self.only)
-        registered = self._registry.runnable
-        known = {**self._learned, **registered}
-        return [name for name, definition in known.items() if self._has_a_task_of(definition)]
+            return self.only
+        registry = self._registry
+        # Names are added and never removed, so their numbers tell whether the list is still valid.
+        origin = len(registry.tasks), len(registry.workflows), len(registry.aliases), len(self._learned)
+        if origin != self._origin:
+            known = {**self._learned, **registry.runnable}
+            names = [name for name, definition in known.items() if self._has_a_task_of(definition)]
+            self._workflows, self._origin = names, origin
+        return self._workflows
 
     @property
-    def to_claim(self) -> list[str]:
+    def to_claim(self) -> Sequence[str]:
         """The known workflows, except those in which the worker recently found an unknown task."""
+        if not self._abstentions:
+            return self.workflows
         return [name for name in self.workflows if not self._abstains(name)]
 
     def releases(self, holder: str) -> bool:

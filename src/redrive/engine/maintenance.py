@@ -17,7 +17,7 @@ from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
-from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
+from redrive.model.run import HELD_BY_WORKFLOW, is_unknown
 from redrive.policy.codec import encode
 from redrive.store.leases import FROM_THE_BEGINNING
 
@@ -90,19 +90,19 @@ class Maintenance:
         return is_full or more
 
     async def _release_held(self) -> tuple[int, bool]:
-        count, more = 0, False
-        for holder in await self._store.limits.holders(HELD_BY_BREAKER):
-            queues, again = await self._breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
-            count += self._report_released(holder, len(queues))
-            more = more or (again and bool(queues))
-        holds = self._store.limits
+        holds, count, more = self._store.limits, 0, False
+        holders = await holds.holders()
+        for holder in holders:
+            if holder.startswith(HELD_BY_BREAKER):
+                queues, again = await self._breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+                count += self._report_released(holder, len(queues))
+                more = more or (again and bool(queues))
         room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
         # Releasing one run is enough: once it is claimed, the limit is known again.
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
             count += self._report_released(holder, len(await holds.release(holder, free)))
-        unknown = [*await holds.holders(HELD_BY_TASK), *await holds.holders(HELD_BY_WORKFLOW)]
-        released = await self._release_unknown(unknown)
+        released = await self._release_unknown([holder for holder in holders if is_unknown(holder)])
         return count + sum(released), more or MAX_HOLD_BATCH in released
 
     async def _release_unknown(self, holders: Sequence[str]) -> list[int]:
@@ -189,8 +189,9 @@ class Maintenance:
         if known.learn(definitions.values()):
             self._signals.ready.set()
         workers = await self._store.limits.workers()
+        unknown = (strange & definitions.keys()) - set(known.workflows)
         for queue, workflow in ready:
-            if workflow not in strange or workflow in known.workflows or workflow not in definitions:
+            if workflow not in unknown:
                 continue
             if not any(worker.claims(queue, workflow) for worker in workers):
                 holder = holder_of(definitions[workflow])
