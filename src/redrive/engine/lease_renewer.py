@@ -15,7 +15,7 @@ from threading import Thread, current_thread
 from typing import Generic, Protocol, TypeVar
 
 from redrive.clock import Clock
-from redrive.forking import StartsAnew, join_forks
+from redrive.forking import ResetInChild, join_forks
 from redrive.store.database import Database, Session
 
 CHECKS_PER_LEASE = 12.0
@@ -45,7 +45,7 @@ class HolderWatch(Protocol):
         """Store what prevents the holder from working, if anything does."""
 
 
-class LeaseRenewer(StartsAnew, Generic[K]):
+class LeaseRenewer(ResetInChild, Generic[K]):
     """Renews leases until they are dropped, as long as the watch, if there is one, vouches for the holder.
 
     `lost` is called with the keys that another holder has taken, or that could not be renewed in time. While

@@ -37,7 +37,10 @@ class QueueRow(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """A worker. `workflows` lists those that it knows, as JSON; None: an older version, which claims all."""
+    """A worker.
+
+    workflows  the workflows that it knows, as a JSON list; None: an older version, which claims all
+    """
 
     id: str
     started_at: float
