@@ -1,7 +1,7 @@
 """Forked processes: threads end, and connections must not be shared with the parent.
 
 An object with a thread, a connection or a lock joins with `join_forks`. Before a fork it gives up what a
-child could damage, and in the child it starts anew.
+child could damage, and in the child it resets itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Forkable(Protocol):
     def after_fork_in_child(self) -> None: ...
 
 
-class StartsAnew:
-    """A base for objects that only have to start anew in the child."""
+class ResetInChild:
+    """A base for objects that give nothing up before a fork, and only reset themselves in the child."""
 
     def before_fork(self) -> None:
         """Do nothing."""

@@ -150,17 +150,21 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     @app.task(timeout=10.0)
     async def wedge() -> None: ...
 
-    run = await app.start(wedge)
+    run, _ = await app.start_many(wedge, [None] * 2)
     store, database = parts_of(app).store, parts_of(app).database
-    [claim] = await store.leases.claim("default", 1, Holder(7, "blocked", "", 3600.0))
-    await store.limits.heartbeat("blocked", "", '["default"]', 10, 1, "running", "shop-1", 42)
-    step = BlockingStep(run.id, claim.org, "wedge", "wedge", "wedge", 1)
-    await store.limits.note_blocked("blocked", 90.0, step)
+    [claim, _] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 3600.0))
+    assert claim.id == run.id
+    await store.limits.heartbeat("blocked", "", '["default"]', 10, 2, "running", "shop-1", 42)
     past = {
         table: f"UPDATE redrive.{table} SET attempt_started_at = :now - 90" for table in ("leases", "runs")
     }
     is_postgres = isinstance(database, PostgresDatabase)
     await ask(database, past["leases" if is_postgres else "runs"])
+    # While the loop answers, both may still be waiting for a thread.
+    assert only(await examine(database), "timeouts").state is State.OK
+    assert (await verify(database, leeway=60.0)).sound
+    step = BlockingStep(run.id, claim.org, "wedge", "wedge", "wedge", 1)
+    await store.limits.note_blocked("blocked", 90.0, step)
 
     report = await examine(database)
     [worker] = about(report, "workers")
@@ -175,8 +179,8 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     assert all(map(is_complete, report.findings))
 
     verdict = await verify(database, leeway=60.0)
-    [violation] = [each for each in verdict.findings if each.subject == run.id]
-    assert violation.invariant == "I6"
+    [violation] = verdict.findings
+    assert (violation.invariant, violation.subject) == ("I6", run.id)
     assert "its timeout is 10 s" in violation.text
     assert (await verify(database, leeway=120.0)).sound
 

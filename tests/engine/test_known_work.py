@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.workbench import app_at, new_app, sql, working
+from tests.engine.hand_clock import HandClock
+from tests.engine.workbench import Ear, app_at, new_app, sql, working
 
 from redrive.app import Redrive
+from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
+from redrive.engine.known_work import KnownWork
 from redrive.errors import InvalidValueError
+from redrive.model.event import HeldReleased
 from redrive.parts import parts_of
 from redrive.testing import in_memory
 
@@ -72,6 +76,52 @@ async def test_a_workflow_of_which_no_worker_has_a_task_is_held_by_its_name(tmp_
     await tuesday.close()
 
 
+async def test_a_held_workflow_is_released_by_a_worker_that_has_its_tasks_but_does_not_register_it(
+    tmp_path: Path,
+) -> None:
+    web = program(tmp_path, "pack", "ship")
+    web.workflow("order", list(parts_of(web).registry.tasks.values()))
+    await web.open()
+    run = await web.start("order")
+    async with working(program(tmp_path, "price")):
+        await until_held(run, "workflow:order")
+        async with working(program(tmp_path, "pack", "ship")):
+            assert await run.result(30) == "ship"
+    await web.close()
+
+
+async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tmp_path: Path) -> None:
+    web, limited = program(tmp_path, "ship"), program(tmp_path, "ship")
+    web.workflow("order", [parts_of(web).registry.tasks["ship"]])
+    heard = Ear(limited)
+    await web.open()
+    other, run = await web.start("ship"), await web.start("order")
+    async with working(program(tmp_path, "price")):
+        await until_held(other, "task:ship")
+        await until_held(run, "task:ship")
+        async with working(limited, workflows=("order",)):
+            assert await run.result(30) == "ship"
+        assert (await other.view()).held_by == "task:ship"
+    assert heard.of(HeldReleased) == [HeldReleased("task:ship", 1)]
+    await web.close()
+
+
+async def test_a_worker_releases_nothing_in_the_queues_of_others(tmp_path: Path) -> None:
+    """It would not claim it, and a worker of that queue would hold it again."""
+    web, elsewhere = program(tmp_path, "ship"), app_at(tmp_path / "work.db")
+    add(elsewhere, "ship", queue="express")
+    await web.open()
+    run = await web.start("ship")
+    async with working(program(tmp_path, "price")):
+        await until_held(run, "task:ship")
+    async with working(elsewhere, queues=("express",)) as worker:
+        await worker.maintenance.promote()
+        assert (await run.view()).held_by == "task:ship"
+    async with working(program(tmp_path, "ship")):
+        assert await run.result(30) == "ship"
+    await web.close()
+
+
 async def test_a_worker_executes_a_workflow_that_only_other_programs_register(tmp_path: Path) -> None:
     web, worker = program(tmp_path, "pack", "ship"), program(tmp_path, "pack", "ship")
     tasks = parts_of(web).registry.tasks
@@ -118,6 +168,24 @@ async def test_a_worker_of_the_version_before_counts_as_one_that_knows_everythin
         await sql(tuesday, "DELETE FROM workers WHERE id = 'old'")
         await until_held(run, "task:ship")
     await tuesday.close()
+
+
+def test_known_work_is_found_out_again_only_after_a_change() -> None:
+    app, clock = new_app(), HandClock()
+    registry = parts_of(app).registry
+    add(app, "price")
+    known = KnownWork(registry, clock, None)
+    assert known.to_claim is known.workflows is known.workflows
+    assert list(known.workflows) == ["price"]
+    order = Definition("order", (registry.tasks["price"].step(),))
+    assert known.learn([order])
+    assert sorted(known.workflows) == ["order", "price"]
+    add(app, "ship", aliases=["send"])
+    assert sorted(known.workflows) == ["order", "price", "send", "ship"]
+    known.abstain("order", "pack")
+    assert sorted(known.to_claim) == ["price", "send", "ship"]
+    clock.time += 1.0
+    assert sorted(known.to_claim) == ["order", "price", "send", "ship"]
 
 
 # Aliases

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Event
 
 import apsw
+import pytest
 from tests.engine.workbench import (
     Ear,
     Seam,
@@ -28,10 +31,13 @@ from redrive.clock import SYSTEM_CLOCK
 from redrive.engine.context import Context
 from redrive.engine.in_flight import RunLease, renew_runs
 from redrive.engine.lease_renewer import LeaseRenewer
+from redrive.engine.work import Interruption
+from redrive.errors import StoreUnavailableError
 from redrive.model.event import LeaseLost, StepReleased, WorkerStopped
 from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of, rewire
 from redrive.policy import Exponential
+from redrive.store.database import Session
 from redrive.store.leases import Holder
 from redrive.store.sqlite import SqliteDatabase
 from redrive.testing import EPOCH
@@ -354,6 +360,66 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
             gc.set_threshold(*threshold)
             gc.callbacks.remove(claimed_meanwhile)
         assert came
+
+
+class SilentLoop:
+    """The watch of a loop that does not answer, while the database is away."""
+
+    awaits_answer = True
+
+    def __init__(self) -> None:
+        self.reports = 0
+
+    def vouches(self) -> bool:
+        return False
+
+    async def report(self, session: Session) -> None:
+        self.reports += 1
+        raise StoreUnavailableError("the database is away")
+
+
+async def test_a_silent_loop_is_reported_even_after_its_leases_were_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failed report is repeated, and is no error of the thread."""
+    monkeypatch.setattr("redrive.engine.lease_renewer.WATCH_SECONDS", 0.02)
+    watch, lost, database = SilentLoop(), Event(), parts_of(new_app()).database
+    renewer = LeaseRenewer("test", database, SYSTEM_CLOCK, renew_runs, lambda leases: lost.set(), watch)
+    renewer.hold(("id", 7), 0.1, SYSTEM_CLOCK.monotonic())
+    renewer.start()
+    async with asyncio.timeout(30.0):
+        while not lost.is_set():
+            await asyncio.sleep(0.01)
+        before = watch.reports
+        while watch.reports < before + 3:
+            await asyncio.sleep(0.01)
+    renewer.stop()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+async def test_a_process_that_has_just_ended_does_not_keep_other_leases_from_being_given_up() -> None:
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    ended = get_context("spawn").Process()
+    ended.close()
+    async with bench(app) as test:
+        await app.start_many(work, [None] * 2)
+        parts = parts_of(app).worker_in_test().parts
+        claims = await parts.store.leases.claim("default", 2, Holder(7, "me", "", 60.0))
+        works = [await parts.works.of(claim) for claim in claims]
+        killed: list[bool] = []
+        works[0].kill, works[1].kill = ended.kill, lambda: killed.append(True)
+        for each in works:
+            parts.in_flight.add(each, test.clock.monotonic())
+        test.clock.advance(60.0)
+        parts.in_flight.lease_renewer.give_up_expired()
+        await asyncio.sleep(0)
+    assert killed == [True]
+    assert [each.interruption for each in works] == [Interruption.LOST] * 2
 
 
 async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:

@@ -76,6 +76,19 @@ async def test_a_silent_loop_is_reported_after_a_moment() -> None:
     assert watched.written == [Silence(6.0, None)]
 
 
+async def test_an_answer_is_awaited_until_it_comes() -> None:
+    """A loop that was asked just now may sleep, and so may the thread that asked it."""
+    watched = Watched(20.0)
+    assert watched.watch.vouches()
+    assert not watched.watch.awaits_answer
+    watched.vouches_after(30.0)
+    assert watched.watch.awaits_answer
+    await asyncio.sleep(0)
+    assert not watched.watch.awaits_answer
+    assert watched.watch.vouches()
+    assert not watched.watch.awaits_answer
+
+
 async def test_a_blocked_loop_that_is_asked_to_stop_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[tuple[int, str]] = []
     monkeypatch.setattr(stop_watchdog, "end_process", lambda code, message: ended.append((code, message)))

@@ -14,13 +14,16 @@ import pytest
 from tests.engine.workbench import Ear, app_at, check_ended, working
 
 from redrive import Backoff, RetryPolicy
+from redrive.app import Redrive
 from redrive.engine import executor
 from redrive.engine.context import Context
 from redrive.engine.invoker import Threads
+from redrive.engine.worker import Worker
 from redrive.errors import LeaseLostError
 from redrive.model.event import TaskAbandoned, ThreadAbandoned
 from redrive.parts import parts_of
 from redrive.policy import Exponential
+from redrive.settings import Settings
 
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.02)))
 PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("PLACE", default="nowhere")
@@ -114,6 +117,46 @@ async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
     assert (first.category, first.outcome) == ("timeout", "failed")
     [abandoned] = heard.of(TaskAbandoned)
     assert (abandoned.ref.run_id, abandoned.ref.attempt) == (run.id, 1)
+
+
+async def test_a_step_that_waits_for_a_thread_is_not_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its function has not been called, so its time has not begun."""
+    monkeypatch.setattr(executor, "CLEAN_UP_SECONDS", 0.0)
+    app = Redrive(f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(worker_threads=1), log=False)
+    heard = Ear(app)
+    began, release = threading.Event(), threading.Event()
+    attempts: list[int] = []
+
+    @app.task
+    def long() -> None:
+        began.set()
+        release.wait(30)
+
+    @app.task(timeout=0.05, retry=TWICE)
+    def waits(context: Context) -> None:
+        attempts.append(context.attempt)
+
+    def is_overdue(worker: Worker) -> bool:
+        contexts = [work.context for work in worker.in_flight.works if work.step.task == "waits"]
+        return any(context is not None and context.remaining() <= 0.0 for context in contexts)
+
+    async with working(app) as worker:
+        try:
+            await app.start(long)
+            while not began.is_set():
+                await asyncio.sleep(0.01)
+            run = await app.start(waits)
+            while not is_overdue(worker):
+                await asyncio.sleep(0.01)
+            worker.parts.executor.abandon_stubborn()
+        finally:
+            release.set()
+        await run.result(30)
+        await check_ended(app, 2)
+    assert attempts == [1]
+    assert not heard.of(TaskAbandoned)
 
 
 async def test_an_async_task_beyond_its_time_is_stopped(tmp_path: Path) -> None:

@@ -365,6 +365,35 @@ GUARDS = (
         (f"{KNOWN_WORK}test_work_that_no_worker_knows_is_held_until_one_does",),
     ),
     Guard(
+        "known work.releases its own",
+        "a worker releases runs that it does not claim, and another holds them again, endlessly",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._release_unknown",
+                ", queues=queues, workflows=known.only",
+                "",
+            ),
+        ),
+        (
+            f"{KNOWN_WORK}test_a_worker_releases_nothing_in_the_queues_of_others",
+            f"{KNOWN_WORK}test_a_worker_that_is_limited_to_workflows_releases_their_held_runs",
+        ),
+    ),
+    Guard(
+        "known work.learns held",
+        "a held workflow waits forever although a worker has its tasks",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._release_unknown",
+                "if strange := workflows - set(known.workflows):",
+                "if strange := set():",
+            ),
+        ),
+        (
+            f"{KNOWN_WORK}test_a_held_workflow_is_released_by_a_worker_that_has_its_tasks_but_does_not_register_it",
+        ),
+    ),
+    Guard(
         "known work.restart",
         "the restart of a worker moves its whole backlog, and alarms people",
         (

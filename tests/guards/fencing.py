@@ -505,6 +505,24 @@ GUARDS = (
         (f"{KEEPER}test_only_the_step_that_blocks_the_event_loop_is_blamed",),
     ),
     Guard(
+        "loop watch.keeps reporting",
+        "a worker whose blocked event loop has lost its leases counts as silent",
+        (
+            Code(
+                "redrive.engine.lease_renewer:LeaseRenewer._seconds_until_check",
+                "self._watch.awaits_answer",
+                "False",
+            ),
+        ),
+        (f"{KEEPER}test_a_silent_loop_is_reported_even_after_its_leases_were_given_up",),
+    ),
+    Guard(
+        "lease renewer.survives",
+        "the thread that renews leases ends because a process has just ended",
+        (Code("redrive.engine.in_flight:InFlight._lost_from_thread", "suppress(ValueError)", "suppress()"),),
+        (f"{KEEPER}test_a_process_that_has_just_ended_does_not_keep_other_leases_from_being_given_up",),
+    ),
+    Guard(
         "abandons stubborn tasks",
         "a task that swallows its cancellation never times out",
         (
@@ -515,6 +533,12 @@ GUARDS = (
             ),
         ),
         (f"{THREADS}test_an_async_task_that_swallows_its_cancellation_is_abandoned",),
+    ),
+    Guard(
+        "waiting is not stubborn",
+        "a step that waits for a thread is abandoned, and executed twice",
+        (Code("redrive.engine.executor:Executor.abandon_stubborn", " or not work.was_called", ""),),
+        (f"{THREADS}test_a_step_that_waits_for_a_thread_is_not_abandoned",),
     ),
     Guard(
         "stop watchdog",

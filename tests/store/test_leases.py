@@ -767,6 +767,7 @@ ARGUMENTS: Parameters = {
     "floor": 0.0,
     "skip": 0,
     "held_by": "breaker:mail",
+    "queues": '["default"]',
     "token": 1,
     "worker": "w",
     "code_version": "v",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def store(database: Database) -> Store:
 
 async def held(store: Store, number: int, by: str = "breaker:mail", **changes: Any) -> list[str]:
     ids = await enqueued(store, number, **changes)
-    claims = await store.leases.claim("default", 1000, holder())
+    claims = await store.leases.claim(changes.get("queue", "default"), 1000, holder())
     await store.records.record([Record(parked(claim, held_by=by)) for claim in claims])
     return ids
 
@@ -102,6 +103,20 @@ async def test_only_keys_of_this_holder_are_released(store: Store, database: Dat
     assert await column(database, other, "place", "held_by") == ("held", "other")
     [claim] = await store.leases.claim("default", 10, holder())
     assert (claim.id, claim.attempt) == (mine, 1)
+
+
+async def test_a_release_may_be_limited_to_queues_and_workflows(store: Store) -> None:
+    [mine] = await held(store, 1, queue="express")
+    [other] = await held(store, 1)
+
+    async def released(queues: Sequence[str], workflows: Sequence[str] | None) -> list[str]:
+        released = await store.limits.release("breaker:mail", 10, queues=queues, workflows=workflows)
+        return [each.id for each in released]
+
+    assert await released(["slow"], None) == []
+    assert await released(["express"], ["other"]) == []
+    assert await released(["express", "slow"], ["greet", "other"]) == [mine]
+    assert await released(["default"], None) == [other]
 
 
 async def test_a_suspect_is_released_to_be_alone(store: Store, database: Database) -> None:

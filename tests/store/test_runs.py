@@ -544,3 +544,16 @@ async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
     )
     assert first == second[::-1]
     await other.close()
+
+
+async def test_the_newest_definition_of_each_workflow(store: Store, database: Database) -> None:
+    """However often another workflow has changed."""
+    text = (
+        "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
+        " VALUES (:digest, :name, '', :at)"
+    )
+    for number in range(150):
+        await ask(database, text, digest=f"often {number}", name="often", at=1_000.0 + number)
+    for number in range(2):
+        await ask(database, text, digest=f"rarely {number}", name="rarely", at=1.0 + number)
+    assert await store.runs.newest_definitions({"often", "rarely", "never"}) == ["often 149", "rarely 1"]

@@ -19,7 +19,7 @@ from redrive.errors import InvalidValueError, TransitionError
 from redrive.failures.external_tasks import DEFAULT_MAX_SIZE, PREFIX, ExternalTasks
 from redrive.failures.redrive_processor import RUNNING, STOPPED, ProcessorOptions
 from redrive.failures.reported_failure import ExternalTaskPolicy, redrive_config
-from redrive.forking import StartsAnew, join_forks, never_finalize
+from redrive.forking import ResetInChild, join_forks, never_finalize
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
@@ -105,7 +105,7 @@ class QueueApp(Redrive):
         return ExternalTasks(parts.store, parts.clock, parts.ids, parts.event_bus, policy, parts.encryption)
 
 
-class Background(StartsAnew):
+class Background(ResetInChild):
     """Executes the tasks of a queue in the background when they are due, or one task immediately."""
 
     def __init__(self, app: QueueApp, name: str) -> None:

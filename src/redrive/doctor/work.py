@@ -58,7 +58,7 @@ def judge_overruns(overruns: Sequence[Overrun]) -> Iterator[Finding]:
             f"redrive run view {overrun.run_id}",
         )
     if not overruns:
-        yield ok("timeouts", "no step has been running for longer than its timeout")
+        yield ok("timeouts", "no step blocks a worker for longer than its timeout")
 
 
 def judge_overdue(overdue: Overdue) -> Finding:

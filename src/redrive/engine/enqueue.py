@@ -21,7 +21,7 @@ from redrive.engine.signature import Signature
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
-from redrive.forking import StartsAnew, join_forks
+from redrive.forking import ResetInChild, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_seconds, require_whole
@@ -113,7 +113,7 @@ class _Waiting(NamedTuple):
     run_id: asyncio.Future[str]
 
 
-class Enqueuer(StartsAnew):
+class Enqueuer(ResetInChild):
     """Stores new runs. Callers that arrive during a write share the next write."""
 
     def __init__(

@@ -128,12 +128,12 @@ class Executor:
         """Stop waiting for functions that swallow their cancellation: record what they were cancelled for.
 
         A function counts as stubborn if an earlier call has already found it overdue: after a block of the
-        event loop, its cancellation has to reach it first.
+        event loop, its cancellation has to reach it first. A step that waits for a thread was not called yet.
         """
         now, overdue = self.clock.monotonic(), {}
         for work in list(self.tasks.values()):
             context = work.context
-            if context is None or not work.is_executing or work.is_in_thread:
+            if context is None or not work.is_executing or work.is_in_thread or not work.was_called:
                 continue
             if work.interruption is None and context.remaining() > 0.0:
                 continue

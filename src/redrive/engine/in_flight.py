@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from redrive.clock import Clock
 from redrive.engine.lease_renewer import LeaseRenewer
@@ -120,7 +121,8 @@ class InFlight:
         for run_id, token in leases:
             work = self._works.get(run_id)
             if work is not None and work.claim.token == token:
-                work.revoke()
+                with suppress(ValueError):  # its process has just been closed
+                    work.revoke()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._lost, leases)
 

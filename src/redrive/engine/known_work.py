@@ -31,39 +31,50 @@ class KnownWork:
     A worker knows a registered workflow, and an unregistered one if it has a task of its stored definition:
     such runs were started by another program, or before the workflow was removed.
 
-    only  the workflows that the worker is limited to; None: all that it knows
+    only  the workflows to which the worker is limited; None: all that it knows
     """
 
     def __init__(self, registry: Registry, clock: Clock, only: Sequence[str] | None) -> None:
         self._registry = registry
         self._clock = clock
-        self._only = only
+        self.only = only
         self._learned: dict[str, Definition] = {}
         self._abstentions: dict[str, _Abstention] = {}
+        self._workflows: Sequence[str] = ()
+        self._origin: tuple[int, ...] = ()
 
     @property
-    def workflows(self) -> list[str]:
-        if self._only is not None:
-            return list(self._only)
-        registered = self._registry.runnable
-        known = {**self._learned, **registered}
-        return [name for name, definition in known.items() if self._has_a_task_of(definition)]
+    def workflows(self) -> Sequence[str]:
+        if self.only is not None:
+            return self.only
+        registry = self._registry
+        # Names are added and never removed, so their numbers tell whether the list is still valid.
+        origin = len(registry.tasks), len(registry.workflows), len(registry.aliases), len(self._learned)
+        if origin != self._origin:
+            known = {**self._learned, **registry.runnable}
+            names = [name for name, definition in known.items() if self._has_a_task_of(definition)]
+            self._workflows, self._origin = names, origin
+        return self._workflows
 
     @property
-    def to_claim(self) -> list[str]:
+    def to_claim(self) -> Sequence[str]:
         """The known workflows, except those in which the worker recently found an unknown task."""
+        if not self._abstentions:
+            return self.workflows
         return [name for name in self.workflows if not self._abstains(name)]
 
     def releases(self, holder: str) -> bool:
-        """Return whether this worker can execute runs that are held because no worker knew them."""
-        kind, _, name = holder.partition(":")
-        if kind + ":" == HELD_BY_WORKFLOW or self._only is not None:
-            return name in self.workflows
-        return self._has_task(name)
+        """Return whether this worker can execute runs that are held because no worker knew them.
+
+        If it is limited to some workflows, it can execute only the runs of these.
+        """
+        if holder.startswith(HELD_BY_WORKFLOW):
+            return holder.removeprefix(HELD_BY_WORKFLOW) in self.workflows
+        return self._has_task(holder.removeprefix(HELD_BY_TASK))
 
     def learn(self, definitions: Iterable[Definition]) -> bool:
         """Claim runs of these workflows from now on if one of their tasks is known. Return whether one is."""
-        if self._only is not None:
+        if self.only is not None:
             return False
         known = [definition for definition in definitions if self._has_a_task_of(definition)]
         self._learned |= {definition.workflow: definition for definition in known}

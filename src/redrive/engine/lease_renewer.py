@@ -15,13 +15,13 @@ from threading import Thread, current_thread
 from typing import Generic, Protocol, TypeVar
 
 from redrive.clock import Clock
-from redrive.forking import StartsAnew, join_forks
+from redrive.forking import ResetInChild, join_forks
 from redrive.store.database import Database, Session
 
 CHECKS_PER_LEASE = 12.0
 """How often the thread checks the leases at most during one lease, for example to retry a failed renewal."""
 WATCH_SECONDS = 5.0
-"""How often the thread asks the watch at least, while there are leases."""
+"""How often the thread asks the watch at least, while there are leases or the watch awaits an answer."""
 STOP_SECONDS = 1.0
 """How long `stop` waits for the thread, which may be waiting for a network that does not respond."""
 
@@ -34,14 +34,18 @@ Renew = Callable[[Session, Sequence[tuple[K, float]]], Awaitable[Mapping[K, bool
 class HolderWatch(Protocol):
     """Observes whether the holder of the leases can still use them."""
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the holder is silent. The thread then goes on asking and reporting without any lease."""
+
     def vouches(self) -> bool:
         """Return False if the leases must not be renewed. The thread asks several times per lease."""
 
     async def report(self, session: Session) -> None:
-        """Record what prevents the holder from working, if anything does."""
+        """Store what prevents the holder from working, if anything does."""
 
 
-class LeaseRenewer(StartsAnew, Generic[K]):
+class LeaseRenewer(ResetInChild, Generic[K]):
     """Renews leases until they are dropped, as long as the watch, if there is one, vouches for the holder.
 
     `lost` is called with the keys that another holder has taken, or that could not be renewed in time. While
@@ -165,7 +169,8 @@ class LeaseRenewer(StartsAnew, Generic[K]):
         if vouches:
             await self.renew(database)
         if self._watch is not None:
-            await self._watch.report(database)
+            with suppress(Exception):  # the database is away: the watch reports again
+                await self._watch.report(database)
 
     def _wake_thread(self) -> None:
         wake = self._wake
@@ -183,7 +188,7 @@ class LeaseRenewer(StartsAnew, Generic[K]):
             return 0.0
         leases = list(self._leases.copy().values())
         if not leases:
-            return None
+            return WATCH_SECONDS if self._watch is not None and self._watch.awaits_answer else None
         now = self._clock.monotonic()
         interval = min(seconds for _, seconds in leases) / CHECKS_PER_LEASE
         first_due = min(since + seconds / 3.0 for since, seconds in leases)

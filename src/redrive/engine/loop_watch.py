@@ -77,6 +77,11 @@ class LoopWatch:
         self._refused_at = now
         return False
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the loop had not answered when it was last to be asked again."""
+        return self._is_asked and self._silent > 0.0
+
     def has_refused_since(self, moment: float) -> bool:
         """Whether leases were not renewed, after this moment of the monotonic clock, for a blocked loop."""
         return self._refused_at is not None and self._refused_at >= moment
@@ -96,7 +101,7 @@ class LoopWatch:
         )
 
     async def report(self, session: Session) -> None:
-        """Record that the loop is silent, in place of the heartbeat that the loop does not write."""
+        """Store that the loop is silent, instead of the heartbeat that the loop does not write."""
         now, silence = self._clock.monotonic(), self.silence()
         if silence is not None and now - self._reported_at >= REPORT_INTERVAL_SECONDS:
             self._reported_at = now

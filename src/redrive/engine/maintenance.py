@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import partial
 from os import getpid
 from socket import gethostname
@@ -17,7 +17,7 @@ from redrive.engine.signals import wait_for
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
-from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
+from redrive.model.run import HELD_BY_WORKFLOW, is_unknown
 from redrive.policy.codec import encode
 from redrive.store.leases import FROM_THE_BEGINNING
 
@@ -25,7 +25,6 @@ MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
 MAX_REMOVAL_BATCH = 200
 MAX_HOLD_BATCH = 500
-MAX_DEFINITIONS = 100
 FLOOR_MARGIN_SECONDS = 10.0
 """How far in the past a floor is: transactions that started before it may still commit older entries."""
 WORKER_RETENTION_SECONDS = 86_400.0
@@ -94,27 +93,40 @@ class Maintenance:
         return is_full or more
 
     async def _release_held(self) -> tuple[int, bool]:
-        count, more = 0, False
-        for holder in await self._store.limits.holders(HELD_BY_BREAKER):
-            queues, again = await self._breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
-            count += self._report_released(holder, len(queues))
-            more = more or (again and bool(queues))
-        holds = self._store.limits
+        holds, count, more = self._store.limits, 0, False
+        holders = await holds.holders()
+        for holder in holders:
+            if holder.startswith(HELD_BY_BREAKER):
+                queues, again = await self._breakers.tend(holder.removeprefix(HELD_BY_BREAKER))
+                count += self._report_released(holder, len(queues))
+                more = more or (again and bool(queues))
         room = {HELD_BY_LIMIT + name: free for name, free in await holds.limits_with_room()}
         # Releasing one run is enough: once it is claimed, the limit is known again.
         forgotten = dict.fromkeys(await holds.forgotten_limits(HELD_BY_LIMIT), 1)
         for holder, free in (room | forgotten).items():
             count += self._report_released(holder, len(await holds.release(holder, free)))
-        for holder in await self._unknown_holders():
-            if self._known_work.releases(holder):
-                released = self._report_released(holder, len(await holds.release(holder, MAX_HOLD_BATCH)))
-                count, more = count + released, more or released == MAX_HOLD_BATCH
-        return count, more
+        released = await self._release_unknown([holder for holder in holders if is_unknown(holder)])
+        return count + sum(released), more or MAX_HOLD_BATCH in released
 
-    async def _unknown_holders(self) -> list[str]:
-        """Return what holds runs that no worker knew."""
-        holders = self._store.limits.holders
-        return [*await holders(HELD_BY_TASK), *await holders(HELD_BY_WORKFLOW)]
+    async def _release_unknown(self, holders: Sequence[str]) -> list[int]:
+        """Release runs that no worker knew, if this worker claims them. Return how many each holder held.
+
+        First, this worker learns the held workflows: they may have a task that is registered in it.
+        """
+        known, queues = self._known_work, self._options.queues
+        workflows = {
+            holder.removeprefix(HELD_BY_WORKFLOW) for holder in holders if holder.startswith(HELD_BY_WORKFLOW)
+        }
+        if strange := workflows - set(known.workflows):
+            known.learn((await self._newest_definitions(strange)).values())
+        numbers = []
+        for holder in holders:
+            if known.releases(holder):
+                released = await self._store.limits.release(
+                    holder, MAX_HOLD_BATCH, queues=queues, workflows=known.only
+                )
+                numbers.append(self._report_released(holder, len(released)))
+        return numbers
 
     def _report_released(self, holder: str, released: int) -> int:
         if released:
@@ -180,16 +192,17 @@ class Maintenance:
         if known.learn(definitions.values()):
             self._signals.ready.set()
         workers = await self._store.limits.workers()
+        unknown = (strange & definitions.keys()) - set(known.workflows)
         for queue, workflow in ready:
-            if workflow not in strange or workflow in known.workflows or workflow not in definitions:
+            if workflow not in unknown:
                 continue
             if not any(worker.claims(queue, workflow) for worker in workers):
                 holder = holder_of(definitions[workflow])
                 await self._store.limits.hold(queue, workflow, holder, MAX_HOLD_BATCH)
 
     async def _newest_definitions(self, workflows: Set[str]) -> dict[str, Definition]:
-        digests = await self._store.runs.definitions_of(workflows, MAX_DEFINITIONS)
-        found = [await self._works.definitions.find(digest) for digest in reversed(digests)]
+        digests = await self._store.runs.newest_definitions(workflows)
+        found = [await self._works.definitions.find(digest) for digest in digests]
         return {definition.workflow: definition for definition in found if definition is not None}
 
     async def reclaim(self, *, blame: bool = True) -> int:

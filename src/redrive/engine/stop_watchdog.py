@@ -17,7 +17,8 @@ from contextlib import suppress
 from socket import socketpair
 from threading import Thread
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from redrive.engine.signals import STOP_SIGNALS
+
 HURRY_SECONDS = 2.0
 """How long a worker may take to stop after a second signal, if its event loop does not answer."""
 ANSWER_SECONDS = 1.0

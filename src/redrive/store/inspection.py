@@ -35,7 +35,7 @@ class Overdue(NamedTuple):
 
 
 class Overrun(NamedTuple):
-    """A step that a worker has been executing for longer than the timeout of the step."""
+    """A step that blocks the event loop of its worker, and has been running for longer than its timeout."""
 
     run_id: str
     worker: str | None
@@ -80,10 +80,19 @@ class Inspection:
         return Overdue(row[0], 0.0 if row[1] is None else row[2] - row[1])
 
     async def overruns(self, leeway: float) -> list[Overrun]:
-        """Return the steps whose worker holds them `leeway` seconds past their timeout, the oldest first."""
+        """Return the steps that block their worker `leeway` seconds past their timeout, the oldest first.
+
+        Its claim does not tell whether a step is running: it may wait for a thread. So the worker must have
+        reported that the step blocks its event loop.
+        """
+        blocking = await self._limits.blocking_runs()
+        if not blocking:
+            return []
         rows = await self._session.fetch(_SQL["executing"], {"leeway": leeway, "most": MAX_COUNT})
         overruns = []
         for run_id, worker, step_index, seconds, body in rows:
+            if blocking.get(worker) != run_id:
+                continue
             definition: Any = decode_stored(body)
             step = definition["steps"][step_index]
             if seconds > step["timeout"] + leeway:

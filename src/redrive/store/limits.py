@@ -37,7 +37,10 @@ class QueueRow(NamedTuple):
 
 
 class WorkerRow(NamedTuple):
-    """A worker. `workflows` lists those that it knows, as JSON; None: an older version, which claims all."""
+    """A worker.
+
+    workflows  the workflows that it knows, as a JSON list; None: an older version, which claims all
+    """
 
     id: str
     started_at: float
@@ -107,10 +110,27 @@ class Limits:
         [row] = await self._session.fetch(_SQL["count_held"], {"held_by": held_by, "most": most})
         return int(row[0])
 
-    async def release(self, held_by: str, most: int, skip: int = 0) -> list[Released]:
-        """Make up to `most` held runs ready, oldest first, after skipping the first `skip`."""
-        rows = await self._session.fetch(_SQL["release"], {"held_by": held_by, "most": most, "skip": skip})
-        return [Released._make(row) for row in rows]
+    async def release(
+        self,
+        held_by: str,
+        most: int,
+        skip: int = 0,
+        *,
+        queues: Sequence[str] | None = None,
+        workflows: Sequence[str] | None = None,
+    ) -> list[Released]:
+        """Make up to `most` held runs ready, oldest first, after skipping the first `skip`.
+
+        Only those in these queues and of these workflows; None: in all, and of all.
+        """
+        parameters = {
+            "held_by": held_by,
+            "most": most,
+            "skip": skip,
+            "queues": None if queues is None else encode(list(queues)),
+            "workflows": None if workflows is None else encode(list(workflows)),
+        }
+        return [Released._make(row) for row in await self._session.fetch(_SQL["release"], parameters)]
 
     async def hold(self, queue: str, workflow: str, held_by: str, most: int) -> int:
         """Hold up to `most` ready runs of a workflow that no worker knows. Return how many."""

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from redrive.errors import InvalidValueError
-from redrive.forking import StartsAnew, join_forks
+from redrive.forking import ResetInChild, join_forks
 from redrive.store.database import Database, Row, Session
 from redrive.store.statement import Statement, load_statements
 
 
-class Opening(StartsAnew):
+class Opening(ResetInChild):
     """Migrates a database once per event loop. Concurrent callers wait for the migration."""
 
     def __init__(self, database: Database) -> None:

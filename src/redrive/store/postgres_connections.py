@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError
-from redrive.forking import StartsAnew, join_forks, never_finalize
+from redrive.forking import ResetInChild, join_forks, never_finalize
 from redrive.store.postgres_failure import contains_values, failure_of, is_silence, is_stale, place_of
 from redrive.store.postgres_hosts import CONNECT_TIMEOUT, Hosts
 from redrive.store.postgres_types import ARRAYS, NOTHING_SENT, id_bytes, id_text
@@ -51,7 +51,7 @@ _SOCKET_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP
 """The same for this end. An operating system may lack some of them."""
 
 
-class Connections(StartsAnew):
+class Connections(ResetInChild):
     """Lends up to `most` connections at a time, each to one borrower, the last returned one first.
 
     The pool of asyncpg lends a proxy of each connection and resets it afterwards. Neither is needed here, and

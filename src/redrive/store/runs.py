@@ -107,10 +107,10 @@ class RunStore:
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
 
-    async def definitions_of(self, workflows: Iterable[str], most: int) -> list[str]:
-        """Return the digests of the newest definitions of these workflows."""
-        parameters = {"workflows": encode(sorted(workflows)), "most": most}
-        return [row[0] for row in await self._session.fetch(_SQL["definitions_of"], parameters)]
+    async def newest_definitions(self, workflows: Iterable[str]) -> list[str]:
+        """Return the digest of the newest definition of each of these workflows."""
+        parameters = {"workflows": encode(sorted(workflows))}
+        return [row[0] for row in await self._session.fetch(_SQL["newest_definitions"], parameters)]
 
     async def definition(self, digest: str) -> str:
         rows = await self._session.fetch(_SQL["definition"], {"digest": digest})

@@ -268,7 +268,7 @@ async def _check_slots(store: VerificationQueries, verdict: Verdict) -> None:
 
 
 async def check_timeouts(inspection: Inspection, verdict: Verdict, leeway: float) -> None:
-    """I6: no step runs for much longer than its timeout, as it does if it blocks its worker."""
+    """I6: no step blocks its worker for much longer than its timeout."""
     verdict.start("I6")
     for overrun in await inspection.overruns(leeway):
         text = overrun_text(overrun.step, overrun.seconds, overrun.timeout)

@@ -3,7 +3,7 @@
 WITH gone AS (
     DELETE FROM redrive.idle WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM redrive.idle
-        WHERE place = 'held' AND held_by = :held_by
+        WHERE place = 'held' AND held_by = :held_by AND {_released}
         ORDER BY sort_key, id
         LIMIT :most OFFSET :skip
         FOR UPDATE SKIP LOCKED

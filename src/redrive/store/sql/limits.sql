@@ -25,11 +25,15 @@ SELECT count(*) FROM (SELECT 1 FROM {_held} AND held_by = :held_by LIMIT :most) 
 UPDATE redrive.runs SET place = CASE WHEN isolation > 0 THEN 'alone' ELSE 'ready' END, held_by = NULL
 WHERE id IN (
     SELECT id FROM redrive.runs
-    WHERE place = 'held' AND held_by = :held_by
+    WHERE place = 'held' AND held_by = :held_by AND {_released}
     ORDER BY sort_key, id
     LIMIT :most OFFSET :skip
 )
 RETURNING {columns:Released}
+
+-- name: _released
+(CAST(:queues AS text) IS NULL OR queue IN {items:queues})
+    AND (CAST(:workflows AS text) IS NULL OR workflow IN {items:workflows})
 
 -- name: hold
 UPDATE redrive.runs SET place = 'held', held_by = :held_by

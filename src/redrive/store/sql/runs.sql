@@ -2,11 +2,13 @@
 INSERT INTO redrive.definitions (digest, workflow, body, created_at) VALUES (:digest, :workflow, :body, :now)
 ON CONFLICT (digest) DO NOTHING
 
--- name: definitions_of
-SELECT definition.digest FROM redrive.definitions AS definition
-JOIN {items:workflows} AS wanted ON wanted.value = definition.workflow
-ORDER BY definition.created_at DESC
-LIMIT :most
+-- name: newest_definitions
+SELECT digest FROM (
+    SELECT digest, row_number() OVER (PARTITION BY workflow ORDER BY created_at DESC, digest) AS age
+    FROM redrive.definitions WHERE workflow IN {items:workflows}
+) AS definition
+WHERE age = 1
+ORDER BY digest
 
 -- name: definition
 SELECT body FROM redrive.definitions WHERE digest = :digest
