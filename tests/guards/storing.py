@@ -415,7 +415,7 @@ GUARDS = (
     Guard(
         "silent server",
         "a statement waits for a frozen server until its own timeout",
-        (Code("redrive.store.postgres_connections:Connections.lend", "self._watch.add(connection)", "pass"),),
+        (Code("redrive.store.postgres_connections:Connections.lend", "self._watch.add(connection, loop)", "pass"),),
         (f"{SILENT}test_a_frozen_server_is_left_for_another_host[statement]",),
     ),
     Guard(

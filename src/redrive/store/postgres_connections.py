@@ -93,7 +93,7 @@ class Connections(StartsAnew):
         except BaseException:
             turns.release()
             raise
-        self._watch.add(connection)
+        self._watch.add(connection, loop)
         return Lent(connection, self._generation, turns)
 
     def take_back(self, lent: Lent, *, cancelled: bool) -> None:
