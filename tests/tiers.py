@@ -41,6 +41,7 @@ EVERYTHING_ONLY = (
     "tests/journeys/test_database_away.py::test_all_connections_are_cut_*",
     "tests/journeys/test_unwell.py*",
     "tests/journeys/test_cut_off.py*",
+    "tests/journeys/test_stopping.py::test_a_claim_that_a_stop_interrupts_*",
     "tests/journeys/test_worker_lost.py::test_a_worker_is_killed_*?postgres-charge_in_thread?",
     # Long searches for a counterexample, hard timeouts, and how time grows with size.
     "tests/policy/test_breaker_shared.py::TestSharedBreaker*",

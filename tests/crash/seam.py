@@ -96,6 +96,9 @@ class Seam(SessionSeam):
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         return self._database.listen(heard)
 
+    async def wait_for_cancelled(self) -> None:
+        await self._database.wait_for_cancelled()
+
     async def close(self) -> None:
         await self._database.close()
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
-from tests.engine.workbench import new_app, working
+import pytest
+from tests.engine.workbench import bench, new_app, working
+
+from redrive.engine.claimer import SIZED_CLAIMS
+from redrive.model.claim import Claim
+from redrive.store.leases import Leases
 
 BASE, BUDGET, COPIES = 60, 34, 4
 """Megabytes of an idle worker, the default of worker_payload_bytes, and how often a worker holds a text: as
@@ -64,3 +70,56 @@ async def test_a_payload_larger_than_the_budget_is_executed(tmp_path: Path) -> N
     runs = [await app.start(take, "x" * 1_000) for _ in range(3)]
     async with working(app, payload_bytes=10):
         assert [await run.result(60) for run in runs] == [1_000] * 3
+
+
+async def test_a_large_payload_limits_claims_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limited claim reads the size of each payload first, so it takes longer."""
+    app = new_app()
+    limits: list[int | None] = []
+    real = Leases.claim
+
+    async def claim(leases: Leases, *values: Any) -> list[Claim]:
+        found = await real(leases, *values)
+        if found:
+            limits.append(values[-1])
+        return found
+
+    @app.task
+    async def take(text: str) -> int:
+        return len(text)
+
+    async with bench(app):
+        monkeypatch.setattr(Leases, "claim", claim)
+        worker = app.worker(concurrency=10, payload_bytes=50_000)
+        for length in (1, 1, 6_000, *(1 for _ in range(SIZED_CLAIMS + 1))):
+            await app.start(take, "x" * length)
+            await worker.work_off()
+    assert [limit is None for limit in limits] == [
+        False,
+        True,
+        True,
+        *(False for _ in range(SIZED_CLAIMS)),
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "payload_bytes", "claimed"),
+    [("x", 1_500, 2), ("x" * 1_000, 1_500, 2), ("x" * 1_600, 1_500, 1), ("é" * 1_000, 1_500, 1)],
+    ids=["small", "second exceeds", "first exceeds", "first exceeds in bytes"],
+)
+async def test_a_claim_goes_on_with_the_next_queue_unless_bytes_ended_it(
+    text: str, payload_bytes: int, claimed: int
+) -> None:
+    app = new_app(queues=["one", "two"])
+
+    @app.task
+    async def take(text: str) -> int:
+        return len(text)
+
+    async with bench(app):
+        worker = app.worker(concurrency=10, payload_bytes=payload_bytes, queues=("one", "two"))
+        for queue in ("one", "two"):
+            await app.start(take, text, queue=queue)
+        assert await worker.claimer.claim(10) == claimed
+        await worker.work_off()

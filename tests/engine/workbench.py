@@ -207,6 +207,9 @@ class Seam:
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         return self._database.listen(heard)
 
+    async def wait_for_cancelled(self) -> None:
+        await self._database.wait_for_cancelled()
+
     async def close(self) -> None:
         await self._database.close()
 

@@ -290,6 +290,44 @@ async def test_12_w9_closing_the_earlier_letter_leaves_the_later_one_replayable(
         await sound(shop.app)
 
 
+async def test_12_w9_a_bulk_replay_continues_the_run_at_the_earlier_step() -> None:
+    """Also if the dead letter of that step was closed. The retry policy is merged with that of this step."""
+    shop = Shop()
+    async with bench(shop.app) as test:
+        run, letter = await gone_back(shop)
+        failures = shop.app.failures()
+        closed = (await letter_of(run)).id
+        await failures.archive(closed, "known")
+        shop.broken.clear()
+        before = len(shop.executed)
+        plan = await failures.plans.create(ids=[letter.id, closed], retry={"max_retries": 6})
+        assert (plan.will_run, plan.results_reused) == (1, 1)
+        await failures.plans.start(plan.operation_id, accept_drift=True)
+        await test.advance(60)
+        assert await run.result() == 4
+        assert [step for step, _ in shop.executed[before:]] == ["charge", "ship"]
+        first = next(item for item in (await failures.plans.items(plan.operation_id)).items)
+        assert first.policy_override["max_attempts"] == 7
+        assert await live_letters(shop) == []
+        await sound(shop.app)
+
+
+async def test_12_w9_a_bulk_replay_of_both_letters_starts_the_run_once() -> None:
+    shop = Shop()
+    async with bench(shop.app) as test:
+        run, letter = await gone_back(shop)
+        failures = shop.app.failures()
+        shop.broken.clear()
+        before = len(shop.executed)
+        plan = await failures.plans.create(ids=[letter.id, (await letter_of(run)).id])
+        assert plan.will_run == 1
+        await failures.plans.start(plan.operation_id)
+        await test.advance(60)
+        assert await run.result() == 4
+        assert [step for step, _ in shop.executed[before:]] == ["charge", "ship"]
+        await sound(shop.app)
+
+
 async def test_12_w9_the_later_letter_can_be_closed_and_reopened_meanwhile() -> None:
     shop = Shop()
     async with bench(shop.app):

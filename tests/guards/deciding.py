@@ -418,6 +418,21 @@ GUARDS = (
         ("tests/engine/test_memory.py::test_a_worker_claims_no_more_bytes_than_it_may_hold",),
     ),
     Guard(
+        "claim.cut",
+        "a claim that was ended by the size of payloads leaves ready work until the next poll",
+        (
+            Code(
+                "redrive.engine.claimer:Claimer._claim_ready",
+                "sum(claim.size for claim in claims) >= max_bytes",
+                "False",
+            ),
+        ),
+        (
+            "tests/engine/test_memory.py::"
+            "test_a_claim_goes_on_with_the_next_queue_unless_bytes_ended_it[first exceeds]",
+        ),
+    ),
+    Guard(
         "claim.bytes",
         "one claim fills the memory of a worker",
         (Sql("leases.claim_within", r"before < (?:CAST\(\S+ AS bigint\)|\?\d+)"),),

@@ -268,6 +268,12 @@ OF_OPERATIONS = (
         _both(f"{OPERATIONS}test_only_running_operations_are_driven"),
     ),
     Guard(
+        "bulk_replays.run",
+        "a bulk replay starts a run once for each of its dead letters",
+        (Sql("bulk_replays.freeze_ids", r"member\.step_index = member\.first_step"),),
+        ("tests/failures/test_replays.py::test_12_w9_a_bulk_replay_of_both_letters_starts_the_run_once",),
+    ),
+    Guard(
         "bulk_replays.lock",
         "when two users control a bulk replay, the second does not see the first one's change",
         (Sql("bulk_replays.lock", LOCK, "", ("postgres",)),),

@@ -415,8 +415,26 @@ GUARDS = (
     Guard(
         "silent server",
         "a statement waits for a frozen server until its own timeout",
-        (Code("redrive.store.postgres_connections:Connections.lend", "self._watch.add(connection)", "pass"),),
+        (
+            Code(
+                "redrive.store.postgres_connections:Connections.lend",
+                "self._watch.add(connection, loop)",
+                "pass",
+            ),
+        ),
         (f"{SILENT}test_a_frozen_server_is_left_for_another_host[statement]",),
+    ),
+    Guard(
+        "cancelled statement",
+        "the server executes and commits the statement of a caller that was cancelled",
+        (
+            Code(
+                "redrive.store.postgres_cancellation:Cancellations._end",
+                'await connection.execute("SELECT 1")',
+                "pass",
+            ),
+        ),
+        ("tests/store/test_postgres.py::test_a_cancelled_statement_is_not_committed_later",),
     ),
     Guard(
         "fork.loop",

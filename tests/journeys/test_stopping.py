@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from tests.journeys.apps import mail_and_shop, stuck_at_first, until_told
 from tests.journeys.world import PATIENCE, World, until
@@ -84,3 +85,40 @@ async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_f
     assert (waiting.place, waiting.queue, waiting.step_index) == ("ready", "mail", 1)
     await world.worker(mail_and_shop, queues=["mail"])
     assert await run.result(PATIENCE) == "sent 700"
+
+
+async def test_a_claim_that_a_stop_interrupts_takes_nothing_later(postgres_world: World) -> None:
+    """The claim waits for a lock; when the lock is free, the worker is long gone (I15)."""
+    world = postgres_world
+    app = world.app(stuck_at_first)
+    await app.open()
+    with psycopg.connect(world.url, autocommit=True) as connection:
+        for statement in WAIT_WITH_EACH_LEASE:
+            connection.execute(statement.format(schema=world.schema).encode())
+
+        def waiting() -> int:
+            [(number,)] = connection.execute(WAITING).fetchall()
+            return int(number)
+
+        connection.execute("SELECT pg_advisory_lock(15)")
+        worker = await world.worker(stuck_at_first, grace_seconds=1.0)
+        await app.start_many("charge", range(5))
+        await until(lambda: waiting() > 0)
+        assert await worker.stopped() == 0
+        [process] = connection.execute(PROCESS).fetchall() or [(0,)]
+        connection.execute("SELECT pg_advisory_unlock(15)")
+        await until(lambda: connection.execute(EXECUTING, process).fetchone() == (0,))
+
+    assert await world.places() == {"ready": 5}
+
+
+WAIT_WITH_EACH_LEASE = (
+    """
+    CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(15); RETURN NULL; END'
+    """,
+    "CREATE TRIGGER wait BEFORE INSERT ON {schema}.leases EXECUTE FUNCTION {schema}.wait()",
+)
+PROCESS = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 15 AND NOT granted"
+WAITING = f"SELECT count(*) FROM ({PROCESS}) AS found"
+EXECUTING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid = %s"

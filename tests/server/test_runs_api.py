@@ -488,6 +488,14 @@ async def test_roles_w12(small_world: World) -> None:
         assert (await client.post(f"{P8}/{run_id}/retry")).status_code == changing
 
 
+async def test_the_refusal_of_a_retry_names_the_permission_to_retry(small_world: World) -> None:
+    run_id = await small_world.started("file")
+    await small_world.house.work()
+    client = await small_world.other("STAFF", "default")
+    refused = await client.post(f"{RUNS}/{run_id}/retry")
+    assert (refused.status_code, "'retry'" in refused.json()["detail"]) == (403, True)
+
+
 async def test_a_key_for_starting_can_do_nothing_else(small_world: World) -> None:
     key = await small_world.house.keyed("ADMIN", scopes=["start"])
     started = await key.post(RUNS, json={"work": "note"})

@@ -126,6 +126,9 @@ class VirtualPostgres:
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         return self._database.listen(heard)
 
+    async def wait_for_cancelled(self) -> None:
+        await self._database.wait_for_cancelled()
+
     async def close(self) -> None:
         await self._event_bus.close()
         await self._database.close()

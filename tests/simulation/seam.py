@@ -143,6 +143,9 @@ class Seam:
         finally:
             del self._stage.listeners[heard]
 
+    async def wait_for_cancelled(self) -> None:
+        """Nothing is left: a cancelled statement of the simulation has ended."""
+
     async def close(self) -> None:
         self.closed = True
 

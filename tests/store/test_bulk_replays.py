@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.store.build import ORG, ask, column, value
-from tests.store.letters import column_of, letter, put, put_failed
+from tests.store.letters import alter, column_of, letter, put, put_failed
 
 from redrive.errors import NotFoundError
 from redrive.model.fact import fact
@@ -22,6 +22,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.store import Store
 from redrive.words.fact import text_of
 
+RUN_ID = "1" * 32
 DEFINITION = '{"steps":[{"name":"first"},{"name":"second"}],"workflow":"greet"}'
 
 
@@ -110,6 +111,34 @@ async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Da
     assert (item.breaker, item.requested_by, item.reason) == ("bank", "ana", "fixed")
     assert (item.policy_override, item.started_at, item.ended_at) == ({"name": "twice"}, None, None)
     assert await value(database, "SELECT letter_updated_at FROM redrive.replays") == 12.25
+
+
+async def test_a_later_letter_than_its_run_freezes_the_step_of_the_run(
+    store: Store, database: Database
+) -> None:
+    """An earlier replay went back. If a letter of that step is selected too, only that one can start."""
+    later = await put_failed(database, id="later", step_index=2, run_id=RUN_ID)
+    await ask(database, "UPDATE redrive.runs SET step_index = 0 WHERE id = :id", id=RUN_ID)
+
+    await frozen(store, [later], identifier="alone")
+    await frozen(store, None, "is:open", identifier="asked")
+    await put(database, [letter(id="earlier", step_index=0, run_id=RUN_ID)])
+    await frozen(store, ["earlier", later], identifier="both")
+    [obstacle] = await store.operations.obstacles(database, "both")
+    assert obstacle.letter_id == later
+    await alter(database, "earlier", state="ARCHIVED")
+    await frozen(store, ["earlier", later], identifier="closed")
+
+    rows = await ask(database, "SELECT operation_id, letter_id, step_index, from_step FROM redrive.replays")
+    assert sorted(rows) == [
+        ("alone", "later", 0, 0),
+        ("asked", "later", 0, 0),
+        ("both", "earlier", 0, 0),
+        ("both", "later", 2, 2),
+        ("closed", "earlier", 0, 0),
+        ("closed", "later", 0, 0),
+    ]
+    assert await store.operations.obstacles(database, "alone") == []
 
 
 async def test_a_query_freezes_what_fulfils_it_and_nothing_that_comes_later(

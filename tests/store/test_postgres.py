@@ -264,6 +264,51 @@ async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: 
         assert await process(database) != before
 
 
+async def test_a_cancelled_statement_is_not_committed_later(
+    live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
+) -> None:
+    """The server hears of it, although its connection is not used any more."""
+    insert = said(
+        "INSERT INTO redrive.limits SELECT 'late', 1, 0 FROM (SELECT pg_advisory_xact_lock($1)) AS wait",
+        "key",
+    )
+    key = uuid.uuid4().int % 2**31
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted"
+
+    async def until_waiting(number: int) -> None:
+        async with asyncio.timeout(20):
+            while await admin.fetchval(waiting, key) != number:
+                await asyncio.sleep(0.005)
+
+    await admin.execute("SELECT pg_advisory_lock($1)", key)
+    async with opened(live_postgres.url, schema=postgres_database.schema, connections=1) as database:
+        task = asyncio.create_task(database.fetch(insert, {"key": key}))
+        await until_waiting(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await names(database) == []  # on another connection, at once
+        await database.wait_for_cancelled()
+        await until_waiting(0)
+    await admin.execute("SELECT pg_advisory_unlock($1)", key)
+
+    assert await names(postgres_database) == []
+
+
+async def test_the_end_of_a_database_ends_cancelled_statements(
+    live_postgres: PostgresServer, admin: Any
+) -> None:
+    async with opened(live_postgres.url, connections=1) as database:
+        number = await process(database)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await database.fetch(SLEEP, {})
+
+    async with asyncio.timeout(20):
+        while await admin.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", number):
+            await asyncio.sleep(0.005)
+
+
 @pytest.mark.parametrize("pooler", [False, True])
 async def test_a_frozen_transaction_does_not_keep_its_locks(
     live_postgres: PostgresServer, pooler: bool

@@ -125,6 +125,23 @@ async def test_a_silent_first_host_is_passed_by_and_then_tried_last(
         assert attempts(silent) == 0
 
 
+async def test_a_host_that_hangs_up_is_passed_by(live_postgres: PostgresServer) -> None:
+    """As a load balancer does whose servers are away."""
+    hung_up = 0
+
+    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal hung_up
+        hung_up += 1
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, HOST, 0) as listening:
+        place = f"{HOST}:{listening.sockets[0].getsockname()[1]}"
+        url = f"{live_postgres.url.replace('@', f'@{place},')}?sslmode=disable"
+        async with asyncio.timeout(LONG), opened(url) as database:
+            assert await database.fetch(ONE, {}) == [(1,)]
+    assert hung_up == 1
+
+
 async def test_a_silent_host_is_left_for_one_that_answers_later(
     silent: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

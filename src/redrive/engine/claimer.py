@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -21,6 +22,8 @@ BATCHING_SECONDS = 0.005
 MIN_CLAIM_SIZE = 50
 """A claim takes at most half of the slots, or this many if that is more: the worker executes one half while
 it claims the other."""
+SIZED_CLAIMS = 8
+"""A claim is limited in bytes if as many of the largest payload of this many claims would not fit."""
 MAX_ALONE_WAIT_SECONDS, ALONE_INTERVAL_SECONDS = 10.0, 60.0
 """How long other work may take to finish before an isolated run is released, and when it is claimed again."""
 
@@ -56,7 +59,7 @@ class Claimer:
         self._alone_after = 0.0
         self._turn = 0
         self._look_backs: dict[str, LookBack] = {}
-        self._largest: int | None = None
+        self._largest = deque[int](maxlen=SIZED_CLAIMS)
         self._may_be_cut = False
         self._unsure: tuple[int, float] | None = None
 
@@ -84,9 +87,9 @@ class Claimer:
         return self._options.payload_bytes - self._in_flight.bytes
 
     def _max_bytes(self, room: int) -> int | None:
-        """Return the limit of a claim in bytes; None if as many of the largest so far fit."""
+        """Return the limit of a claim in bytes; None if as many of the largest claimed lately fit."""
         free = self._free_bytes()
-        fits = self._largest is not None and room * self._largest <= free
+        fits = bool(self._largest) and room * max(self._largest) <= free
         return None if fits else max(1, free)
 
     async def wait_for_room(self) -> int:
@@ -167,8 +170,8 @@ class Claimer:
             max_bytes = self._max_bytes(room)
             claims = await leases.claim(queue, room, holder, workflows, floor, max_bytes)
             if claims:
-                self._largest = max(self._largest or 0, *(claim.size for claim in claims))
-            self._may_be_cut = max_bytes is not None and bool(claims)
+                self._largest.append(max(claim.size for claim in claims))
+            self._may_be_cut = max_bytes is not None and sum(claim.size for claim in claims) >= max_bytes
             is_deep = len(claims) == room
             look_back.looked(floor, since, claims[-1].sort_key if is_deep else FROM_THE_BEGINNING)
             return claims

@@ -76,9 +76,13 @@ class Claim(Row, frozen=True):
 
     @property
     def size(self) -> int:
-        """The characters of the inputs that this claim keeps in memory."""
-        return len(self.input) + (0 if self.step_input is None else len(self.step_input))
+        """The bytes of the inputs that this claim keeps in memory, as the database counts them."""
+        return _bytes(self.input) + (0 if self.step_input is None else _bytes(self.step_input))
 
     @property
     def order(self) -> tuple[float, str]:
         return self.sort_key, self.id
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

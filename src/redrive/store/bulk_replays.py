@@ -22,7 +22,7 @@ from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import compose, statements, template
 
 _SQL = statements("bulk_replays", ReplayOperation, RefusedItem)
-_FREEZE, _MEMBER = template("bulk_replays", "_freeze"), template("bulk_replays", "_member")
+_FREEZE, _MEMBER, _SELECTED = (template("bulk_replays", name) for name in ("_freeze", "_member", "_selected"))
 MAX_LINES = 20
 """How many of the most frequent notes, fingerprints or awaited dead letters are returned."""
 
@@ -129,7 +129,7 @@ class BulkReplayStore:
 
     async def freeze(self, session: Session, item: Mapping[str, Any], letters: Filter) -> None:
         """Make the dead letters that match a filter the items of an operation; see `freeze_ids`."""
-        text = f"{_FREEZE} ({_MEMBER} WHERE {letters.where}) AS member WHERE position <= :most"
+        text = f"{_FREEZE} ({_MEMBER} WHERE {letters.where}) {_SELECTED}"
         parameters = {**item, **letters.parameters, "most": MAX_ITEMS + 1}
         await session.fetch(compose("freeze", text), parameters)
 

@@ -74,6 +74,9 @@ class Database(Session, Protocol):
     def listen(self, heard: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
         """Call `heard` with the name of a queue that may have work, or "" for any queue."""
 
+    async def wait_for_cancelled(self) -> None:
+        """Wait, a moment at most, until no statement of a cancelled caller can take effect any more."""
+
     async def close(self) -> None:
         """Close all connections, including those of tenants. The next call opens new ones."""
 

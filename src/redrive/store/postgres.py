@@ -130,6 +130,9 @@ class PostgresDatabase(PostgresSession):
             if task is not None:
                 await stop(task)
 
+    async def wait_for_cancelled(self) -> None:
+        await self._connections.wait_for_cancelled()
+
     async def close(self) -> None:
         await self._announcer.close()
         await self._connections.close()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from redrive.errors import StoreError
 from redrive.forking import ResetInChild, join_forks, never_finalize
+from redrive.store.postgres_cancellation import Cancellations
 from redrive.store.postgres_failure import contains_values, failure_of, is_silence, is_stale, place_of
 from redrive.store.postgres_hosts import CONNECT_TIMEOUT, Hosts
 from redrive.store.postgres_types import ARRAYS, NOTHING_SENT, id_bytes, id_text
@@ -69,13 +70,14 @@ class Connections(ResetInChild):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = asyncio.Semaphore(most)
         self._watch = Watch(self._answers, self._leave)
+        self._cancellations = Cancellations(self.throw_away)
         self._idle: list[_Idle] = []
         self._generation = 0
         join_forks(self)
 
     def after_fork_in_child(self) -> None:
         """Leave all connections to the parent: both would read from the same sockets."""
-        never_finalize(self._loop, self._idle, self._watch)
+        never_finalize(self._loop, self._idle, self._watch, self._cancellations)
         self._loop, self._idle = None, []
 
     def borrowed(self) -> Loan:
@@ -86,6 +88,7 @@ class Connections(ResetInChild):
         if self._loop is not loop:  # connections of another loop can neither be used nor closed in this one
             self._loop, self._turns, self._idle = loop, asyncio.Semaphore(self._most), []
             self._watch = Watch(self._answers, self._leave)
+            self._cancellations = Cancellations(self.throw_away)
         turns = self._turns
         await turns.acquire()
         try:
@@ -93,17 +96,19 @@ class Connections(ResetInChild):
         except BaseException:
             turns.release()
             raise
-        self._watch.add(connection)
+        self._watch.add(connection, loop)
         return Lent(connection, self._generation, turns)
 
     def take_back(self, lent: Lent, *, cancelled: bool) -> None:
-        """Return a connection. Terminate it if its statement was cancelled: the server may be silent.
+        """Return a connection. It is not lent again if its statement was cancelled: the server may be silent.
 
         asyncpg would let the next statement wait for the end of the cancelled one.
         """
         connection = lent.connection
         self._watch.remove(connection)
-        if cancelled or lent.generation != self._generation:
+        if cancelled:
+            self._cancellations.end(connection)
+        elif lent.generation != self._generation:
             self.throw_away(connection)
         elif not connection.is_closed():
             now = asyncio.get_running_loop().time()
@@ -130,7 +135,13 @@ class Connections(ResetInChild):
         with suppress(self.driver.InterfaceError):  # it is closed already
             connection.terminate()
 
+    async def wait_for_cancelled(self) -> None:
+        """Wait for the end of cancelled statements, at most a moment; see `Cancellations`."""
+        if self._loop is asyncio.get_running_loop():
+            await self._cancellations.wait()
+
     async def close(self) -> None:
+        await self.wait_for_cancelled()
         idle, self._idle = self._idle, []
         if self._loop is asyncio.get_running_loop():
             self._watch.stop()

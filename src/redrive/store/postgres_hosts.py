@@ -82,7 +82,8 @@ def _passing() -> tuple[type[Exception], ...]:
     """Return the errors of a host after which another one may work."""
     import asyncpg
 
-    return OSError, asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched
+    no_server = asyncpg.CannotConnectNowError, asyncpg.ConnectionDoesNotExistError  # starting; it hung up
+    return OSError, *no_server, asyncpg.TargetServerAttributeNotMatched
 
 
 async def _abandon(attempts: Attempts) -> None:

@@ -26,8 +26,8 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
 
-    def add(self, connection: Any) -> None:
-        loop = asyncio.get_running_loop()
+    def add(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Watch a lent connection. This runs once per statement, so it does not look up the event loop."""
         self._lent[connection] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(CHECK_INTERVAL, self._check)

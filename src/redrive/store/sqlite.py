@@ -77,6 +77,9 @@ class SqliteDatabase(SqliteSession):
                 with suppress(asyncio.CancelledError):
                     await watch
 
+    async def wait_for_cancelled(self) -> None:
+        """Do nothing: the next statement waits until a cancelled one has ended."""
+
     async def close(self) -> None:
         for session in self._timed.values():
             await session.close()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.server.admin.reading import read
 from tests.server.house import House
+
+from redrive.parts import parts_of
 
 NEW = "/app/admin/runs/new"
 
@@ -24,6 +28,19 @@ async def test_the_tasks_of_the_application_can_be_started(house: House) -> None
     assert (loud.attributes["type"], "checked" in loud.attributes) == ("checkbox", True)
     [tone] = form.find("input", name="payload.tone")
     assert (tone.attributes["value"], "required" in tone.attributes) == ("kind", False)
+
+
+async def test_the_first_step_may_have_a_former_name(house: House) -> None:
+    """A workflow keeps the names that its tasks had when it was defined."""
+
+    async def greet_all(names: list[str], loud: bool = True) -> None: ...
+
+    house.app.task(greet_all, name="greet_everybody", aliases=["greet_all"])
+    registry = parts_of(house.app).registry
+    [step] = registry.workflow("greet_everybody").steps
+    registry.add_workflow("ceremony", [replace(step, task="greet_all")])
+    form = await read(await house.keyed("ADMIN"), f"{NEW}?work=ceremony")
+    assert form.find("textarea", name="payload.names")
 
 
 async def test_an_unknown_name_is_answered_with_a_suggestion(house: House) -> None:

@@ -24,12 +24,13 @@ pages = Pages("replay_editor")
 async def editor(
     page: OnPage, letter_id: Id, step: Annotated[int | None, Query(ge=1, le=100_000)] = None
 ) -> Response:
-    """Show the input of a step, redacted, in a form. `step` counts from 1; default: the failed step."""
+    """Show the input of a step, redacted, in a form. `step` counts from 1; default: where the run stopped."""
     failures, problem, preview, payload = page.visit.failures, "", None, ""
     letter = await failures.view(letter_id)
     index = letter.step_index if step is None else step - 1
     try:
-        preview = await failures.replays.preview(letter.id, from_step=index)
+        preview = await failures.replays.preview(letter.id, from_step=None if step is None else index)
+        index = preview.from_step
         payload = editable(await failures.replays.input(letter.id, index))
     except (InvalidValueError, ReplayRefusedError) as error:
         problem = str(error)
@@ -47,9 +48,10 @@ async def editor(
 
 
 async def steps_before(page: Page, run_id: str, step_index: int) -> list[StepView]:
-    """Return the steps of a run that a replay may start from: up to the failed one."""
+    """Return the steps of a run that a replay may start from: up to the failed one, or where it stopped."""
     try:
-        return [step for step in await page.visit.runs.steps(run_id) if step.step_index <= step_index]
+        last = min(step_index, (await page.visit.runs.view(run_id)).step_index)
+        return [step for step in await page.visit.runs.steps(run_id) if step.step_index <= last]
     except NotFoundError:
         return []
 

@@ -25,7 +25,7 @@ async def new(page: OnPage, work: Annotated[str, Query(max_length=MAX_NAME_LENGT
     work = work or (names[0] if len(names) == 1 else "")
     if work:
         try:
-            task = registry.tasks.get(registry.workflow(work).steps[0].task)
+            task = registry.task(registry.workflow(work).steps[0].task)
         except NotFoundError as error:
             problem = str(error)
     return await page.render(

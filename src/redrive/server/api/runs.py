@@ -175,7 +175,7 @@ async def retry(
 ) -> Response:
     """Retry a failed run from the step where it stopped. The owner of the run may, too."""
     if not may_retry(visit.principal, await _owner(visit, run_id)):
-        raise forbidden(visit.principal, Permission.OPERATE)
+        raise forbidden(visit.principal, Permission.RETRY)
     await failures.replay_run(run_id, reason=reason_of(body))
     state = await visit.app.run(run_id, visit.org).state()
     return answer({"id": run_id, "state": state}, 202, {"Location": f"{PREFIX}/{run_id}"})

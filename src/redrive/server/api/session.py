@@ -36,9 +36,10 @@ _DOT = re.compile(r"%2e", re.IGNORECASE)
 
 
 def is_local_path(path: str) -> bool:
-    """Return whether a browser stays on this server with the path, whoever normalizes it.
+    """Return whether the path leads a browser to this server.
 
-    Dot segments and empty segments mean another path to some readers: `/.//host` becomes `//host`.
+    Browsers and proxies remove dot segments and empty segments in different ways: `/.//host` may become
+    `//host`, which is another server. So paths with such segments are refused.
     """
     if len(path) > MAX_PATH_LENGTH or not re.fullmatch(LOCAL_PATH, path):
         return False

@@ -1,19 +1,27 @@
 -- name: _freeze
 INSERT INTO redrive.replays (id, org, operation_id, position, letter_id, run_id, step_index, from_step, mode, state,
     automatic, requested_by, requested_at, reason, policy_override, fingerprint, letter_updated_at, effect, breaker)
-SELECT CAST(:id AS text) || ':' || CAST(1000000 + position AS text), org, :id, position, letter_id, run_id, step_index,
-    step_index, :mode, 'PLANNED', 0, :requested_by, :now, :reason, :policy_override, fingerprint, updated_at, effect,
-    breaker
+SELECT CAST(:id AS text) || ':' || CAST(1000000 + position AS text), member.org, :id, position, letter_id, run_id,
+    COALESCE(run.step_index, member.step_index), COALESCE(run.step_index, member.step_index), :mode, 'PLANNED', 0,
+    :requested_by, :now, :reason, :policy_override, fingerprint, member.updated_at, effect, breaker
 FROM
 
 -- name: _member
 SELECT id AS letter_id, org, run_id, step_index, fingerprint, updated_at, effect, breaker,
-    row_number() OVER (ORDER BY priority DESC, created_at, id) AS position
+    row_number() OVER (ORDER BY priority DESC, created_at, id) AS position,
+    min(CASE WHEN state IN ('OPEN', 'EXHAUSTED') THEN step_index END) OVER (PARTITION BY run_id) AS first_step
 FROM redrive.dead_letters
 
--- name: freeze_ids
-{_freeze} ({_member} WHERE org = :org AND id IN {items:ids}) AS member
+-- name: _selected
+-- If an earlier replay went back and failed, the run is at an earlier step than the dead letter. It continues there, with
+-- only one item: that of the first of its dead letters.
+AS member
+LEFT JOIN redrive.runs AS run ON run.id = member.run_id AND run.step_index < member.step_index
+    AND member.step_index = member.first_step
 WHERE position <= :most
+
+-- name: freeze_ids
+{_freeze} ({_member} WHERE org = :org AND id IN {items:ids}) {_selected}
 
 -- name: unknown_ids
 SELECT value FROM {items:ids} AS wanted
