@@ -517,8 +517,18 @@ ATTACKS: dict[str, Callable[[DeadLetterQueue], Awaitable[Any]]] = {
     "statistics": lambda queue: queue.statistics(),
     "clear": lambda queue: queue.clear(confirm="default"),
     "unlink": lambda queue: queue.unlink("it", "other"),
+    "set_strategy": lambda queue: queue.set_strategy("manual"),
+    "get_task": lambda queue: queue.get_task("it"),
+    "list_tasks": lambda queue: queue.list_tasks(),
+    "retry_task": lambda queue: queue.retry_task("it"),
+    "archive_task": lambda queue: queue.archive_task("it"),
+    "get_statistics": lambda queue: queue.get_statistics(),
+    "clear_all": lambda queue: queue.clear_all(confirm="default"),
 }
-OF_ITS_OWN = {"capture", "capturing", "close", "enqueue", "offer", "processing", "start", "stop"}
+OF_ITS_OWN = {
+    *("capture", "capturing", "close", "enqueue", "offer", "on_behalf_of", "processing", "start", "stop"),
+    *("start_retry_processor", "stop_retry_processor"),
+}
 """These name no task of others."""
 
 
@@ -570,7 +580,9 @@ async def test_two_programs_execute_every_due_task_once(place: Place, callback: 
         await parts_of(queue.app).worker_in_test().work_off()
     assert Counter(task for task, _ in callback.given) == Counter(range(40))
     statistics = await queues[1].statistics()
-    assert statistics.status_breakdown == {"completed": 40}
+    assert {state: number for state, number in statistics.status_breakdown.items() if number} == {
+        "completed": 40
+    }
     assert statistics.lifetime_stats.retry_success == 40
     await sound(queues[0])
 

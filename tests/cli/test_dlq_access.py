@@ -139,7 +139,7 @@ def test_colours_only_for_a_terminal(
 ) -> None:
     letter = shop.dead_letter(7)
     view = ["dlq", "view", letter]
-    assert "\x1b[31mOPEN\x1b[0m" in talk(tmp_path, view, on_terminal=True).shown
+    assert "\x1b[31mopen\x1b[0m" in talk(tmp_path, view, on_terminal=True).shown
     assert "\x1b" not in talk(tmp_path, view).out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in talk(tmp_path, view, on_terminal=True).shown

@@ -33,7 +33,8 @@ async def test_a_blocked_event_loop_loses_its_leases(world: World) -> None:
     second = await world.worker(unwell, **SHORT_LEASE, workflows=["fine"])
     assert [await run.result(PATIENCE) for run in others] == [0, 1, 2]
     sign.touch()
-    assert await blocked.result(PATIENCE) in (1, 2)
+    # A claim may have arrived while the loop was blocked: its lease is over too, and costs no failure.
+    assert await blocked.result(PATIENCE) in (1, 2, 3)
     assert await worker.stopped() == 0
     assert await second.stopped() == 0
 

@@ -54,7 +54,7 @@ RUNS = Listing(
     ),
     "runs",
     _flat,
-    min_width={"workflow": 76, "step": 100, "attempt": 120, "idempotency_key": 90},
+    min_width={"workflow": 76, "step": 100, "attempt": 120, "idempotency_key": 90, "error": 70},
 )
 
 
