@@ -69,6 +69,7 @@ FAILOVERS ?= 20
 PARTITIONS ?= 9
 FAULTS ?= 6
 cluster: $(READY)
+	@$(BIN)/pytest -q tests/cluster
 	@$(BIN)/python -m tests.cluster --failovers $(FAILOVERS) --partitions $(PARTITIONS) --faults $(FAULTS)
 
 # make proof     simulate, crash, cluster, guards, fuzz and databases (SEEDS=10000 MINUTES=10 EXAMPLES=20)

@@ -23,7 +23,7 @@ from tests.runs_view import make_runs_writable
 from tests.servers import PostgresServer, RedisServer, postgresql, redis_server
 from tests.short_ids import allow_short_ids
 from tests.store.schemas import Schemas
-from tests.tiers import belongs_to_test, is_left_out_of_test
+from tests.tiers import belongs_to, is_left_out_of_test
 
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
@@ -62,7 +62,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tier = config.getoption("tier")
     if tier != "all":
-        chosen = [item for item in items if belongs_to_test(item) == (tier == "test")]
+        chosen = [item for item in items if belongs_to(item, tier)]
         config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
         items[:] = chosen
 
