@@ -18,7 +18,7 @@ _texts: dict[bytes, str] = {}
 def allow_short_ids() -> None:
     """From now on, in every connection of Redrive's that this process opens."""
     postgres_connections.id_bytes = short_id_bytes  # type: ignore[attr-defined]
-    postgres_connections.id_text = _short_id_text  # type: ignore[attr-defined]
+    postgres_connections.id_text = _short_id_text  # type: ignore[attr-defined, assignment]
 
 
 def short_id_bytes(text: str) -> bytes:

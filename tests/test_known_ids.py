@@ -164,8 +164,8 @@ async def test_10_what_is_captured_is_stored_separately_with_a_warning(dlq: Dead
     assert await dlq.retry("receipt~2")
     await receipt(3)
     await receipt(4)
-    stored = [(item.task_id, item.task["args"], item.status) for item in await dlq.list()]
-    assert stored == [
+    states = [(item.task_id, item.task["args"], item.status) for item in await dlq.list()]
+    assert states == [
         ("receipt", [1], "pending"),
         ("receipt~2", [2], "completed"),
         ("receipt~3", [3], "pending"),

@@ -49,9 +49,7 @@ def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
     store, database = parts_of(app).store, parts_of(app).database
     groups = NoGroups(database) if GROUPS in spared else store.groups
     audit = NoAudit(database) if AUDIT in spared else store.audit
-    store.letter_writer = store.records.letter_writer = DeadLetterWriter(
-        database, store.limits, groups, audit
-    )
+    store.letter_writer = store.records.letter_writer = DeadLetterWriter(database, groups, audit)
 
 
 async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:

@@ -102,7 +102,7 @@ class TestHardTimeout:
         async def work(attempt: Attempt) -> None: ...
 
         with pytest.raises(InvalidValueError, match="hard_timeout is for sync functions"):
-            call("work", work, hard_timeout=True)
+            _ = call("work", work, hard_timeout=True)
         with pytest.raises(InvalidValueError, match="hard_timeout needs a function"):
             attempts("work", hard_timeout=True)
 

@@ -440,8 +440,8 @@ async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
         worker = parts_of(app).worker_in_test()
         await worker.maintenance.reclaim()
         await worker.parts.recorder.flush()
-        losses = dict(await sql(app, "SELECT id, losses FROM runs"))
-    assert losses == {culprit.id: 1, neighbour.id: 0}
+        losses = await sql(app, "SELECT id, losses FROM runs")
+    assert {row[0]: row[1] for row in losses} == {culprit.id: 1, neighbour.id: 0}
 
 
 async def test_a_heartbeat_ends_the_report_of_a_blocked_event_loop() -> None:

@@ -540,7 +540,8 @@ async def test_12_a_partial_override_is_merged_with_the_policy_of_each_items_ste
         await sql(mill.app, "UPDATE dead_letters SET effect = 'none'")
         mill.broken = "no flour"
         [[body]] = await sql(mill.app, "SELECT body FROM definitions")
-        own = policy_from_json(decode(body)["steps"][0]["retry"])
+        definition: Any = decode(body)
+        own = policy_from_json(definition["steps"][0]["retry"])
         plan = await failures.plans.create(query="is:open", retry={"max_retries": 1})
         await failures.plans.start(plan.operation_id)
         await settled(mill, test, failures.plans, plan)

@@ -12,6 +12,7 @@ import pytest
 from tests.servers import PostgresServer
 
 from redrive import FinalError, Redrive
+from redrive.engine.task import AnyTask
 from redrive.errors import ReplayRefusedError
 from redrive.parts import parts_of
 from redrive.settings import Settings
@@ -32,15 +33,16 @@ async def test_12_w9_both_steps_have_a_live_letter_until_they_succeed(
     schema = f"test_{uuid.uuid4().hex}"
     app, broken = Redrive(url, settings=Settings(schema=schema), log=False), {"ship"}
 
-    def step(name: str) -> object:
+    def step(name: str) -> AnyTask:
+        @app.task(name=name, max_attempts=1)
         async def run(number: int) -> int:
             if name in broken:
                 raise FinalError(name)
             return number
 
-        return app.task(run, name=name, max_attempts=1)
+        return run
 
-    flow = app.workflow("flow", [step("reserve"), step("charge"), step("ship")])  # type: ignore[list-item]
+    flow = app.workflow("flow", [step("reserve"), step("charge"), step("ship")])
     async with asyncio.timeout(60), app, app.worker(poll_seconds=0.05):
         failures = app.failures(by="ana")
 

@@ -6,12 +6,13 @@ import os
 import signal
 import time
 from functools import partial
+from typing import Any
 
 from tests.journeys.apps import unwell
 from tests.journeys.world import PATIENCE, World, until
 from tests.store.build import ask
 
-SHORT_LEASE = {"lease_seconds": 2.0}
+SHORT_LEASE: dict[str, Any] = {"lease_seconds": 2.0}
 LOSSES = "SELECT losses FROM redrive.{} WHERE id = :id AND isolation = 2"
 
 

@@ -97,7 +97,7 @@ class TestOpening:
             ({"minimum_calls": 3}, 3),
             ({"window_calls": None, "minimum_calls": 7}, 7),
         ):
-            policy = BreakerPolicy(**changes)  # type: ignore[arg-type]
+            policy = BreakerPolicy(**changes)
             assert policy.enough_recent_calls == enough
             breaker = Breaker(policy)
             make_calls(breaker, "-" * (enough - 1))

@@ -100,6 +100,7 @@ class OneTenant:
         self.another, self.tenant = base.another, base.tenant
         self.enable_row_level_security = base.enable_row_level_security
         self.serve_only, self.require_isolated = base.serve_only, base.require_isolated
+        self.wait_for_cancelled = base.wait_for_cancelled
 
 
 class World:

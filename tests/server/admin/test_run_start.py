@@ -33,9 +33,9 @@ async def test_the_tasks_of_the_application_can_be_started(house: House) -> None
 async def test_the_first_step_may_have_a_former_name(house: House) -> None:
     """A workflow keeps the names that its tasks had when it was defined."""
 
+    @house.app.task(name="greet_everybody", aliases=["greet_all"])
     async def greet_all(names: list[str], loud: bool = True) -> None: ...
 
-    house.app.task(greet_all, name="greet_everybody", aliases=["greet_all"])
     registry = parts_of(house.app).registry
     [step] = registry.workflow("greet_everybody").steps
     registry.add_workflow("ceremony", [replace(step, task="greet_all")])
