@@ -80,13 +80,18 @@ class Demo:
 
     @property
     def database_url(self) -> str:
-        return self.wait_for(r"REDRIVE_DATABASE_URL='(.+)'")
+        """As the file names it that other terminals load."""
+        [*_, address] = shlex.split(Path(shlex.split(self.preparation)[1]).read_text())
+        return address.removeprefix("REDRIVE_DATABASE_URL=")
+
+    @property
+    def preparation(self) -> str:
+        return self.wait_for(r"\n(\. .+)\n")
 
     def type(self, command: str) -> str:
         """In another terminal, in which one has typed first what the demo says."""
-        preparation = self.wait_for(r"\n(export .+)\n")
         done = subprocess.run(
-            f"{preparation}\n{command}",
+            f"{self.preparation}\n{command}",
             shell=True,
             env=self.environment,
             cwd=self.home,

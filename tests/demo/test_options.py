@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from redrive.cli.demo import demo, missing_path
 from redrive.cli.program import run
-from redrive.demo.display import DemoAddresses
+from redrive.demo.folder import DemoFolder
 
 
 @pytest.fixture(autouse=True)
@@ -85,9 +86,22 @@ def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
     for path in ("", f"{other}:{own}"):
         monkeypatch.setenv("PATH", path)
         assert missing_path() == str(own)
-    where = DemoAddresses("", "", "", "sqlite:///x.db", str(own), "")
-    assert where.preparation == f"export PATH='{own}':\"$PATH\" REDRIVE_DATABASE_URL='sqlite:///x.db'"
-    assert where._replace(path="").preparation == "export REDRIVE_DATABASE_URL='sqlite:///x.db'"
+
+
+@pytest.mark.parametrize("path", ["", "own place"])
+def test_a_file_prepares_another_terminal_and_only_its_user_can_read_it(tmp_path: Path, path: str) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    command = DemoFolder(folder, temporary=True).prepare_shells("sqlite:///a b.db", path)
+    assert [each.stat().st_mode & 0o777 for each in folder.iterdir()] == [0o600]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'{command}; echo "$REDRIVE_DATABASE_URL $PATH"'],
+        env={"PATH": "/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"sqlite:///a b.db {path + ':' if path else ''}/bin\n"
 
 
 def test_its_help_fits_on_the_line_of_a_list() -> None:

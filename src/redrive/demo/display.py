@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -38,24 +37,17 @@ LINK_SECONDS = 3000.0
 class DemoAddresses(NamedTuple):
     """The addresses and commands that the display shows.
 
-    link     signs in to the admin pages, once
-    outside  the page that breaks and repairs Acme's services
-    path     the folder of `redrive`, or "" if other shells find it
-    fix      a command that repairs Acme
+    link         signs in to the admin pages, once
+    outside      the page that breaks and repairs Acme's services
+    preparation  the command to run first in another shell
+    fix          a command that repairs Acme
     """
 
     pages: str
     link: str
     outside: str
-    database_url: str
-    path: str
+    preparation: str
     fix: str
-
-    @property
-    def preparation(self) -> str:
-        """The command to run first in another shell."""
-        path = f'PATH={shlex.quote(self.path)}:"$PATH" ' if self.path else ""
-        return f"export {path}REDRIVE_DATABASE_URL='{self.database_url}'"
 
 
 class Display:
@@ -164,21 +156,21 @@ class DisplayText:
     def guide(
         self, progress: GuideProgress, done: tuple[bool, ...], addresses: DemoAddresses
     ) -> Iterator[str]:
-        """Yield the steps and their commands.
+        """Yield the steps. The steps up to FIX show their commands from the start.
 
-        The demo can't see which commands were typed, so it shows the commands up to FIX from the start.
+        Only steps that are done have a mark. The demo can't see commands that only read, so it doesn't know
+        which of the other steps the user is at.
         """
         current = done.index(False) if False in done else len(done)
         for number, title in enumerate(TITLES):
             if done[number]:
                 yield f" {self._paint(GREEN, '✓')} {number + 1}  {self._paint(DIM, title)}"
-                continue
-            mark, style = (self._paint(YELLOW, "→"), BOLD) if number == current else (" ", "")
-            yield f" {mark} {number + 1}  {self._paint(style, title) if style else title}"
-            if number == current:
+            elif progress.group and (number <= max(current, FIX) or (number == WATCH and progress.operation)):
+                yield f"   {number + 1}  {self._paint(BOLD, title)}"
                 yield f"      {self._paint(DIM, _explanation(number, progress))}"
-            if progress.group and (number <= max(current, FIX) or (number == WATCH and progress.operation)):
                 yield f"      {_command(number, progress, addresses)}"
+            else:
+                yield f"   {number + 1}  {title}"
         if current == len(done):
             yield self._paint(
                 DIM, "      Nothing was lost or done twice. Now break something yourself, or run the drills:"

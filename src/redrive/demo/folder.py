@@ -1,13 +1,14 @@
 """The folder of a demo, with its database, settings and Acme's files; and how to find a running demo.
 
-A running demo writes a small file to its folder and another to a directory that only its user can read.
-Neither contains a secret.
+A running demo writes two small files to its folder and another to a directory that only its user can read.
+None contains a secret.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
 import tomllib
@@ -24,6 +25,7 @@ PREFIX = "redrive-demo-"
 STATE = "demo.json"
 SETTINGS = "redrive.toml"
 DATABASE = "redrive.db"
+SHELL = "env.sh"
 
 MISSING_COUNTRY, MISSING_ZONE = "NO", 3
 KNOWN_ZONES = {"CH": 1, "DE": 1, "AT": 1, "FR": 2, "IT": 2, "SE": 3}
@@ -115,6 +117,19 @@ class DemoFolder:
     def configure(self, **settings: object) -> None:
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
         self.settings.write_text("".join(lines), encoding="utf-8")
+
+    def prepare_shells(self, database_url: str, path: str) -> str:
+        """Write a file that lets another shell use the commands. Return the command that loads it.
+
+        `path` is the folder of `redrive`, or "" if other shells find it.
+        """
+        folder = f'PATH={shlex.quote(path)}:"$PATH" ' if path else ""
+        file = self.path / SHELL
+        file.touch(mode=0o600)
+        file.write_text(
+            f"export {folder}REDRIVE_DATABASE_URL={shlex.quote(database_url)}\n", encoding="utf-8"
+        )
+        return f". {shlex.quote(str(file))}"
 
     def announce(self, running: Running) -> None:
         text = json.dumps(asdict(running), indent=2)

@@ -172,10 +172,13 @@ class _DemoRunner:
         self._zones.pages = pages
         self._folder.announce(Running(os.getpid(), str(self._folder.path), pages, outside, url))
         fix = f"echo '{self._zones.line}' >> {shlex.quote(str(self._zones.file))}"
-        link, path = await sign_in_link(app, pages), self._options.path
+        link, preparation = (
+            await sign_in_link(app, pages),
+            self._folder.prepare_shells(url, self._options.path),
+        )
         if self._options.browser:
             await asyncio.to_thread(webbrowser.open, link)
-        addresses = DemoAddresses(pages, link, outside, url, path, fix)
+        addresses = DemoAddresses(pages, link, outside, preparation, fix)
         self._display = Display(self._screen, app, self._world, self._zones, addresses)
         return self._display
 

@@ -6,6 +6,9 @@ import pytest
 from tests.server.admin.reading import read
 from tests.server.house import House
 
+from redrive.parts import parts_of
+from redrive.policy.monitor import Thresholds
+
 PASSWORD = "a horse, a horse, my kingdom"
 PATH = "/app/admin/settings"
 
@@ -61,10 +64,26 @@ async def test_everyone_has_an_account_and_programs_have_none(house: House) -> N
     await read(await house.keyed(), f"{PATH}?section=me", 403)
 
 
-@pytest.mark.parametrize("section", ["redaction", "retention", "notifications"])
+@pytest.mark.parametrize("section", ["redaction", "retention", "alerts"])
 async def test_what_the_installation_goes_by_can_be_read_by_all(small_house: House, section: str) -> None:
     page = await read(await small_house.keyed("VIEWER"), f"{PATH}?section={section}")
     assert not [each for each in page.actions if not each.endswith("/session")]
+
+
+async def test_the_alerts_of_the_application_are_shown_and_that_redrive_sends_none(house: House) -> None:
+    parts_of(house.app).declared.thresholds = Thresholds(exhausted=7, minimum_samples=31)
+    viewer = await house.keyed("VIEWER")
+    page = await read(viewer, f"{PATH}?section=alerts")
+    assert "more than 7 dead letters are exhausted" in page.text
+    assert "at least 31 in the last hour" in page.text
+    assert "No active alerts" in page.text
+    assert "Redrive doesn't send alerts" in page.text
+    assert "Notifications" not in page.text
+
+
+async def test_the_old_address_of_the_alerts_leads_to_them(small_house: House) -> None:
+    answer = await (await small_house.keyed("VIEWER")).get(f"{PATH}?section=notifications")
+    assert (answer.status_code, answer.headers["location"]) == (308, f"{PATH}?section=alerts")
 
 
 async def test_settings_that_there_are_not(small_house: House) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import Query
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from redrive.failures.statistics import statistics
 from redrive.model.role import Role
-from redrive.parts import parts_of
 from redrive.policy.access import PERMISSIONS, SESSION, Permission
-from redrive.policy.monitor import DEFAULT_THRESHOLDS, alerts
+from redrive.policy.monitor import alerts
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor
@@ -49,6 +48,8 @@ Values = dict[str, Any]
 
 @pages.get("/settings")
 async def settings(page: OnPage, section: Section = "members", cursor: Cursor = None) -> Response:
+    if section in FORMER_NAMES:
+        return RedirectResponse(link("/settings", section=FORMER_NAMES[section]), 308)
     known = {name: title for name, title in TITLES.items() if _is_open(page, name)}
     if section not in known:
         raise _refused(section)
@@ -124,11 +125,12 @@ async def _retention(page: Page, cursor: str | None) -> Values:
     return {"settings": _settings(page, RETENTION)}
 
 
-async def _notifications(page: Page, cursor: str | None) -> Values:
-    app, org = page.visit.app, page.visit.org
-    size, interval = parts_of(app).settings.dlq_max_size, parts_of(app).settings.dlq_interval_sec
-    figures = await statistics(parts_of(app).store_of(org), org, max_size=size, interval=interval)
-    return {"thresholds": DEFAULT_THRESHOLDS, "raised": alerts(figures)}
+async def _alerts(page: Page, cursor: str | None) -> Values:
+    parts, org = page.visit.parts, page.visit.org
+    size, interval = parts.settings.dlq_max_size, parts.settings.dlq_interval_sec
+    figures = await statistics(parts.store_of(org), org, max_size=size, interval=interval)
+    thresholds = parts.declared.thresholds
+    return {"thresholds": thresholds, "raised": alerts(figures, thresholds)}
 
 
 async def _server(page: Page, cursor: str | None) -> Values:
@@ -141,17 +143,20 @@ TITLES = {
     "organizations": "Organizations",
     "redaction": "Redaction",
     "retention": "Retention",
-    "notifications": "Notifications",
+    "alerts": "Alerts",
     "server": "Configuration",
     "me": "My account",
 }
+FORMER_NAMES = {"notifications": "alerts"}
+"""Sections by their former names, so that old links still work."""
+
 SECTIONS: Mapping[str, Callable[[Page, str | None], Awaitable[Values]]] = {
     "members": _members,
     "keys": _keys,
     "organizations": _organizations,
     "redaction": _redaction,
     "retention": _retention,
-    "notifications": _notifications,
+    "alerts": _alerts,
     "server": _server,
     "me": _me,
 }
