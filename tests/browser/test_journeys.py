@@ -44,7 +44,7 @@ async def test_find_out_whether_it_heals_itself(shop: Site, visit: Browsing) -> 
     needs, heals = (page.locator(f"section:has(#{each})") for each in ("needs-you", "heals-itself"))
     await expect(needs).to_contain_text("Needs you")
     await expect(heals).to_contain_text("Heals itself")
-    await expect(heals).to_contain_text(re.compile(r"\d+ held"))
+    await expect(heals).to_contain_text(re.compile(r"\d+ on hold"))
     await page.get_by_role("link", name=re.compile(r"1 open")).click()
     await page.locator("[data-row] a[data-open]").first.click()
     await page.locator("[data-row] a[data-open]").first.click()

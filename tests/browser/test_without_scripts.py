@@ -40,7 +40,7 @@ async def test_signing_in_and_the_first_look(tour: Browsing) -> None:
     await page.wait_for_url(f"**{ADMIN}?span=6h")
     needs = await number(tour.site, "is:open,exhausted")
     await expect(page.locator("section:has(#needs-you)")).to_contain_text(f"{needs:,}")
-    await expect(page.locator("section:has(#heals-itself)")).to_contain_text("held")
+    await expect(page.locator("section:has(#heals-itself)")).to_contain_text("on hold")
     await expect(page.locator("#status")).to_contain_text("stripe")
     await expect(page.locator("svg").first).to_be_visible()
 

@@ -15,7 +15,7 @@ PHONE, DESK = ViewportSize(width=320, height=800), ViewportSize(width=1280, heig
 async def test_the_guide_leads_through_the_pages(tmp_path: Path) -> None:
     with demo(tmp_path) as running:
         base = running.link.partition("/app/")[0]
-        running.wait_for("→ 1")
+        running.wait_for(r"\n +redrive dlq groups\n")
         async with launched() as browser:
             context = await browser.new_context(base_url=base, viewport=DESK, reduced_motion="reduce")
             recorder = Recorder(base)

@@ -91,8 +91,8 @@ async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.
     page = await read(viewer, OVERVIEW)
     heals = section(page, "heals-itself").text
     assert heals.startswith("Heals itself 3 will be retried automatically")
-    assert "2 held" in heals
-    assert "1 waiting" in heals
+    assert "2 on hold" in heals
+    assert "1 retrying" in heals
     assert "All clear" in section(page, "needs-you").text
     assert {"/app/admin/runs?q=is:held", "/app/admin/runs?q=is:waiting%20is:running"} <= set(page.links)
     assert "bank 2 on hold Open" in section(page, "breakers-title").text

@@ -124,7 +124,7 @@ async def test_a_problem_on_a_page_is_a_page(small_house: House) -> None:
     assert "This page doesn't exist." in missing.text
     assert "/app/admin" in missing.links
     unknown = await read(client, "/app/admin/audit?acter=ana", 422)
-    assert "did you mean 'actor'?" in unknown.text
+    assert "Did you mean 'actor'?" in unknown.text
 
 
 async def test_pages_say_what_browsers_may_do(small_house: House) -> None:

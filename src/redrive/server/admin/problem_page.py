@@ -33,7 +33,7 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
         preferences=Preferences.of(request),
         title=TITLES.get(problem.status_code, "Something went wrong"),
         detail=_detail(problem, redactor),
-        hint="" if problem.code in _OF_THE_API else problem.hint,
+        hint="" if problem.code in _OF_THE_API else _capitalized(problem.hint),
         status=problem.status_code,
         request_id=request_id,
     )
@@ -44,7 +44,11 @@ def problem_page(request: Request, problem: ProblemError, request_id: str, redac
 def _detail(problem: ProblemError, redactor: Redactor) -> str:
     """Return the problem's detail as a sentence."""
     text = redactor.text(problem.detail) if problem.code != "no_route" else "this page doesn't exist"
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+    return f"{_capitalized(text)}{'' if text.endswith(('.', '?', '!')) else '.'}"
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _to_sign_in(request: Request) -> Response:
