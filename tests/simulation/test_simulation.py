@@ -9,12 +9,13 @@ from tests.simulation.vacuity import ENOUGH, missing
 PIECE = 50
 """Histories. With these seeds, every fault bites in each piece."""
 
-PIECES = 4
+FIRST_SEEDS = (0, 50, 150, 200)
 
 
-@pytest.mark.parametrize("piece", range(PIECES))
+@pytest.mark.parametrize("piece", range(len(FIRST_SEEDS)))
 def test_no_history_breaks_a_promise(piece: int) -> None:
-    campaign = run(range(piece * PIECE, (piece + 1) * PIECE))
+    first = FIRST_SEEDS[piece]
+    campaign = run(range(first, first + PIECE))
     assert not campaign.violations, "\n".join(map(str, campaign.violations[:3]))
     assert campaign.histories == PIECE
     assert not missing(campaign.bitten, ENOUGH)

@@ -9,6 +9,7 @@ WHERE org = :org AND figure = 'standing' AND bucket = 0
 GROUP BY subject
 UNION ALL
 SELECT 'STUCK', count(DISTINCT stuck.id) FROM ({_stuck}) AS stuck WHERE stuck.org = :org
+HAVING count(DISTINCT stuck.id) > 0
 
 -- name: _place
 (bucket - CAST(:start AS bigint)) / CAST(:width AS bigint)
