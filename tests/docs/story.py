@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -151,7 +152,7 @@ class Story:
             return self.place.keep(found[1], text)
         until = time.monotonic() + self._retrier
         answer = self.place.type(text)
-        while masked(answer) != masked(shown) and _is_question(text) and time.monotonic() < until:
+        while not _agree(answer, shown) and _is_question(text) and time.monotonic() < until:
             time.sleep(0.2)
             answer = self.place.type(text)
         self._learn(shown, answer)
@@ -163,11 +164,33 @@ class Story:
             self.ids.setdefault(told, real)
 
 
-def masked(text: str) -> str:
+def comparable(text: str, other: str) -> tuple[str, str]:
+    """Both texts without ids, times and widths.
+
+    A longer age leaves less room for the last column, so compare a cut line up to its cut."""
+    lines = list(zip_longest(_masked(text), _masked(other), fillvalue=""))
+    ends = [min((_cut(line) for line in pair if line.endswith("…")), default=None) for pair in lines]
+    return (
+        "\n".join(line[:end].strip() for (line, _), end in zip(lines, ends, strict=True)),
+        "\n".join(line[:end].strip() for (_, line), end in zip(lines, ends, strict=True)),
+    )
+
+
+def _agree(text: str, other: str) -> bool:
+    one, two = comparable(text, other)
+    return one == two
+
+
+def _masked(text: str) -> list[str]:
     text = _CUT.sub("(cut)", _ID.sub("(id)", text.replace("\r", "")))
     for pattern, instead in _CHANGING:
         text = pattern.sub(instead, text)
-    return "\n".join(line.strip() for line in text.strip().splitlines())
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def _cut(line: str) -> int:
+    """Where the last word of a line begins that is cut off."""
+    return line.rfind(" ") + 1
 
 
 def _is_question(text: str) -> bool:
