@@ -299,6 +299,12 @@ GUARDS = (
         (f"{WORKERS}test_a_stopping_worker_keeps_what_still_executes",),
     ),
     Guard(
+        "drain.revokes what executes",
+        "a function that outlives its worker calls other systems while another worker executes its step",
+        (Code("redrive.engine.executor:Executor.abandon", "work.revoke()", "pass"),),
+        (f"{WORKERS}test_what_still_executes_after_its_worker_has_stopped_is_revoked",),
+    ),
+    Guard(
         "cancelled before the gate",
         "a worker executes a cancelled run",
         (BEFORE_THE_GATE,),
