@@ -232,8 +232,8 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.maintenance:Maintenance._maintain",
-                "after_outage=after_outage and not blocked",
-                "after_outage=False",
+                "blame=self._blames",
+                "blame=True",
             ),
         ),
         (f"{WORKERS}test_leases_that_expired_during_an_outage_are_blamed_on_no_run",),

@@ -126,3 +126,17 @@ def test_a_stopping_worker_keeps_only_the_lease_of_a_step_that_does_not_stop() -
     assert not play(stopped_during(Trouble.LONG)).findings
     with switched_off("drain.give back"):
         assert play(stopped_during(Trouble.LONG)).invariants == {"I15"}
+
+
+def cut_off_in_the_middle(schedule: int) -> Script:
+    """Steps of both workers finish during an outage that outlasts the leases."""
+    workers = tuple(WorkerPlan(name, ("default",), 2, 4.0, 3.0, 1.0, 0.0) for name in ("w0", "w1"))
+    runs = tuple(RunPlan(number, "t", (StepPlan((), (Trouble.SLEEP,)),)) for number in range(4))
+    outage = Fault(0.5, FaultKind.OUTAGE, "", 8.0)
+    return Script(schedule, workers, (TaskPlan("t"),), (), runs, (outage,))
+
+
+def test_after_an_outage_all_workers_write_their_results_before_leases_are_taken_over() -> None:
+    """Gap 3: the worker whose connection comes back first leaves the others the time to come back."""
+    taken_over = [play(cut_off_in_the_middle(schedule)).bitten["reclaim"] for schedule in range(20)]
+    assert not any(taken_over)
