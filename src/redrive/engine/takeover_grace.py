@@ -9,8 +9,8 @@ GRACE_SECONDS = 10.0
 """How long a worker must have had the database again before it takes over leases: the others may need as long
 to connect, for example after a failover."""
 MAX_COUNTED_SECONDS = 2.0
-"""How much of the time between two passes counts if an operation failed in the meantime. More than nothing, so
-that the grace also ends while the database often fails."""
+"""How much of the time between two passes counts if an operation failed in the meantime. It is more than
+nothing, so that the grace also ends while the database often fails."""
 
 
 class TakeoverGrace:
