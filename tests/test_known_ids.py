@@ -210,6 +210,9 @@ async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_report
     healthy = await verdict_on(dlq, b.id)
     assert (healthy.advice[0].code, healthy.heals_itself) == ("resolve_first", False)
     assert await stuck(dlq) == []
+    seen = await letters.view(b.id)
+    assert (letter_state(seen), seen.next_redrive_at, seen.waits) == ("SCHEDULED", None, True)
+    assert not (await dlq.app.runs(by="ana").view(seen.run_id)).needs_you
     before = await letters.totals()
     assert (before.needs_you.total, before.heals_itself.scheduled) == (0, 2)
     if ending == "exhausted":
@@ -241,7 +244,7 @@ async def assert_it_needs_you(dlq: DeadLetterQueue, letter_id: str) -> None:
     assert (await letters.count("is:needs-you")).number == totals.needs_you.total
     assert (await letters.list("is:scheduled")).lines == []
     seen = await letters.view(letter_id)
-    assert letter_state(seen.state, seen.next_redrive_at) == "OPEN"
+    assert letter_state(seen) == "OPEN"
     [listed] = (await runs.list(f"id:{seen.run_id}")).runs
     assert (listed.needs_you, (await runs.view(seen.run_id)).needs_you) == (True, True)
 

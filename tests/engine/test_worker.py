@@ -347,7 +347,7 @@ async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outag
             "default", 1, Holder(token=1, worker="another", code_version="", ttl=60.0)
         )
         test.clock.advance(61)
-        await worker.maintenance.maintain(after_outage=after_outage)
+        await worker.maintenance.maintain(blame=not after_outage)
         await worker.parts.recorder.flush()
         assert await sql(app, "SELECT losses, holds, place FROM runs") == [
             (0 if after_outage else 1, 1, "ready")

@@ -232,8 +232,8 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.maintenance:Maintenance._maintain",
-                "after_outage=after_outage and not blocked",
-                "after_outage=False",
+                "blame=self._blames",
+                "blame=True",
             ),
         ),
         (f"{WORKERS}test_leases_that_expired_during_an_outage_are_blamed_on_no_run",),
@@ -297,6 +297,12 @@ GUARDS = (
         "two workers execute a step at once after one of them was stopped",
         (Code("redrive.engine.worker:Worker._give_back", "if not work.is_executing:", "if True:"),),
         (f"{WORKERS}test_a_stopping_worker_keeps_what_still_executes",),
+    ),
+    Guard(
+        "drain.revokes what executes",
+        "a function that outlives its worker calls other systems while another worker executes its step",
+        (Code("redrive.engine.executor:Executor.abandon", "work.revoke()", "pass"),),
+        (f"{WORKERS}test_what_still_executes_after_its_worker_has_stopped_is_revoked",),
     ),
     Guard(
         "cancelled before the gate",

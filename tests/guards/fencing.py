@@ -27,6 +27,8 @@ CUT_OFF = "tests/journeys/test_cut_off.py::"
 WATCH = "tests/engine/test_loop_watch.py::"
 THREADS = "tests/engine/test_threads.py::"
 WORKER = "tests/engine/test_worker.py::"
+GRACE = "tests/engine/test_takeover_grace.py::"
+FOUND = "tests/simulation/test_found.py::"
 FENCES = "tests/guards/test_fences.py::"
 WRITES = "tests/guards/test_fenced_writes.py::"
 CLAIMS = "tests/guards/test_claims.py::"
@@ -557,6 +559,42 @@ GUARDS = (
         "after an outage, a worker executes again what it has a result of",
         (Code("redrive.engine.maintenance:Maintenance._maintain", "if after_outage:", "if False:"),),
         (f"{RECORDER}test_after_an_outage_results_are_written_before_leases_are_taken_over",),
+    ),
+    Guard(
+        "results of others before leases",
+        "after an outage, a worker executes again what another worker has a result of",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._maintain",
+                "takes_over = self._grace.seconds_left() == 0.0",
+                "takes_over = True",
+            ),
+        ),
+        (f"{FOUND}test_after_an_outage_all_workers_write_their_results_before_leases_are_taken_over",),
+    ),
+    Guard(
+        "takeover grace ends",
+        "a database that often fails for a moment delays the takeover of leases forever",
+        (
+            Code(
+                "redrive.engine.takeover_grace:TakeoverGrace.reached",
+                "min(passed, MAX_COUNTED_SECONDS) if",
+                "0.0 if",
+            ),
+        ),
+        (f"{GRACE}test_the_grace_ends_although_something_fails_before_every_pass",),
+    ),
+    Guard(
+        "takeover grace spares",
+        "runs of which a worker takes over the leases after the grace count as suspects",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._maintain",
+                "self._blames = self._blames or takes_over",
+                "self._blames = True",
+            ),
+        ),
+        (f"{GRACE}test_after_the_grace_no_run_is_blamed_for_the_outage",),
     ),
     Guard(
         "lease renewer.expired",

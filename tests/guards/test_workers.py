@@ -12,6 +12,7 @@ from tests.engine.workbench import PATIENCE, app_at, bench, new_app, seamed, sql
 
 from redrive import Context
 from redrive.engine import claimer as claiming
+from redrive.errors import LeaseLostError
 from redrive.parts import parts_of
 from redrive.store.leases import Holder
 
@@ -131,6 +132,33 @@ async def test_a_stopping_worker_keeps_what_still_executes(tmp_path: Path) -> No
         left = await run.view()
         over.set()
     assert (left.place, left.failures) == ("leased", 0)
+
+
+async def test_what_still_executes_after_its_worker_has_stopped_is_revoked(tmp_path: Path) -> None:
+    """Nothing renews its lease any more, so another worker may execute it."""
+    app = app_at(tmp_path / "work.db")
+    over = asyncio.Event()
+    refused = asyncio.get_running_loop().create_future()
+
+    @app.task
+    async def deaf(context: Context) -> None:
+        worker.stop()
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+        try:
+            context.progress(0.5)
+        except BaseException as error:
+            refused.set_result(type(error))
+        else:
+            refused.set_result(None)
+
+    async with app, asyncio.timeout(PATIENCE):
+        await app.start(deaf)
+        worker = app.worker(grace_seconds=0.1)
+        await worker.run()
+        over.set()
+        assert await refused is LeaseLostError
 
 
 async def test_an_isolated_run_does_not_start_next_to_other_work(tmp_path: Path) -> None:

@@ -150,8 +150,8 @@ async def test_a_thread_is_refused_everything_that_reaches_others(server: Mortal
 async def test_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
     server: MortalPostgres,
 ) -> None:
-    """The outage outlasts the lease, and the worker holds a result. It must not execute the run again."""
-    app = Redrive(server.url, log=False)
+    """The outage outlasts the lease, and one of two workers holds results. No run is executed again."""
+    app, other = Redrive(server.url, log=False), Redrive(server.url, log=False, queues=["other"])
     executed: list[int] = []
     go_on = asyncio.Event()
 
@@ -161,7 +161,11 @@ async def test_what_a_worker_has_finished_is_written_before_anything_is_taken_ov
         await go_on.wait()
         return context.attempt
 
-    async with app, app.worker(lease_seconds=3.0, poll_seconds=0.05) as worker:
+    async with AsyncExitStack() as stack:
+        for each in (app, other):
+            await stack.enter_async_context(each)
+        worker = await stack.enter_async_context(app.worker(lease_seconds=3.0, poll_seconds=0.05))
+        await stack.enter_async_context(other.worker(lease_seconds=3.0, poll_seconds=0.05))
         runs = [await app.start(counted) for _ in range(3)]
         await until(lambda: len(executed) == len(runs))
         ends = lease_ends(server)

@@ -34,6 +34,7 @@ class Outside:
     accepted  how often the receiver has accepted a key: once, however often it is asked
     asked     how often it was asked
     late      runs with a step whose time was over although nothing of the kind was planned
+    stubborn  the processes and runs of steps that go on although they were told to stop
     """
 
     def __init__(self, script: Script, observer: Observer, kill: Callable[[Process], None]) -> None:
@@ -50,6 +51,7 @@ class Outside:
         self.asked: Counter[str] = Counter()
         self._hanging: set[tuple[int, int]] = set()
         self.late: set[int] = set()
+        self.stubborn: set[tuple[Process, str]] = set()
 
     async def perform(self, task: TaskPlan, payload: Any, context: Context) -> Any:
         process = here()
@@ -62,6 +64,7 @@ class Outside:
             await self._cause(plan, number, task, process, context)
             await self._come_to(plan, number, task, context)
         finally:
+            self.stubborn.discard((process, context.run_id))
             self._observer.ended(process, context, task)
             if context.remaining() <= 0.0 and (number, index) not in self._hanging:
                 self.late.add(number)
@@ -83,7 +86,7 @@ class Outside:
         elif trouble is Trouble.LONG:
             await asyncio.sleep(min(LONG, task.timeout * 0.6))
         elif trouble is Trouble.STUBBORN:
-            await _sleep_stubbornly(min(LONG, task.timeout * 0.6))
+            await self._sleep_stubbornly(min(LONG, task.timeout * 0.6), process, context)
         elif trouble is Trouble.PROGRESS:
             context.progress(0.5, "half of it")
             await asyncio.sleep(SLEEP)
@@ -135,10 +138,10 @@ class Outside:
             self._answers[where] += 1
         return outcome
 
-
-async def _sleep_stubbornly(seconds: float) -> None:
-    """Told to stop, it takes its time, and then goes on as if nothing had been said."""
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        await asyncio.sleep(SLEEP)
+    async def _sleep_stubbornly(self, seconds: float, process: Process, context: Context) -> None:
+        """Told to stop, it takes its time, and then goes on as if nothing had been said."""
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.stubborn.add((process, context.run_id))
+            await asyncio.sleep(SLEEP)

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from tests.engine.workbench import bench, new_app
+from tests.guards.switch import switched_off
+from tests.simulation.script import (
+    Fault,
+    FaultKind,
+    Outcome,
+    RunPlan,
+    Script,
+    StepPlan,
+    TaskPlan,
+    Trouble,
+    WorkerPlan,
+)
+from tests.simulation.simulate import play
 
 from redrive import FinalError
 from redrive.parts import parts_of
@@ -97,3 +110,33 @@ async def test_an_earlier_step_that_fails_in_a_replay_starts_with_all_its_automa
         earlier = await run.dead_letter()
         assert earlier is not None
         assert (earlier.step, earlier.state, earlier.redrives) == ("first", "OPEN", 0)
+
+
+def stopped_during(trouble: Trouble) -> Script:
+    """A worker stops while a step is in progress, and its grace ends before the step does (seed 700916)."""
+    worker = WorkerPlan("w0", ("default",), 10, lease=4.0, poll=3.0, grace=1.0, skew=0.0)
+    step = StepPlan((Outcome.HANG, Outcome.FINAL), (trouble,))
+    stop = Fault(8.0, FaultKind.STOP, "w0", 40.0)
+    return Script(0, (worker,), (TaskPlan("t", timeout=20.0),), (), (RunPlan(0, "t", (step,)),), (stop,))
+
+
+def test_a_stopping_worker_keeps_only_the_lease_of_a_step_that_does_not_stop() -> None:
+    """I15: its function goes on, so no other worker may execute the step before the lease expires."""
+    assert not play(stopped_during(Trouble.STUBBORN)).findings
+    assert not play(stopped_during(Trouble.LONG)).findings
+    with switched_off("drain.give back"):
+        assert play(stopped_during(Trouble.LONG)).invariants == {"I15"}
+
+
+def cut_off_in_the_middle(schedule: int) -> Script:
+    """Steps of both workers finish during an outage that outlasts the leases."""
+    workers = tuple(WorkerPlan(name, ("default",), 2, 4.0, 3.0, 1.0, 0.0) for name in ("w0", "w1"))
+    runs = tuple(RunPlan(number, "t", (StepPlan((), (Trouble.SLEEP,)),)) for number in range(4))
+    outage = Fault(0.5, FaultKind.OUTAGE, "", 8.0)
+    return Script(schedule, workers, (TaskPlan("t"),), (), runs, (outage,))
+
+
+def test_after_an_outage_all_workers_write_their_results_before_leases_are_taken_over() -> None:
+    """Gap 3: the worker whose connection comes back first leaves the others the time to come back."""
+    taken_over = [play(cut_off_in_the_middle(schedule)).bitten["reclaim"] for schedule in range(20)]
+    assert not any(taken_over)

@@ -173,7 +173,10 @@ class World:
         self._replace(process)
 
     def _check_drained(self, process: Process, plan: WorkerPlan, worker: Worker) -> None:
-        """I15, unless something has kept it from leaving in good order."""
+        """I15, unless something has kept it from leaving in good order.
+
+        A worker keeps the lease of a function that does not stop: another one would execute it at once.
+        """
         stopped = self.stage.stopped_at.get(process)
         if stopped is None:
             self.watcher.find("I15", plan.name, "the worker has ended although nobody has told it to")
@@ -184,7 +187,8 @@ class World:
                     "I15", plan.name, f"took {taken:.1f} s to stop, its grace is {plan.grace} s"
                 )
             for run_id in self.watcher.held_by(process):
-                self.watcher.find("I15", run_id, f"{process} has stopped and left its lease behind")
+                if (process, run_id) not in self.outside.stubborn:
+                    self.watcher.find("I15", run_id, f"{process} has stopped and left its lease behind")
 
     def _replace(self, process: Process) -> None:
         """Somebody starts a new one in its place, a while after it has ended."""

@@ -186,7 +186,7 @@ def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> 
         "org", "workflow", "step_index", "queue", "attempts", "failures", "first_failed_at", "last_failed_at",
         "created_at", "updated_at", "replay_count", "priority", "next_redrive_at", "exhausted_at",
         "last_replayed_at", "last_replayed_by", "replay_override", "resolved_by", "resolved_at", "resolution",
-        "stack", "public_message", "decision", "config", "policy", "pattern",
+        "stack", "public_message", "decision", "config", "policy", "pattern", "waits",
     }  # fmt: skip
     if kind is not record.NewDeadLetter:
         set_later = {"ended_at", "output", "at"} & set(fields_of(kind)) - set(query.sqlite.names)

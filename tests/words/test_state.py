@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from redrive.model.breaker import BreakerState
-from redrive.model.dead_letter import DeadLetterState
+from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
+from redrive.model.decision import Reason
+from redrive.model.failure import Category, ErrorClass
 from redrive.model.failure_group import GroupState
 from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
@@ -41,9 +43,26 @@ def test_an_unknown_state_is_its_own_word() -> None:
 
 
 def test_an_open_dead_letter_may_be_due_for_a_redrive() -> None:
-    assert letter_state("OPEN", None) == "OPEN"
-    assert letter_state("EXHAUSTED", 1.0) == "EXHAUSTED"
-    assert status(letter_state("OPEN", 1.0)) == "redrive due"
+    line = DeadLetterLine(
+        id="l",
+        run_id="r",
+        step="s",
+        task="t",
+        workflow="w",
+        category=Category.NETWORK,
+        error_class=ErrorClass.RETRYABLE,
+        error_type="E",
+        public_code="c",
+        reason=Reason.ATTEMPTS_SPENT,
+        fingerprint="f",
+        title="t",
+        correlation_id="r",
+        message="m",
+    )
+    assert letter_state(line) == "OPEN"
+    for changes in ({"next_redrive_at": 1.0}, {"waits": True}):
+        assert status(letter_state(line.replace(**changes))) == "redrive due"
+        assert letter_state(line.replace(state=DeadLetterState.EXHAUSTED, **changes)) == "EXHAUSTED"
 
 
 def test_the_glossary_has_the_word_of_every_state_once() -> None:

@@ -112,11 +112,12 @@ class Executor:
     async def abandon(self) -> None:
         """Interrupt all work, because the worker stops and work must not continue without a lease.
 
-        After a drain, nothing is left to interrupt.
+        After a drain, only functions that don't stop are left: nothing renews their leases any longer.
         """
         for work in self.in_flight.works:
             work.interrupt(Interruption.LOST)
-        await self.unstopped()
+        for work in await self.unstopped():
+            work.revoke()
 
     async def unstopped(self) -> list[Work]:
         """Wait a moment for interrupted work. Return the work whose functions are still running."""

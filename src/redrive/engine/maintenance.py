@@ -14,6 +14,7 @@ from redrive.engine.known_work import holder_of
 from redrive.engine.look_back import LookBack
 from redrive.engine.shared_breakers import HELD_BY_BREAKER
 from redrive.engine.signals import wait_for
+from redrive.engine.takeover_grace import TakeoverGrace
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
 from redrive.model.event import HeldReleased
@@ -62,6 +63,8 @@ class Maintenance:
         self._seconds_until_poll = parts.seconds_until_poll
         self.promoted_at = self.maintained_at = parts.clock.monotonic()
         self._due_look_back, self._expiry_look_back = LookBack(parts.clock), LookBack(parts.clock)
+        self._grace = TakeoverGrace(parts.clock, parts.retrier)
+        self._blames = True
         self._reported_load, self._reported_at = 0, parts.clock.monotonic()
         self._moment = FROM_THE_BEGINNING  # a recent time of the database's clock, on which floors are based
 
@@ -148,13 +151,15 @@ class Maintenance:
             if now >= retention:
                 more = await self._retrier.run("retention", self.remove_expired)
                 retention = now + (0.0 if more else RETENTION_INTERVAL_SECONDS)
-            await wait_for(self._signals.stopping, self._seconds_until_poll(), self._clock)
+            wait, grace = self._seconds_until_poll(), self._grace.seconds_left()
+            await wait_for(self._signals.stopping, min(wait, grace) if grace else wait, self._clock)
 
     async def _maintain(self) -> None:
         """Maintain. After a long outage, don't blame attempts: any lease may have expired because of it.
 
         A lease is renewed after a third of its duration, so an outage of two thirds can end any lease. If an
-        attempt blocked the event loop of this worker, there was no outage.
+        attempt blocked the event loop of this worker, there was no outage. After any outage, other workers
+        get some time to write their results before this one takes over leases.
         """
         silent = self._clock.monotonic() - self.maintained_at
         blocked = self._in_flight.loop_watch.has_refused_since(self.maintained_at)
@@ -162,11 +167,17 @@ class Maintenance:
         if after_outage:
             # Results first: a run whose lease is taken over is executed again.
             await self._recorder.wait_until_written()
-        await self.maintain(after_outage=after_outage and not blocked)
+        if after_outage and not blocked:
+            self._blames = False
+        takes_over = self._grace.seconds_left() == 0.0
+        await self.maintain(blame=self._blames, takes_over=takes_over)
+        self._grace.reached(took_over=takes_over)
+        self._blames = self._blames or takes_over
 
-    async def maintain(self, *, after_outage: bool = False) -> None:
+    async def maintain(self, *, blame: bool = True, takes_over: bool = True) -> None:
         """Take over expired leases, pass on cancellations and write progress."""
-        await self.reclaim(blame=not after_outage)
+        if takes_over:
+            await self.reclaim(blame=blame)
         queues, workflows = self._options.queues, self._known_work.workflows
         self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):

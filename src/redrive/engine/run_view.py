@@ -295,7 +295,8 @@ class RedactedView:
             retry_policy_override=self._stored(run.policy_override),
             step_only=bool(run.step_only),
             needs_you=any(
-                letter.state in _NEEDS_YOU and letter.next_redrive_at is None for letter in letters[-1:]
+                letter.state in _NEEDS_YOU and letter.next_redrive_at is None and not letter.waits
+                for letter in letters[-1:]
             ),
             owner=None if origin.owner is None else self._redactor.text(origin.owner),
             error=error,

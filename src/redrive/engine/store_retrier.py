@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from random import Random
 from typing import TypeVar
 
 from redrive.clock import Clock
 from redrive.engine.event_bus import EventBus
-from redrive.errors import StoreError
+from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.event import StoreFailed, StoreRecovered
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
@@ -20,10 +21,13 @@ BACKOFF = Backoff(Exponential(0.1, 2.0), cap=2.0, jitter=Equal())
 
 
 class StoreRetrier:
+    """`unavailable_at` is when the database was last unavailable, on the monotonic clock."""
+
     def __init__(self, clock: Clock, random: Random, event_bus: EventBus) -> None:
         self._clock = clock
         self._random = random
         self._event_bus = event_bus
+        self.unavailable_at = -inf
 
     def report_failure(self, doing: str, error: str, wait: float) -> None:
         self._event_bus.emit(StoreFailed(doing, error, wait))
@@ -44,6 +48,8 @@ class StoreRetrier:
         failures, started = 0, self._clock.monotonic()
         while True:
             if error is not None:
+                if isinstance(error, StoreUnavailableError):
+                    self.unavailable_at = self._clock.monotonic()
                 failures += 1
                 if failures == tries:
                     raise error

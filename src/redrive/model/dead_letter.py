@@ -71,7 +71,8 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
     """A dead letter in a list: without payload, stack, config and policy.
 
     The database sets the fields with a default when it stores the dead letter. Lists contain only the start
-    of `message`.
+    of `message`. `waits` tells whether its automatic redrive waits for that of another dead letter; it then
+    has no `next_redrive_at`.
     """
 
     id: str
@@ -115,6 +116,7 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
     max_redrives: int = 0
     next_redrive_at: Instant | None = None
     exhausted_at: Instant | None = None
+    waits: bool = False
     message: str
 
 

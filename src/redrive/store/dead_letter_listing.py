@@ -36,12 +36,12 @@ class DeadLetterPage(NamedTuple):
 def read_letters(row_class: type[Letter], rows: Sequence[Sequence[Any]]) -> list[Letter]:
     """Read dead letters from rows whose last column tells whether the letter waits for one that stays.
 
-    Such a letter has no next redrive for readers: an operator must handle the other one first. The time stays
-    stored and applies again when the other one is resolved.
+    A letter that waits has no next redrive for readers: its time passes while it waits. The time stays stored
+    and applies again when the other one is resolved. If the other one stays, an operator must handle it.
     """
     letters = read_rows(row_class, [row[:-1] for row in rows])
     return [
-        letter.replace(next_redrive_at=None) if row[-1] else letter
+        letter.replace(next_redrive_at=None, waits=not row[-1]) if letter.waits else letter
         for letter, row in zip(letters, rows, strict=True)
     ]
 

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.words.failure import headline
+from redrive.words.state import letter_state
 
 T = TypeVar("T")
 
@@ -39,5 +40,4 @@ def fold(rows: Iterable[T], look: Callable[[T], Hashable]) -> list[Fold[T]]:
 def letter_look(line: DeadLetterLine) -> Hashable:
     """Return what a reader sees of a dead letter in a list, except its id and its time."""
     title = headline(line.message, line.error_type, line.title)
-    waits = line.next_redrive_at is not None
-    return title, line.state, waits, line.workflow, line.step, line.attempts, line.assignee
+    return title, letter_state(line), line.waits, line.workflow, line.step, line.attempts, line.assignee

@@ -10,6 +10,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
+
 
 class Tone(StrEnum):
     """What a state asks of its reader.
@@ -100,9 +102,10 @@ def state_label(state: str, kind: str = "") -> StateLabel:
     return LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())
 
 
-def letter_state(state: str, next_redrive_at: float | None) -> str:
+def letter_state(letter: DeadLetterLine) -> str:
     """Return SCHEDULED for an open dead letter that Redrive will replay, otherwise its state."""
-    return "SCHEDULED" if state == "OPEN" and next_redrive_at is not None else state
+    is_scheduled = letter.next_redrive_at is not None or letter.waits
+    return "SCHEDULED" if letter.state == DeadLetterState.OPEN and is_scheduled else letter.state
 
 
 def status(state: str, kind: str = "") -> str:

@@ -161,6 +161,24 @@ async def test_what_heals_itself_is_separate_from_what_needs_you(
     assert "Redrive due in" in first.text
 
 
+async def test_12_gap_9_a_letter_that_waits_for_another_one_shows_no_time(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    """Its own time passes while it waits."""
+    healing(house)
+    waiting, other = await letters(house, 2, "flake")
+    await (await desk_of(house)).link(waiting, other)
+    answer = (await admin.get(f"/api/v1/dead-letters/{waiting}")).json()
+    shown = answer["state"], answer["status"], answer["next_redrive_at"], answer["waits"]
+    assert shown == ("OPEN", "redrive due", None, True)
+    listed = (await admin.get("/api/v1/dead-letters", params={"q": "is:scheduled"})).json()
+    assert {line["id"]: line["waits"] for line in listed["items"]} == {waiting: True, other: False}
+    texts = [row.text for row in rows(await read(admin, f"{DLQ}?q=is:heals-itself&view=flat"))]
+    assert sorted("Redrive due after another" in text for text in texts) == [False, True]
+    page = await read(admin, f"{DLQ}/{waiting}")
+    assert "next after the dead letter that it waits for" in page.text
+
+
 async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: httpx.AsyncClient) -> None:
     """Whatever its policy is: none may be left."""
     healing(house, max_redrives=0)

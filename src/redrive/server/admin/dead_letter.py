@@ -65,7 +65,7 @@ class LetterRow(NamedTuple):
 
 
 def row_of(line: DeadLetterLine) -> LetterRow:
-    state = letter_state(line.state, line.next_redrive_at)
+    state = letter_state(line)
     return LetterRow(line, state, line.tags, line.state in ACTIONABLE, line.state in CLOSED)
 
 

@@ -38,7 +38,7 @@ _APART = ("payload", "config")
 
 
 def _status(letter: DeadLetterLine | DeadLetter) -> str:
-    return status(letter_state(letter.state, letter.next_redrive_at))
+    return status(letter_state(letter))
 
 
 LINE = Resource(

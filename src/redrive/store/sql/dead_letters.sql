@@ -1,5 +1,12 @@
+-- name: _waits
+CASE WHEN letter.state = 'OPEN' AND letter.next_redrive_at IS NOT NULL AND EXISTS (
+        SELECT 1 FROM redrive.dead_letter_dependencies AS link
+        JOIN redrive.dead_letters AS other ON other.id = link.depends_on
+        WHERE link.letter_id = letter.id AND other.state <> 'RESOLVED'
+    ) THEN 1 ELSE 0 END
+
 -- name: _line
-{columns:DeadLetterLine letter except message}, substr(letter.message, 1, 300),
+{columns:DeadLetterLine letter except waits, message}, {_waits}, substr(letter.message, 1, 300),
     CASE WHEN EXISTS (SELECT 1 FROM ({_stuck}) AS stuck WHERE stuck.id = letter.id) THEN 1 ELSE 0 END
 
 -- name: _whole
@@ -7,7 +14,7 @@
 SELECT {columns:DeadLetter},
     CASE WHEN EXISTS (SELECT 1 FROM ({_stuck}) AS stuck WHERE stuck.id = whole.id) THEN 1 ELSE 0 END
 FROM (
-    SELECT letter.*, COALESCE(past.stack, '') AS stack, COALESCE(past.public_message, '') AS public_message,
+    SELECT letter.*, {_waits} AS waits, COALESCE(past.stack, '') AS stack, COALESCE(past.public_message, '') AS public_message,
         COALESCE(past.decision, '{"code":"' || letter.reason || '"}') AS decision, known.config, known.policy
     FROM redrive.dead_letters AS letter
     LEFT JOIN redrive.attempts AS past

@@ -191,8 +191,8 @@ SELECT batch.org, batch.settings, batch.config, batch.policy FROM {batch:NewDead
 ON CONFLICT (org, digest) DO NOTHING
 
 -- name: _elsewhere
--- Columns that are read from the attempt and from the settings of the step.
-stack, public_message, decision, config, policy
+-- Columns that are read from the attempt, from the settings of the step and from the dead letters it waits for.
+stack, public_message, decision, config, policy, waits
 
 -- name: insert_dead_letter
 -- If the step has a live dead letter, it gets the newer error and keeps what people did with it.
