@@ -52,6 +52,7 @@ class Maintenance:
         self._in_flight = parts.in_flight
         self._known_work = parts.known_work
         self._works = parts.works
+        self._strategies = parts.strategies
         self._breakers = parts.breakers
         self._executor = parts.executor
         self._recorder = parts.recorder
@@ -165,7 +166,8 @@ class Maintenance:
         await self.maintain(after_outage=after_outage and not blocked)
 
     async def maintain(self, *, after_outage: bool = False) -> None:
-        """Take over expired leases, pass on cancellations and write progress."""
+        """Follow changed strategies, take over expired leases, pass on cancellations and write progress."""
+        await self._strategies.refresh()
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._known_work.workflows
         self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
