@@ -166,8 +166,7 @@ class Maintenance:
         await self.maintain(after_outage=after_outage and not blocked)
 
     async def maintain(self, *, after_outage: bool = False) -> None:
-        """Follow changed strategies, take over expired leases, pass on cancellations and write progress."""
-        await self._strategies.refresh()
+        """Take over expired leases, pass on cancellations, write progress and follow changed strategies."""
         await self.reclaim(blame=not after_outage)
         queues, workflows = self._options.queues, self._known_work.workflows
         self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
@@ -179,6 +178,7 @@ class Maintenance:
         ]
         if progress:
             await self._store.records.note_progress(progress)
+        await self._strategies.refresh()
 
     async def _hold_unknown(self) -> None:
         """Hold ready work that no worker of its queue knows, so that operators see it.
