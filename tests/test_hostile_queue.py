@@ -517,6 +517,7 @@ ATTACKS: dict[str, Callable[[DeadLetterQueue], Awaitable[Any]]] = {
     "statistics": lambda queue: queue.statistics(),
     "clear": lambda queue: queue.clear(confirm="default"),
     "unlink": lambda queue: queue.unlink("it", "other"),
+    "strategy": lambda queue: queue.strategy(),
     "set_strategy": lambda queue: queue.set_strategy("manual"),
     "get_task": lambda queue: queue.get_task("it"),
     "list_tasks": lambda queue: queue.list_tasks(),

@@ -12,6 +12,7 @@ from redrive.failures.groups import FailureGroups
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
 from redrive.failures.service import Failures
+from redrive.failures.strategies import LetterStrategies
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.accounts import MemberAccounts
 from redrive.identity.keys import Keys
@@ -94,6 +95,12 @@ class SyncViews(Facade):
     remove = waiting(SavedViews.remove)
 
 
+class SyncStrategies(Facade):
+    list = waiting(LetterStrategies.list)
+    view = waiting(LetterStrategies.view)
+    change = waiting(LetterStrategies.change)
+
+
 class SyncAudit(Facade):
     list = waiting(Audit.list)
     about = waiting(Audit.about)
@@ -109,6 +116,7 @@ class SyncFailures(Facade):
         self.replays = SyncReplays(failures.replays, loop)
         self.replay = self.replays.start
         self.views = SyncViews(failures.views, loop)
+        self.strategies = SyncStrategies(failures.strategies, loop)
         self.audit = SyncAudit(failures.audit, loop)
 
     list = waiting(Failures.list)

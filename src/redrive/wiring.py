@@ -10,7 +10,7 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer, Prepared
@@ -30,6 +30,7 @@ from redrive.engine.run_view import RedactedView
 from redrive.engine.shared_breakers import BreakerSettings, SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
+from redrive.engine.strategies import CurrentStrategies
 from redrive.engine.task import AnyTask, checked_name
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
@@ -50,7 +51,6 @@ from redrive.policy.codec import JsonLimits
 from redrive.policy.monitor import Thresholds
 from redrive.policy.redact import Redactor
 from redrive.policy.template import Template
-from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 from redrive.store.database import Database
 from redrive.store.joined import JoinedSession
@@ -108,12 +108,12 @@ class Declarations:
             functions=self.redrive_functions,
         )
 
-    def letter_policy(self, random: Random) -> DeadLetterPolicy:
+    def letter_policy(self, random: Random, strategy_of: StrategyOf) -> DeadLetterPolicy:
         settings = self.settings
         return DeadLetterPolicy(
             self.redactor,
             random.random,
-            Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED,
+            strategy_of,
             settings.dlq_redrive,
             settings.dlq_default_max_retries,
             self.templates,
@@ -173,6 +173,7 @@ class Parts:
         )
         self.changes = Changes(self.store_of, self.breakers, clock, random)
         self.definitions = Definitions(store)
+        self.strategies = CurrentStrategies(store, clock, declared.settings)
         self.waiters = Waiters()
         self.retrier = StoreRetrier(clock, random, self.event_bus)
         self.enqueuer = self._new_enqueuer(store)
@@ -280,7 +281,8 @@ class Parts:
             limits=self.limits,
             clock=self.clock,
             encryption=self.encryption,
-            letter_policy=self.declared.letter_policy(self.random),
+            letter_policy=self.declared.letter_policy(self.random, self.strategies.of),
+            strategies=self.strategies,
         )
 
     def idempotency(self, org: str) -> Idempotency:
@@ -317,7 +319,7 @@ class Parts:
             self.event_bus, self.clock, in_flight, signals, ended_runs, self.waiters.finished
         )
         recorder = Recorder(self.store, self.retrier, reporter)
-        letter_policy = self.declared.letter_policy(self.random)
+        letter_policy = self.declared.letter_policy(self.random, self.strategies.of)
         failure_handler = FailureHandler(
             self.clock,
             self.random,
@@ -367,6 +369,7 @@ class Parts:
                 in_flight=in_flight,
                 known_work=known_work,
                 works=works,
+                strategies=self.strategies,
                 breakers=self.breakers,
                 gate=Gate(self.store, self.breakers),
                 invoker=invoker,

@@ -44,7 +44,16 @@ PLAIN = [
     Route("settings", f"{ADMIN}/settings"),
     *(
         Route(f"settings-{each}", f"{ADMIN}/settings?section={each}")
-        for each in ("keys", "organizations", "redaction", "retention", "alerts", "server", "me")
+        for each in (
+            "keys",
+            "organizations",
+            "dead-letters",
+            "redaction",
+            "retention",
+            "alerts",
+            "server",
+            "me",
+        )
     ),
     Route("settings-viewer", f"{ADMIN}/settings", "viewer"),
     Route("forbidden", f"{ADMIN}/settings?section=keys", "viewer", told="status of 403"),

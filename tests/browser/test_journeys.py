@@ -411,3 +411,23 @@ async def test_theme_and_zone_are_chosen_and_kept(shop: Site, visit: Browsing) -
     await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     await page.goto("/app/admin/audit")
     await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_an_owner_changes_which_failures_become_dead_letters(shop: Site, visit: Browsing) -> None:
+    page = await visit.open("owner", "/app/admin/settings?section=dead-letters")
+    await page.get_by_text("Change strategy").first.click()
+    form = page.locator("form.pop", has_text="Strategy")
+    await form.locator("select").select_option("manual")
+    await form.get_by_label("Queue").fill("dlq:mail")
+    await form.get_by_label("Reason").fill("until Monday")
+    await form.get_by_role("button").click()
+    row = page.locator("table.strategies tr", has_text="dlq:mail")
+    await expect(row).to_contain_text("manual")
+    await expect(row).to_contain_text("until Monday")
+    [_, stored] = (await shop.get("/api/v1/strategies"))["items"]
+    assert (stored["queue"], stored["strategy"], stored["reason"]) == ("dlq:mail", "manual", "until Monday")
+
+    await row.get_by_role("button", name="Reset").click()
+    await expect(row).to_have_count(0)
+    [line] = (await shop.get("/api/v1/strategies"))["items"]
+    assert (line["queue"], line["strategy"]) == (None, "automatic")

@@ -36,6 +36,7 @@ from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.groups import FailureGroups
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
+from redrive.failures.strategies import LetterStrategies
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
@@ -261,6 +262,8 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
         failures.related,
         failures.views.remove,
         failures.views.list,
+        failures.strategies.change,
+        lambda text: failures.strategies.change("automatic", queue=text + "\x00"),
         lambda text: failures.views.create(text, "nowhere"),
         lambda text: failures.groups.list(sort=text),
         lambda text: failures.groups.list(cursor=text),
@@ -679,6 +682,7 @@ async def estate(ground: Ground) -> Estate:
     letter = await failures.view(ids[0])
     await failures.groups.acknowledge(letter.fingerprint, CANARY)
     view = await failures.views.create(CANARY, "dlq", CANARY)
+    await failures.strategies.change("automatic", queue="mail", reason=CANARY)
     head = await failures.audit.head()
     return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
 
@@ -747,6 +751,9 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (FailureGroups, "resolve"): lambda part, it: part.resolve(it.fingerprint, "x", letters=True),
     (SavedViews, "list"): lambda part, it: part.list(),
     (SavedViews, "remove"): lambda part, it: part.remove(it.view),
+    (LetterStrategies, "list"): lambda part, it: part.list(),
+    (LetterStrategies, "view"): lambda part, it: part.view("mail"),
+    (LetterStrategies, "change"): lambda part, it: part.change(None, queue="mail"),
     (Replays, "view"): lambda part, it: part.view(it.replay),
     (Replays, "list"): lambda part, it: part.list(it.letters[1]),
     (Replays, "start"): lambda part, it: part.start(it.letters[0]),
@@ -788,6 +795,8 @@ ANSWERED |= {"overview", "totals", "needs_you", "what_if"}
 ANSWERED |= {"about", "head", "verify", "under_way", "progress", "reaching"}
 """With nothing, or with numbers that are all zero."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
+MUST_REFUSE -= {(LetterStrategies, "view"), (LetterStrategies, "change")}
+"""These two answer with the stranger's own strategy, which comes from the settings."""
 
 
 def services_of(failures: Failures) -> list[Any]:
@@ -1018,6 +1027,8 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         lambda: failures.reveal(ids[0], reason="r"),
         lambda: failures.plans.create(ids=ids[:1]),
         lambda: failures.views.create("mine", "runs"),
+        lambda: failures.strategies.change("automatic", queue="mail"),
+        lambda: failures.strategies.change(None, queue="mail"),
         lambda: failures.replay(ids[0], reason="r"),
     ]
     looks: list[Callable[[], Awaitable[Any]]] = [
@@ -1029,6 +1040,7 @@ async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground
         lambda: letters.dependencies(ids[0]),
         lambda: letters.related(ids[0]),
         failures.views.list,
+        failures.strategies.list,
         lambda: failures.groups.view(fingerprint),
         failures.groups.list,
         failures.groups.count,

@@ -147,10 +147,10 @@ async def test_21_the_queue_asks_for_each_operation_m11() -> None:
         for operation, call in denied.items():
             with pytest.raises(AccessDeniedError, match=f"'ana' may not {operation.strip()}"):
                 await call()
-        assert dlq.app.strategy == "selective"
+        assert (await dlq.app.failures().strategies.view("dlq:default")).strategy == "selective"
         with pytest.raises(AccessDeniedError, match="may not set_strategy"):
             await ana.set_strategy("disabled")
-        assert dlq.app.strategy == "selective"
+        assert (await dlq.app.failures().strategies.view("dlq:default")).strategy == "selective"
         with pytest.raises(AccessDeniedError, match="may not list"):
             [task_id async for task_id in ana]
         with pytest.raises(AccessDeniedError, match="may not get"):

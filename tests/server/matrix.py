@@ -296,6 +296,11 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
         "GET /saved-views": (Entry("read", query={"page": "dlq"}),),
         "POST /saved-views": (Entry("note", {}, SAVING, 201),),
         "DELETE /saved-views/{id}": (Entry("note", {"id": A("saved view")}, status=204),),
+        "GET /strategies": (Entry("read"),),
+        "PUT /strategies": (
+            Entry("settings", {}, {"strategy": "manual", "reason": "{canary}"}),
+            Entry("settings", {}, {"strategy": "manual", "queue": A("queue")}),
+        ),
     }
 
 

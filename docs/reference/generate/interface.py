@@ -38,6 +38,7 @@ PARTS = {
         ("redrive.failures.replays", "Replays"),
         ("redrive.failures.bulk_replays", "BulkReplays"),
         ("redrive.failures.saved_views", "SavedViews"),
+        ("redrive.failures.strategies", "LetterStrategies"),
         ("redrive.failures.audit", "Audit"),
     ),
 }

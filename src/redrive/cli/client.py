@@ -87,6 +87,9 @@ class Client:
         """`key` is the idempotency key of the request."""
         return self.request("POST", path, body=body, if_match=if_match, key=key).value
 
+    def put(self, path: str, body: object) -> Any:
+        return self.request("PUT", path, body=body).value
+
     def patch(self, path: str, body: object, *, if_match: str) -> Any:
         return self.request("PATCH", path, body=body, if_match=if_match).value
 

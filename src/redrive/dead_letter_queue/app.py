@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from redrive.app import Redrive
-from redrive.engine.dead_letter_policy import DeadLetterPolicy
+from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf, always_automatic
 from redrive.engine.definition import Definition
 from redrive.engine.handle import RunHandle
 from redrive.engine.worker import Worker
@@ -25,7 +25,6 @@ from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.template import Template
-from redrive.policy.triage import Strategy
 from redrive.settings import Settings
 from redrive.wiring import Declarations
 
@@ -46,11 +45,11 @@ class QueueDeclarations(Declarations):
     def processor_options(self) -> ProcessorOptions:
         return replace(super().processor_options, queue=self.queue, max_size=self.max_size)
 
-    def letter_policy(self, random: Random) -> DeadLetterPolicy:
+    def letter_policy(self, random: Random, strategy_of: StrategyOf) -> DeadLetterPolicy:
         return ExternalTaskPolicy(
             self.redactor,
             random.random,
-            Strategy.AUTOMATIC,  # QueueOperations has already applied the queue's strategy
+            always_automatic,  # QueueOperations has already applied the queue's strategy
             BY_CATEGORY,
             self.settings.dlq_default_max_retries,
             self.templates,
@@ -76,7 +75,6 @@ class QueueApp(Redrive):
     ) -> None:
         self.queue = PREFIX + name
         self.can_execute = execute is not None
-        self.strategy = Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
         self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
         for policy, function in policies.items():
@@ -101,7 +99,7 @@ class QueueApp(Redrive):
 
     def external_tasks(self) -> ExternalTasks:
         parts = self._parts
-        policy = parts.declared.letter_policy(parts.random)
+        policy = parts.declared.letter_policy(parts.random, parts.strategies.of)
         return ExternalTasks(parts.store, parts.clock, parts.ids, parts.event_bus, policy, parts.encryption)
 
 

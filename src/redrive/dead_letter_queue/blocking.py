@@ -30,6 +30,7 @@ class BlockingQueue(Facade):
     archive = waiting(QueueOperations.archive)
     unlink = waiting(QueueOperations.unlink)
     clear = waiting(QueueOperations.clear)
+    strategy = waiting(QueueOperations.strategy)
     set_strategy = waiting(QueueOperations.set_strategy)
     stop = waiting(QueueOperations.stop)
 

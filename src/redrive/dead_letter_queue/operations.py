@@ -14,6 +14,7 @@ from redrive.dead_letter_queue.refusal import not_archived, not_ended, not_retri
 from redrive.dead_letter_queue.tasks import FailedTasks, TaskFields, task_fields
 from redrive.duration import Seconds
 from redrive.engine.evidence import Evidence
+from redrive.engine.strategies import MAX_AGE_SECONDS
 from redrive.errors import (
     AccessDeniedError,
     InvalidValueError,
@@ -21,7 +22,7 @@ from redrive.errors import (
     ReplayRefusedError,
     TransitionError,
 )
-from redrive.failures.external_tasks import clear_queue, record_strategy
+from redrive.failures.external_tasks import clear_queue
 from redrive.failures.redrive_processor import RUNNING
 from redrive.failures.service import Failures
 from redrive.failures.statistics import statistics
@@ -83,7 +84,7 @@ class QueueOperations:
         await self._require_access("enqueue")
         fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
-        if reason := rejection(self.app.strategy, evidence.failure.category, requested=True):
+        if reason := rejection(await self._strategy(), evidence.failure.category, requested=True):
             raise InvalidValueError(f"the queue rejected the task {task_id!r}: {text_of(reason)}")
         return await self._keep(task_id, task, evidence, fields, separately=False)
 
@@ -98,7 +99,7 @@ class QueueOperations:
         await self._require_access("enqueue")
         fields = task_fields(fields)
         evidence = self._tasks.evidence(error, fields)
-        if rejection(self.app.strategy, evidence.failure.category):
+        if rejection(await self._strategy(), evidence.failure.category):
             return None
         return await self._keep(task_id, task, evidence, fields, separately=True)
 
@@ -202,14 +203,20 @@ class QueueOperations:
         return await clear_queue(parts_of(self.app).store, caller, self.app.queue, self.app.max_size)
 
     async def set_strategy(self, strategy: Strategy | str) -> None:
-        """Change which failures the queue accepts from this process, until it ends. The audit records it."""
+        """Change which failures the queue accepts. The change is stored, and the audit records it.
+
+        All processes with this queue follow it within a second.
+        """
         after = choice("strategy", strategy, Strategy)
         await self._require_access("set_strategy")
         await self.app.open()
-        before = self.app.strategy
-        caller = Caller(self.org, self._by)
-        await record_strategy(parts_of(self.app).store, caller, self.app.queue, before, after)
-        self.app.strategy = after
+        await self._failures().strategies.change(after, queue=self.app.queue)
+
+    async def strategy(self) -> Strategy:
+        """Return which failures the queue accepts."""
+        await self._require_access("statistics")
+        await self.app.open()
+        return (await self._failures().strategies.view(self.app.queue)).strategy
 
     # Executing in the background
 
@@ -305,6 +312,13 @@ class QueueOperations:
         if row is None:
             raise NotFoundError(f"the queue {self.name!r} has no task {task_id!r}")
         return row
+
+    async def _strategy(self) -> Strategy:
+        """Return the strategy of the queue, as it was at most a second ago."""
+        await self.app.open()
+        strategies = parts_of(self.app).strategies
+        await strategies.refresh(max_age=MAX_AGE_SECONDS)
+        return strategies.of(self.org, self.app.queue)
 
     def _failures(self) -> Failures:
         return self.app.failures(org=self.org, by=self._by)

@@ -26,6 +26,13 @@ _SHALLOW = JsonLimits(depth=MAX_DEPTH - 1)
 """The redactor truncates values that are nested deeper."""
 
 
+StrategyOf = Callable[[str, str], Strategy]
+
+
+def always_automatic(org: str, queue: str) -> Strategy:
+    return Strategy.AUTOMATIC
+
+
 class Handling(NamedTuple):
     redriving: Redriving
     tags: Sequence[str]
@@ -36,11 +43,15 @@ class Handling(NamedTuple):
 
 @dataclass(slots=True)
 class DeadLetterPolicy:
-    """`redrive` applies if neither task nor template has a choice; `functions` are the custom policies."""
+    """
+    strategy_of  returns the strategy of an org and a queue
+    redrive      applies if neither task nor template has a choice
+    functions    the custom redrive policies
+    """
 
     redactor: Redactor
     draw: Callable[[], float]
-    strategy: Strategy = Strategy.AUTOMATIC
+    strategy_of: StrategyOf = always_automatic
     redrive: RedriveChoice = "never"
     max_redrives: int | None = None
     templates: list[Template] = field(default_factory=list)
@@ -48,7 +59,9 @@ class DeadLetterPolicy:
 
     def rejection(self, work: Work, failure: Failure) -> Fact | None:
         """Return why no dead letter is written, or None. A replayed dead letter is never rejected."""
-        return None if work.claim.has_letter else rejection(self.strategy, failure.category)
+        if work.claim.has_letter:
+            return None
+        return rejection(self.strategy_of(work.claim.org, work.claim.queue), failure.category)
 
     def handling(self, work: Work, failure: Failure) -> Handling:
         template = self._template(work, failure)

@@ -53,6 +53,7 @@ class Maintenance:
         self._in_flight = parts.in_flight
         self._known_work = parts.known_work
         self._works = parts.works
+        self._strategies = parts.strategies
         self._breakers = parts.breakers
         self._executor = parts.executor
         self._recorder = parts.recorder
@@ -175,7 +176,7 @@ class Maintenance:
         self._blames = self._blames or takes_over
 
     async def maintain(self, *, blame: bool = True, takes_over: bool = True) -> None:
-        """Take over expired leases, pass on cancellations and write progress."""
+        """Take over expired leases, pass on cancellations, write progress and follow changed strategies."""
         if takes_over:
             await self.reclaim(blame=blame)
         queues, workflows = self._options.queues, self._known_work.workflows
@@ -188,6 +189,7 @@ class Maintenance:
         ]
         if progress:
             await self._store.records.note_progress(progress)
+        await self._strategies.refresh()
 
     async def _hold_unknown(self) -> None:
         """Hold ready work that no worker of its queue knows, so that operators see it.

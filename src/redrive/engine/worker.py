@@ -182,6 +182,7 @@ class Worker:
     async def _introduce(self) -> None:
         """Open the database, and write the first heartbeat: the first run may block the event loop."""
         await self.parts.open()
+        await self.parts.strategies.refresh()
         await self.maintenance.heartbeat("running")
 
     # Loops

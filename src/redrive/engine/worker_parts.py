@@ -21,6 +21,7 @@ from redrive.engine.recorder import Recorder
 from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.signals import Signals
 from redrive.engine.store_retrier import StoreRetrier
+from redrive.engine.strategies import CurrentStrategies
 from redrive.engine.work import WorkFactory
 from redrive.errors import InvalidValueError
 from redrive.policy.bounds import MAX_DELAY_SECONDS, require_whole, set_seconds
@@ -115,6 +116,7 @@ class WorkerParts:
     in_flight: InFlight
     known_work: KnownWork
     works: WorkFactory
+    strategies: CurrentStrategies
     breakers: SharedBreakers
     gate: Gate
     invoker: Invoker

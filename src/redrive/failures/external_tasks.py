@@ -29,7 +29,6 @@ from redrive.model.failed_task import FailedTaskRow, NewFailedTask
 from redrive.model.failure import Failure
 from redrive.model.run import RunState
 from redrive.model.step import AttemptOutcome
-from redrive.policy.triage import Strategy
 from redrive.store.database import Session
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.record import Record, Recorded
@@ -212,18 +211,3 @@ async def clear_queue(
         )
         await store.audit.append(session, [entry])
     return removed
-
-
-async def record_strategy(
-    store: Store, caller: Caller, queue: str, before: Strategy, after: Strategy
-) -> None:
-    """Audit that a process changed which failures a stand-alone queue accepts."""
-    async with store.database.transaction() as session:
-        entry = NewEntry(
-            org=caller.org,
-            actor=caller.name,
-            action=Action.QUEUE_STRATEGY_CHANGED,
-            subjects=(queue,),
-            detail={"before": str(before), "after": str(after)},
-        )
-        await store.audit.append(session, [entry])

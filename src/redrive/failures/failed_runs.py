@@ -157,6 +157,7 @@ class FailedRuns:
         await self._parts.definitions.get(run.definition)
         attempts = await store.runs.attempts(run_id, org)
         events = await store.runs.events(run_id, org)
+        await self._parts.strategies.refresh()
         live = await self._live_letters(run_id)
         if live and live[0].step_index == run.step_index:
             return live[0].id
@@ -189,7 +190,8 @@ class FailedRuns:
         task = self._parts.registry.task(definition.steps[claim.step_index].task)
         work = Work(claim, definition, task, self._parts.encryption)
         failure = _failure(attempt, rejected)
-        if reason := rejection(self._parts.letter_policy.strategy, failure.category, requested=True):
+        strategy = self._parts.strategies.of(claim.org, claim.queue)
+        if reason := rejection(strategy, failure.category, requested=True):
             raise ReplayRefusedError(f"the run {claim.id} did not become a dead letter: {text_of(reason)}")
         evidence = Evidence(failure, attempt.stack or "", _fingerprint(attempt, rejected, work.step.name))
         return self._parts.letter_policy.letter(work, evidence, attempt.reason, self._parts.ids.new())

@@ -13,6 +13,7 @@ from redrive.engine.ids import Ids
 from redrive.engine.registry import Registry
 from redrive.engine.shared_breakers import SharedBreakers
 from redrive.engine.store_retrier import StoreRetrier
+from redrive.engine.strategies import CurrentStrategies
 from redrive.model.caller import Caller
 from redrive.policy.codec import JsonLimits
 from redrive.policy.redact import Redactor
@@ -36,3 +37,4 @@ class FailureParts:
     clock: Clock
     encryption: Encryption
     letter_policy: DeadLetterPolicy
+    strategies: CurrentStrategies

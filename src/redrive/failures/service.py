@@ -11,6 +11,7 @@ from redrive.failures.overview import NeedsYou, Overview, OverviewQueries, Overv
 from redrive.failures.parts import FailureParts
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
+from redrive.failures.strategies import LetterStrategies
 from redrive.failures.verdicts import Verdicts
 from redrive.failures.what_if import FailureSelection, Progress, WhatIf, what_if
 from redrive.model.statistics import Span
@@ -21,12 +22,13 @@ from redrive.policy.verdict import ReplayVerdict
 class Failures(DeadLetters):
     """The failed work of the caller's organization: list, view, close and replay dead letters.
 
-    replay   replays a dead letter; see Replays.start
-    groups   failure groups: failures with the same fingerprint
-    plans    bulk replays: planned first, started with a canary, stopped when too many items fail
-    replays  the replays of single dead letters
-    views    saved queries
-    audit    the record of all changes: who did what, and when
+    replay      replays a dead letter; see Replays.start
+    groups      failure groups: failures with the same fingerprint
+    plans       bulk replays: planned first, started with a canary, stopped when too many items fail
+    replays     the replays of single dead letters
+    views       saved queries
+    strategies  which failures become dead letters
+    audit       the record of all changes: who did what, and when
     """
 
     def __init__(self, parts: FailureParts) -> None:
@@ -38,6 +40,7 @@ class Failures(DeadLetters):
         self.replays = Replays(parts)
         self.replay = self.replays.start
         self.views = SavedViews(store, parts.ids, redactor, caller)
+        self.strategies = LetterStrategies(store, parts.strategies, redactor, caller)
         self.audit = Audit(store, caller)
         self._definitions = parts.definitions
         self._overview = OverviewQueries(store, parts.clock, caller)

@@ -47,6 +47,7 @@ class Action(StrEnum):
     QUEUE_RESUMED = "queue.resumed"
     QUEUE_CLEARED = "queue.cleared"
     QUEUE_STRATEGY_CHANGED = "queue.strategy_changed"
+    ORGANIZATION_STRATEGY_CHANGED = "organization.strategy_changed"
     BREAKER_FORCED = "breaker.forced"
     BREAKER_RELEASED = "breaker.released"
     SAVED_VIEW_CREATED = "saved_view.created"

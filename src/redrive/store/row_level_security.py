@@ -45,6 +45,7 @@ WALLED: Mapping[str, str] = {
     "audit": _ADD,
     "idempotency_keys": _ALL,
     "saved_views": _ADD_AND_REMOVE,
+    "dead_letter_strategies": _ALL,
     "tallies": _ADD,
 }
 """Tables whose rows belong to one org each, and are visible to it alone."""

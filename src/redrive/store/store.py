@@ -25,6 +25,7 @@ from redrive.store.runs import RunStore
 from redrive.store.saved_views import SavedViewStore
 from redrive.store.sessions import Sessions
 from redrive.store.statement import statements
+from redrive.store.strategies import Strategies
 from redrive.store.tallies import Tallies
 from redrive.store.users import Users
 
@@ -62,6 +63,7 @@ class Store:
         self.redrives = Redrives(session)
         self.idempotency = IdempotencyKeys(session)
         self.saved_views = SavedViewStore(session)
+        self.strategies = Strategies(session)
         self.letter_writer = DeadLetterWriter(session, self.groups, self.audit)
         self.records = Records(session, self.replays, self.letter_writer)
         self.organizations = Organizations(session)

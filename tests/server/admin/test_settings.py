@@ -64,7 +64,7 @@ async def test_everyone_has_an_account_and_programs_have_none(house: House) -> N
     await read(await house.keyed(), f"{PATH}?section=me", 403)
 
 
-@pytest.mark.parametrize("section", ["redaction", "retention", "alerts"])
+@pytest.mark.parametrize("section", ["dead-letters", "redaction", "retention", "alerts"])
 async def test_what_the_installation_goes_by_can_be_read_by_all(small_house: House, section: str) -> None:
     page = await read(await small_house.keyed("VIEWER"), f"{PATH}?section={section}")
     assert not [each for each in page.actions if not each.endswith("/session")]

@@ -16,6 +16,7 @@ from redrive.cli.dlq.group import group
 from redrive.cli.dlq.groups import groups
 from redrive.cli.dlq.replay import replay
 from redrive.cli.dlq.selection import PATH
+from redrive.cli.dlq.strategy import strategy
 from redrive.cli.dlq.view import reveal, view
 from redrive.cli.options import limit_option, output_option
 from redrive.cli.output import JSON, Listing, chosen, screen, show_json, show_rows
@@ -159,5 +160,6 @@ for command in (
     export,
     stats,
     clear,
+    strategy,
 ):
     dlq.add_command(command)

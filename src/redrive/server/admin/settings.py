@@ -16,6 +16,7 @@ from redrive.failures.statistics import statistics
 from redrive.model.role import Role
 from redrive.policy.access import PERMISSIONS, SESSION, Permission
 from redrive.policy.monitor import alerts
+from redrive.policy.triage import Strategy
 from redrive.server.admin.environment import link
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor
@@ -41,6 +42,14 @@ RIGHTS = {
     Permission.MANAGE: "manage members and API keys, clear dead-letter queues",
 }
 """What each permission allows."""
+
+STRATEGIES = {
+    Strategy.AUTOMATIC: "every failure",
+    Strategy.SELECTIVE: "failures that a later retry may fix",
+    Strategy.MANUAL: "none, except on request",
+    Strategy.DISABLED: "none",
+}
+"""Which failures become dead letters."""
 
 Section = Annotated[str, Query(max_length=40)]
 Values = dict[str, Any]
@@ -117,6 +126,13 @@ async def _organizations(page: Page, cursor: str | None) -> Values:
     }
 
 
+async def _dead_letters(page: Page, cursor: str | None) -> Values:
+    return {
+        "strategies": await page.visit.failures.strategies.list(),
+        "choices_of_strategy": [(str(strategy), meaning) for strategy, meaning in STRATEGIES.items()],
+    }
+
+
 async def _redaction(page: Page, cursor: str | None) -> Values:
     return {"rules": page.visit.parts.redactor.rules}
 
@@ -141,6 +157,7 @@ TITLES = {
     "members": "Members",
     "keys": "API keys",
     "organizations": "Organizations",
+    "dead-letters": "Dead letters",
     "redaction": "Redaction",
     "retention": "Retention",
     "alerts": "Alerts",
@@ -154,6 +171,7 @@ SECTIONS: Mapping[str, Callable[[Page, str | None], Awaitable[Values]]] = {
     "members": _members,
     "keys": _keys,
     "organizations": _organizations,
+    "dead-letters": _dead_letters,
     "redaction": _redaction,
     "retention": _retention,
     "alerts": _alerts,

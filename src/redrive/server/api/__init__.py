@@ -21,6 +21,7 @@ from redrive.server.api import (
     saved_views,
     session,
     single_sign_on,
+    strategies,
 )
 from redrive.server.route import Routes
 
@@ -42,6 +43,7 @@ NOUNS: tuple[Routes, ...] = (
     replays.operation_routes,
     groups.routes,
     saved_views.routes,
+    strategies.routes,
     overview.statistics_routes,
     overview.routes,
     audit.routes,
