@@ -39,9 +39,18 @@ def test_a_replay() -> None:
     refused = describe_replay("FROM_STEP", "REFUSED", automatic=True, edited=False, reason=None, note=None)
     assert refused == ("planned a replay automatically", "")
     full = describe_replay(
-        "STEP_ONLY", "SUCCEEDED", automatic=True, edited=True, reason="fixed", note="it succeeded"
+        "STEP_ONLY", "SUCCEEDED", automatic=False, edited=True, reason="fixed", note="it succeeded"
     )
-    assert full == (
-        "replayed the failed step only automatically with an edited payload",
-        "fixed. it succeeded",
+    assert full == ("replayed the failed step only with an edited payload", "fixed. It succeeded")
+
+
+def test_the_text_of_an_automatic_replay_is_its_result() -> None:
+    failed = describe_replay(
+        "FROM_STEP",
+        "FAILED",
+        automatic=True,
+        edited=False,
+        reason="redriven automatically",
+        note="failed again",
     )
+    assert failed == ("replayed it automatically", "Failed again")

@@ -70,14 +70,18 @@ def describe_replay(
     note: str | None,
     started: bool = True,
 ) -> ActionText:
-    """Describe a replay of a dead letter; `note` is its result. `started` is False if it never started."""
+    """Describe a replay of a dead letter; `note` is its result. `started` is False if it never started.
+
+    The text leaves out the reason of an automatic replay, which says only that it was automatic.
+    """
     if not started or state in _NOT_STARTED:
         what = "planned a replay of the failed step only" if mode == Mode.STEP_ONLY else "planned a replay"
     else:
         what = "replayed the failed step only" if mode == Mode.STEP_ONLY else "replayed it"
     what += " automatically" if automatic else ""
     what += " with an edited payload" if edited else ""
-    return ActionText(what, ". ".join(text for text in (reason, note) if text))
+    result = f"{note[0].upper()}{note[1:]}" if note else ""
+    return ActionText(what, ". ".join(text for text in (None if automatic else reason, result) if text))
 
 
 def _describe_link(detail: Mapping[str, Any]) -> str:

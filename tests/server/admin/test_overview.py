@@ -90,7 +90,7 @@ async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.
     await house.work()
     page = await read(viewer, OVERVIEW)
     heals = section(page, "heals-itself").text
-    assert heals.startswith("Heals itself 3 will be retried automatically")
+    assert heals.startswith("Heals itself 3 will continue automatically")
     assert "2 on hold" in heals
     assert "1 retrying" in heals
     assert "All clear" in section(page, "needs-you").text
@@ -194,7 +194,7 @@ async def test_ignored_failures_are_told_of_and_not_pointed_out(
     page = await read(viewer, OVERVIEW)
     needs = section(page, "needs-you").text
     assert "3 dead letters need attention" in needs
-    assert "2 ignored in ignored failure groups" in needs
+    assert "2 of these belong to ignored failure groups" in needs
     assert [each.text for each in page.find("td", data_label="Needs you")] == ["1"]
 
 
