@@ -553,4 +553,4 @@ async def test_a_note_may_have_the_line_breaks_of_a_browser(world: World) -> Non
     [mine] = await world.fail()
     await world.ana.note(mine, "first line\r\nsecond line\r\n")
     [note] = await world.ana.notes(mine)
-    assert note.text == "first line\nsecond line"
+    assert note.body == "first line\nsecond line"

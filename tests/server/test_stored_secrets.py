@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -56,9 +57,29 @@ def strings_in(value: Any) -> list[str]:
     match value:
         case dict():
             return [text for pair in value.items() for each in pair for text in strings_in(each)]
-        case list():
+        case list() | tuple():
             return [text for each in value for text in strings_in(each)]
     return [str(value)]
+
+
+def in_base64(sample: corpus.Sample) -> list[str]:
+    """The bytes that hold a secret, as a payload stores them."""
+    return [
+        b64encode(value).decode()
+        for value in bytes_in(sample.content)
+        if any(secret.encode() in value for secret in sample.secrets)
+    ]
+
+
+def bytes_in(value: Any) -> list[bytes]:
+    match value:
+        case dict():
+            return [each for pair in value.items() for each in bytes_in(pair)]
+        case list() | tuple():
+            return [found for each in value for found in bytes_in(each)]
+        case bytes():
+            return [value]
+    return []
 
 
 def chosen(samples: list[corpus.Sample], which: str) -> list[corpus.Sample]:
@@ -161,7 +182,7 @@ class Survivors:
         self.documents = [content for content in contents if not isinstance(content, str)]
         self.harmless_texts = [redactor.text(text) for text in self.texts]
         self.harmless_documents = [redactor.value(document) for document in self.documents]
-        self._secrets = {secret for sample in samples for secret in sample.secrets}
+        self._secrets = {secret for sample in samples for secret in (*sample.secrets, *in_base64(sample))}
         self._house = house
         self._log = log
         self._harmless: set[str] = set()

@@ -246,3 +246,27 @@ def _without_paper(house: House) -> None:
     @house.app.task(max_attempts=1)
     async def label(order: Any = None) -> None:
         raise LookupError("the printer has no paper")
+
+
+async def test_two_numbers_that_differ_have_two_names(house: House, viewer: httpx.AsyncClient) -> None:
+    """A replay that fails again ends a run again, without a new dead letter: "78" and "68" disagreed."""
+    letter = await house.dead_letter()
+    await house.app.failures().replay(letter)
+    await house.work()
+    page = await read(viewer, OVERVIEW)
+    assert "Ended as dead letter 2" in page.text
+    assert "New dead letters, 24h 1" in page.text
+    assert not re.search(r"(?<!New )(?<!Closed )(?<!All )Dead letters \d{2,}", page.text)
+
+
+async def test_heals_itself_is_counted_in_one_way_under_that_name(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    """The overview counts runs too. The list of dead letters can't, so its number has another name."""
+    healing(house)
+    await house.dead_letter(work="flake")
+    heals = section(await read(viewer, OVERVIEW), "heals-itself").text
+    assert heals.startswith("Heals itself 1 will continue automatically")
+    listed = (await read(viewer, "/app/admin/dlq")).text
+    assert "Replaying or due 1" in listed
+    assert "Heals itself" not in listed

@@ -263,6 +263,7 @@ def _replay_event(replay: Replay) -> HistoryEvent:
         edited=bool(replay.edit),
         reason=replay.reason,
         note=None if replay.note is None else text_of(replay.note),
+        started=replay.started_at is not None,
     )
     return HistoryEvent(
         replay.requested_at,
