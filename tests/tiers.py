@@ -122,6 +122,9 @@ ALSO_IN_TEST = (
     "tests/browser/test_chromium.py*",
     "tests/journeys/test_unwell.py::test_sigterm_ends_*?sqlite?",
     "tests/journeys/test_unwell.py::test_a_short_block_*?sqlite?",
+    "tests/server/test_stored_secrets.py::*?sqlite-some?",
+    "tests/server/test_stored_secrets.py::*?sqlite manual?",
+    "tests/server/test_stored_secrets.py::test_the_*",
     "tests/crash/test_crash.py::test_every_promise_is_kept?sqlite-kill?",
     "tests/crash/test_crash.py::test_every_promise_is_kept?postgresql-kill?",
 )

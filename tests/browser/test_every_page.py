@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 from tests.browser.browsing import HEIGHT, Browsing, axe, go
-from tests.browser.routes import Route, routes
+from tests.browser.routes import ADMIN, Route, routes
 
 PARTS = 3
 """So that several processes share the pages."""
@@ -90,3 +90,42 @@ async def test_every_page_fits_and_is_sound(tour: Browsing, part: int) -> None:
         f"{name} is called {title}" for name, title in titles.items() if len(title) < len("x · Redrive")
     ]
     assert not faults, "\n".join(faults)
+
+
+PLACES = ("", "/dlq", "/runs", "/replays", "/breakers", "/queues", "/workers", "/audit", "/settings")
+
+
+async def test_on_a_phone_the_navigation_is_scrolled_to_the_page_one_is_on(tour: Browsing) -> None:
+    """On Queues, Workers, Audit and Settings, no entry that was in sight was marked."""
+    page = await tour.open("owner", ADMIN, width=NARROW)
+    for place in PLACES:
+        await go(page, f"{ADMIN}{place}")
+        here = page.locator(".places [aria-current=page]")
+        await expect(here).to_be_in_viewport(ratio=0.9)
+
+
+async def test_on_a_phone_an_entry_of_the_audit_is_two_lines(tour: Browsing) -> None:
+    """Its 50 entries were cards, 8,787 px in all."""
+    page = await tour.open("owner", f"{ADMIN}/audit", width=NARROW)
+    heights = await page.evaluate(
+        "[...document.querySelectorAll('tr[data-row]')].map((row) => row.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 50
+    assert sorted(heights)[25] <= 70
+    assert sum(heights) < 4_500
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+async def test_the_name_of_a_setting_is_not_broken_in_the_middle(tour: Browsing, width: int) -> None:
+    """REDRIVE_WORKER_LEAS / E_TTL_SEC could be neither read nor copied."""
+    page = await tour.open("owner", f"{ADMIN}/settings?section=server", width=width)
+    lines = await page.evaluate(
+        """() => [...document.querySelectorAll("tbody tr")].map((row) => {
+            const range = document.createRange();
+            range.selectNodeContents(row.querySelector("td:first-child"));
+            const tops = new Set([...range.getClientRects()].map((part) => Math.round(part.top / 4)));
+            return [row.querySelector("td").textContent, tops.size];
+        })"""
+    )
+    assert len(lines) > 40
+    assert [name for name, number in lines if number != 1] == []

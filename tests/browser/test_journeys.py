@@ -207,6 +207,22 @@ async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Brows
     assert set((await shop.ended(runs)).values()) <= {"SUCCESS", "DLQ_PENDING"}
 
 
+async def test_the_banner_and_the_overview_say_the_same_about_a_breaker(shop: Site, visit: Browsing) -> None:
+    """The banner said "failing" while the overview, read earlier, said "Closed" and "Heals itself 0"."""
+    page = await visit.open("viewer", "/app/admin")
+    breaker = page.locator("#breakers li", has_text="stripe")
+    await expect(breaker).to_contain_text("Closed")
+    shop.trouble(stripe="503")
+    runs = await shop.start("checkout", *[order(number) for number in range(20)])
+    await expect(page.locator("#status")).to_contain_text("stripe is failing")
+    await expect(breaker).to_contain_text("Open")
+    await expect(page.locator("[aria-labelledby=heals-itself]")).to_contain_text("on hold")
+    shop.trouble()
+    await expect(page.locator("#status")).to_contain_text("All dependencies OK")
+    await expect(breaker).to_contain_text("Closed")
+    await shop.ended(runs)
+
+
 async def test_news_arrives_without_moving_a_row(shop: Site, visit: Browsing) -> None:
     shop.trouble(recipients="bug")
     await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])

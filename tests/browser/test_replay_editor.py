@@ -53,6 +53,7 @@ async def test_a_payload_is_edited_reviewed_and_replayed(shop: Site, visit: Brow
     await review.locator("button.primary").click()
     await page.wait_for_url(f"**/dlq/{letter}")
     assert await resolved(shop, letter)
+    await expect(page.locator("#history")).to_contain_text("replayed it with an edited payload (currency)")
     history = await shop.get(f"{API}/{letter}/history")
     assert history["replays"][0]["edit"] == [{"path": "currency", "before": "CHF", "after": "EUR"}]
     [asked] = (await shop.get("/api/v1/audit", subject=letter, action="replay.requested"))["items"]

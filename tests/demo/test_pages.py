@@ -66,6 +66,9 @@ async def _is_clean(page: Page) -> None:
         assert await axe(page) == []
         beyond = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert beyond <= 0
+        assert await guide(page).evaluate("each => each.offsetHeight") < size["height"] / 4, (
+            "room for the page"
+        )
 
 
 async def _hide(page: Page) -> None:

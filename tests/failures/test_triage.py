@@ -434,7 +434,7 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
         ),
         (
             lambda failures, mine: failures.resolve(mine, "a\x00b"),
-            "reason has characters that cannot be printed",
+            r"reason has the character '\\x00' at position 2, which cannot be printed",
         ),
         (lambda failures, mine: failures.resolve(mine, None), "reason must be of type str"),
         (lambda failures, mine: failures.resolve([], "x"), "name 1 to 10,000 dead letters at once, got 0"),
@@ -547,3 +547,10 @@ async def test_only_one_of_two_closes_a_letter(world: World) -> None:
 
     assert [type(each) for each in results].count(TransitionError) == 1
     assert len(await world.audited()) == len(world.ear.of(DeadLetterChanged)) == 1
+
+
+async def test_a_note_may_have_the_line_breaks_of_a_browser(world: World) -> None:
+    [mine] = await world.fail()
+    await world.ana.note(mine, "first line\r\nsecond line\r\n")
+    [note] = await world.ana.notes(mine)
+    assert note.body == "first line\nsecond line"

@@ -533,11 +533,10 @@ class TestForOperators:
         by_message = fingerprint(step="charge", status=503, message="user 5 is gone")
         assert by_key == Fingerprint(by_key.value, "the same key: disk full", "disk <n> is full")
         assert by_frames.reason == (
-            "the same call path: shop.orders.pay, called by shop.main.run; "
-            "type ValueError, step charge, status unknown"
+            "the same call path: shop.orders.pay, called by shop.main.run; type ValueError, step charge"
         )
         assert by_message.reason == (
-            "the same message, ignoring numbers, ids and quoted values; type unknown, step charge, status 503"
+            "the same message, ignoring numbers, ids and quoted values; step charge, status 503"
         )
         assert by_message.pattern == "user <n> is gone"
 

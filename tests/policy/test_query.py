@@ -14,7 +14,7 @@ from redrive.model.dead_letter import CLOSED, HEALS_ITSELF, LIVE, NEEDS_YOU, Dea
 from redrive.model.failure import Category
 from redrive.model.query import TEXT, Ago, Beginning, Between, Moment, Query, Term, Value, Who
 from redrive.policy.query import MAX_QUERY_LENGTH, MAX_TERMS, MAX_VALUES, parse
-from redrive.policy.query_language import KEYS
+from redrive.policy.query_language import DEAD_LETTERS, KEYS, RUNS, Language
 
 WHOLE = "v1:" + "0123456789" * 4
 
@@ -274,3 +274,13 @@ def test_every_key_can_be_mistyped(key: str) -> None:
 )
 def test_14_other_names_of_keys_are_accepted(written: str, own: str) -> None:
     assert parse(written) == parse(own)
+
+
+@pytest.mark.parametrize("language", [DEAD_LETTERS, RUNS], ids=["dead letters", "runs"])
+def test_a_wrong_state_lists_each_state_under_one_name_only(language: Language) -> None:
+    """Half of the 25 listed words were synonyms of the other half."""
+    with pytest.raises(InvalidValueError) as caught:
+        parse("is:zzzzz", language)
+    listed = str(caught.value).partition("use one of: ")[2].split(", ")
+    meanings = {word: parse(f"is:{word}", language).terms[0] for word in listed}
+    assert len({frozenset(term.values) for term in meanings.values()}) == len(listed) < 18

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import traceback
+from base64 import b64encode
 from collections import Counter, OrderedDict, namedtuple
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -155,6 +156,26 @@ def test_a_url_keeps_its_scheme_user_and_host() -> None:
 
 
 # JSON within strings
+
+
+@pytest.mark.parametrize(
+    ("secret", "kind"),
+    [
+        ("Bearer zT3L4JskvouVs6ilp4A", "base64_credentials"),
+        ("basic YWRhOm15IGtpbmdkb20=", "base64_credentials"),
+        *(
+            (f"-----BEGIN {name}PRIVATE KEY-----\n{'MIIc' * 16}", "base64_private_key")
+            for name in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
+        ),
+    ],
+)
+def test_bytes_that_json_holds_as_base64_are_still_secret(secret: str, kind: str) -> None:
+    text = b64encode(secret.encode()).decode()
+    assert Redactor().value([["YXV0aG9yaXphdGlvbg==", text]]) == [
+        ["YXV0aG9yaXphdGlvbg==", f"[redacted:{kind}]"]
+    ]
+    certificate = b64encode(b"-----BEGIN CERTIFICATE-----" + b"MIIc" * 16).decode()
+    assert Redactor().value([certificate]) == [certificate]
 
 
 def test_json_in_a_string_is_redacted_as_json() -> None:

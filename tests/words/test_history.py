@@ -28,20 +28,37 @@ def test_an_action(action: str, detail: dict[str, Any], what: str, text: str) ->
 
 
 def test_a_replay() -> None:
-    plain = describe_replay("FROM_STEP", "RUNNING", automatic=False, edited=False, reason=None, note=None)
+    plain = describe_replay("FROM_STEP", "RUNNING", automatic=False, changed=(), reason=None, note=None)
     assert plain == ("replayed it", "")
-    planned = describe_replay("FROM_STEP", "PLANNED", automatic=False, edited=False, reason="fixed", note="")
+    planned = describe_replay("FROM_STEP", "PLANNED", automatic=False, changed=(), reason="fixed", note="")
     assert planned == ("planned a replay", "fixed")
     cancelled = describe_replay(
-        "STEP_ONLY", "CANCELLED", automatic=False, edited=False, reason=None, note=None, started=False
+        "STEP_ONLY", "CANCELLED", automatic=False, changed=(), reason=None, note=None, started=False
     )
     assert cancelled == ("planned a replay of the failed step only", "")
-    refused = describe_replay("FROM_STEP", "REFUSED", automatic=True, edited=False, reason=None, note=None)
+    refused = describe_replay("FROM_STEP", "REFUSED", automatic=True, changed=(), reason=None, note=None)
     assert refused == ("planned a replay automatically", "")
     full = describe_replay(
-        "STEP_ONLY", "SUCCEEDED", automatic=True, edited=True, reason="fixed", note="it succeeded"
+        "STEP_ONLY",
+        "SUCCEEDED",
+        automatic=False,
+        changed=["address.country", "note"],
+        reason="fixed",
+        note="it succeeded",
     )
     assert full == (
-        "replayed the failed step only automatically with an edited payload",
-        "fixed. it succeeded",
+        "replayed the failed step only with an edited payload (address.country, note)",
+        "fixed. It succeeded",
     )
+
+
+def test_the_text_of_an_automatic_replay_is_its_result() -> None:
+    failed = describe_replay(
+        "FROM_STEP",
+        "FAILED",
+        automatic=True,
+        changed=(),
+        reason="redriven automatically",
+        note="failed again",
+    )
+    assert failed == ("replayed it automatically", "Failed again")

@@ -79,7 +79,7 @@ def _computed(key: str | None, situation: _Situation, places: _Places, message: 
         return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", pattern)
     if places:
         return Fingerprint(*_by_places(situation, places), pattern)
-    reason = f"the same message, ignoring numbers, ids and quoted values; {_describe(situation)}"
+    reason = _reason("the same message, ignoring numbers, ids and quoted values", situation)
     return Fingerprint(_digest("message", *situation, text), reason, pattern)
 
 
@@ -103,8 +103,7 @@ def fingerprint_of(
 @lru_cache(MAX_REMEMBERED)
 def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
     calls = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
-    reason = f"the same call path: {calls}; {_describe(situation)}"
-    return _digest("frames", *situation, *chain(*places)), reason
+    return _digest("frames", *situation, *chain(*places)), _reason(f"the same call path: {calls}", situation)
 
 
 def _places(frames: Iterable[TraceFrame]) -> _Places:
@@ -124,9 +123,13 @@ def _digest(*parts: str | None) -> str:
     return f"{VERSION}:{digest.hexdigest()[:40]}"
 
 
-def _describe(situation: Sequence[str | None]) -> str:
-    words = [_abbreviate(part) if part else "unknown" for part in situation]
-    return "type {}, step {}, status {}".format(*words)
+def _reason(same: str, situation: _Situation) -> str:
+    known = [
+        f"{name} {_abbreviate(part)}"
+        for name, part in zip(("type", "step", "status"), situation, strict=True)
+        if part
+    ]
+    return "; ".join([same, ", ".join(known)] if known else [same])
 
 
 def _with_status(text: str, message: str, status: str | None) -> str:

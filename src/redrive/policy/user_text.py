@@ -18,15 +18,23 @@ _LAYOUT = str.maketrans("", "", "\n\t")
 
 
 def clean_text(name: str, text: object, redactor: Redactor, *, min_length: int, max_length: int) -> str:
-    """Return the text stripped, checked and redacted. Line breaks and tabs are allowed."""
+    """Return the text stripped, checked and redacted. Line breaks and tabs are allowed.
+
+    Browsers send line breaks as CR LF. The error about a character doesn't quote the text: a quote is
+    escaped and cut, so secrets in it can't be recognised.
+    """
     require_kind(name, text, str)
-    clean = str(text).strip()
+    clean = str(text).replace("\r\n", "\n").strip()
     if not min_length <= len(clean) <= max_length:
         raise InvalidValueError(
             f"{name} must have {min_length:,} to {max_length:,} characters, got {len(clean):,}"
         )
-    if not clean.translate(_LAYOUT).isprintable():
-        raise InvalidValueError(f"{name} has characters that cannot be printed, got {clean[:100]!r}")
+    unprintable = next((each for each in clean.translate(_LAYOUT) if not each.isprintable()), None)
+    if unprintable is not None:
+        raise InvalidValueError(
+            f"{name} has the character {unprintable!a} at position {clean.index(unprintable) + 1}, "
+            "which cannot be printed; remove it"
+        )
     return redactor.text(clean)
 
 

@@ -179,7 +179,10 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.QueryWordError, _query_word),
     (errors.AmbiguousIdError, _ambiguous_id),
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
-    (errors.NotFoundError, _with_message(404, "not_found", "check the id in the list of this resource")),
+    (
+        errors.NotFoundError,
+        _with_message(404, "not_found", "check the id; the list of this resource has all of them"),
+    ),
     (
         errors.AlreadyExistsError,
         _with_message(409, "exists", "change the existing one, or choose another name"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+MAX_PATHS = 5
 _NOT_STARTED = frozenset({ReplayState.PLANNED, ReplayState.REFUSED, ReplayState.SKIPPED})
 
 LISTED_ELSEWHERE = frozenset(
@@ -65,19 +66,27 @@ def describe_replay(
     state: str,
     *,
     automatic: bool,
-    edited: bool,
+    changed: Sequence[str],
     reason: str | None,
     note: str | None,
     started: bool = True,
 ) -> ActionText:
-    """Describe a replay of a dead letter; `note` is its result. `started` is False if it never started."""
+    """Describe a replay of a dead letter; `note` is its result. `started` is False if it never started.
+
+    `changed` has the paths of the fields that an operator changed; "" stands for the whole payload. The text
+    leaves out the reason of an automatic replay, which says only that it was automatic.
+    """
     if not started or state in _NOT_STARTED:
         what = "planned a replay of the failed step only" if mode == Mode.STEP_ONLY else "planned a replay"
     else:
         what = "replayed the failed step only" if mode == Mode.STEP_ONLY else "replayed it"
     what += " automatically" if automatic else ""
-    what += " with an edited payload" if edited else ""
-    return ActionText(what, ". ".join(text for text in (reason, note) if text))
+    if changed:
+        paths = ", ".join(path for path in changed[:MAX_PATHS] if path)
+        more = ", …" if len(changed) > MAX_PATHS else ""
+        what += f" with an edited payload ({paths}{more})" if paths else " with an edited payload"
+    result = f"{note[0].upper()}{note[1:]}" if note else ""
+    return ActionText(what, ". ".join(text for text in (None if automatic else reason, result) if text))
 
 
 def _describe_link(detail: Mapping[str, Any]) -> str:

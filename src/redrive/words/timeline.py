@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from redrive.words.decision import explain
+from redrive.words.replay import MODES
+from redrive.words.state import status
 
 _HOLDERS = MappingProxyType({"breaker": "the breaker", "limit": "the concurrency limit"})
 _UNKNOWN = MappingProxyType({"task": "the task", "workflow": "the workflow"})
@@ -40,7 +42,7 @@ def _rejection(code: str) -> Callable[[Mapping[str, Any]], str]:
 
 def _replay_started(it: Mapping[str, Any]) -> str:
     why = f": {it['reason']}" if it["reason"] else ""
-    return f"by {it['by']}, {it['mode']}{why}"
+    return f"by {it['by']}, {MODES[it['mode']][0].lower()}{why}"
 
 
 TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
@@ -52,7 +54,7 @@ TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         ),
         "executed_by": lambda it: f"by {it['worker']}",
         "decided": lambda it: explain(it["decision"]),
-        "run_ended": lambda it: str(it["state"]),
+        "run_ended": lambda it: status(str(it["state"])),
         "replay_started": _replay_started,
         **{code: _rejection(code) for code in REJECTIONS},
     }

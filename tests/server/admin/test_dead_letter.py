@@ -518,3 +518,17 @@ async def _stubborn(house: House) -> str:
             return letter.id
         await asyncio.sleep(0.01)
     raise AssertionError
+
+
+async def test_a_plan_that_never_started_is_not_called_a_replay(
+    house: House, admin: httpx.AsyncClient
+) -> None:
+    """ "Replayed it", for plans that nobody started, was in the history twice."""
+    letter = await house.dead_letter()
+    plans = house.app.failures().plans
+    for _ in range(2):
+        await plans.cancel((await plans.create(ids=[letter], reason="to see what would run")).operation_id)
+    page = await read(admin, f"{PAGE}/{letter}")
+    [history] = page.find("section", id="history")
+    assert "planned a replay Cancelled" in history.text
+    assert "replayed it" not in history.text

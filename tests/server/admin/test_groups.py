@@ -54,7 +54,8 @@ async def test_it_shows_whether_it_needs_you_and_is_still_happening(
     assert "Needs you 2 dead letters need attention" in page.text
     assert "Still happening 3 since" in page.text
     assert "Dead letters 3" in page.text
-    assert (await failures.groups.view(name)).group.reason in page.text
+    reason = (await failures.groups.view(name)).group.reason
+    assert f"{reason[0].upper()}{reason[1:]}." in page.text
     assert [each.text for each in page.find("a", class_="button primary")] == ["Replay 2…"]
     assert f"/app/admin/replays/new?group={quote(name, safe=':')}" in page.links
     assert len(rows(page)) == 3

@@ -161,7 +161,7 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
             replay["mode"],
             replay["state"],
             automatic=replay["automatic"],
-            edited=bool(replay["edit"]),
+            changed=[change["path"] for change in replay["edit"] or ()],
             reason=replay["reason"],
             note=replay["note"]["text"] if replay["note"] else None,
             started=replay["started_at"] is not None,

@@ -69,6 +69,11 @@ _TOKENS = {
     "alibaba_key": rf"LTAI[A-Za-z0-9]{{16,20}}{_END}",
     "age_key": r"AGE-SECRET-KEY-1[A-Z0-9]{50,}+",
     "redrive_key": r"rdk_[0-9a-f]{32}_[\w\-]{20,}+",
+    # Payloads store bytes, such as the headers of an ASGI request, as base64.
+    "base64_credentials": r"[QY]mVhcmVyI[A-Za-z0-9+/]{12,}+={0,2}|[QY]mFzaWMg[A-Za-z0-9+/]{12,}+={0,2}",
+    "base64_private_key": (
+        r"LS0tLS1CRUdJTi(?:BQUklWQVRF|BSU0Eg|BFQyBQ|BEU0Eg|BPUEVOU1NI|BFTkNSWVBURUQ)[A-Za-z0-9+/]{20,}+={0,2}"
+    ),
     "jwt": r"eyJ[\w\-]{8,1024}+\.(?:[\w\-]{8,}+|(?=\.))(?:\.[\w\-]*+){0,3}+",
 }
 _TOKEN = re.compile(

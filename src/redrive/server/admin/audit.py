@@ -12,6 +12,7 @@ from starlette.responses import Response
 from redrive.errors import InvalidValueError
 from redrive.failures.audit import Audit, AuditEntry, AuditPage
 from redrive.model.audit import Action
+from redrive.model.id import short_id
 from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
@@ -126,7 +127,7 @@ def _value(name: str, value: Any) -> str | float:
     if name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     text = value if isinstance(value, str) else encode(value)
-    return f"{text[:16]}…" if _ID.fullmatch(text) else short(text)
+    return short_id(text) if _ID.fullmatch(text) else short(text)
 
 
 def _links(entry: AuditEntry) -> Iterator[tuple[str, str]]:

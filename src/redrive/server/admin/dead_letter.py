@@ -260,9 +260,10 @@ def _replay_event(replay: Replay) -> HistoryEvent:
         replay.mode,
         replay.state,
         automatic=bool(replay.automatic),
-        edited=bool(replay.edit),
+        changed=[change["path"] for change in replay.edit or ()],
         reason=replay.reason,
         note=None if replay.note is None else text_of(replay.note),
+        started=replay.started_at is not None,
     )
     return HistoryEvent(
         replay.requested_at,

@@ -33,6 +33,8 @@ async def new(page: OnPage, work: Annotated[str, Query(max_length=MAX_NAME_LENGT
         place="runs",
         status=404 if problem else 200,
         names=names,
+        workflows=[name for name in names if len(registry.workflow(name).steps) > 1],
+        tasks=[name for name in names if len(registry.workflow(name).steps) == 1],
         work="" if problem else work,
         steps=[step.name for step in registry.workflow(work).steps] if work and not problem else [],
         fields=None if task is None else payload_form(task.signature),

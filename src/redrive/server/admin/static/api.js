@@ -47,7 +47,7 @@ function encodedBody(body) {
 export class Problem extends Error {
   constructor(body) {
     super(body.detail ?? "The server can't be reached.");
-    this.hint = body.hint ?? "";
+    this.hint = body.hint?.includes("/api/docs") ? "" : (body.hint ?? "");  // the pages know the format
     this.changes = body.changes ?? [];
     this.number = body.number ?? 0;
     this.code = body.code ?? "unreachable";

@@ -68,7 +68,9 @@ function counted(counters) {
   }
   const now = JSON.stringify(counters.breakers ?? {});
   const letters = ["OPEN", "REPLAYING", "EXHAUSTED"].map((state) => counters.dead_letters?.[state] ?? 0).join(" ");
-  if ((breakers !== null && breakers !== now) || letters !== document.querySelector("#status")?.dataset.letters) status();
+  const changed = breakers !== null && breakers !== now;
+  if (changed || letters !== document.querySelector("#status")?.dataset.letters) status();
+  if (changed) reread("breaker.");  // what a page says about breakers agrees with the banner
   breakers = now;
 }
 
@@ -84,6 +86,10 @@ function happened({ action, number, subjects = [] }) {
   // A region about one item (data-about) listens only to its events; an event about many items does not name all.
   const about = ({ dataset }) => !dataset.about || subjects.includes(dataset.about) || number > subjects.length;
   for (const region of document.querySelectorAll("[data-live]")) if (matches(region.dataset.live, action) && about(region)) news(region, region.dataset.about ? 1 : number);
+  reread(action, about);
+}
+
+function reread(action, about = () => true) {
   for (const region of document.querySelectorAll("[data-refresh]")) if (!action || (matches(region.dataset.refresh, action) && about(region))) soon(`#${region.id}`);
 }
 
