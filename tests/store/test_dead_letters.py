@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from tests.store.build import ask, buried, claimed
+from tests.store.conftest import migrated
 from tests.store.letters import column_of, letter, put, put_failed
 
 from redrive.clock import SYSTEM_CLOCK
@@ -23,6 +26,8 @@ from redrive.policy.redact import DEFAULT_REDACTOR
 from redrive.store.database import Database
 from redrive.store.dead_letters import DeadLetterStore, LetterClosing, LetterTags
 from redrive.store.rows import read_row
+from redrive.store.sqlite import SqliteDatabase
+from redrive.store.statement import Statement, statements
 from redrive.store.store import Store
 
 BASE = 1_700_000_000.0
@@ -38,6 +43,28 @@ def closing(state: str = "RESOLVED", org: str = "default") -> LetterClosing:
 
 
 # Reading
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("dead_letters", "of_run"),
+        ("dead_letters", "dependencies"),
+        ("bulk_replays", "freeze_ids"),
+        ("replays", "mark_replaying"),
+    ],
+)
+async def test_sqlite_finds_a_letter_by_its_run_or_id_and_not_among_all_of_its_organization(
+    tmp_path: Path, module: str, name: str
+) -> None:
+    query = statements(module)[name].sqlite
+    explained = replace(query, text=f"EXPLAIN QUERY PLAN {query.text}")
+    parameters = dict.fromkeys(query.names)
+    async with migrated(SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)) as sqlite:
+        rows = await sqlite.fetch(Statement(explained, explained), parameters)
+    plan = [row[-1] for row in rows if "dead_letters" in row[-1] and "dependencies" not in row[-1]]
+    assert plan
+    assert not [line for line in plan if "org=?" in line or line.startswith("SCAN")], plan
 
 
 async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, database: Database) -> None:

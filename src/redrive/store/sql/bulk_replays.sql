@@ -21,7 +21,8 @@ LEFT JOIN redrive.runs AS run ON run.id = member.run_id AND run.step_index < mem
 WHERE position <= :most
 
 -- name: freeze_ids
-{_freeze} ({_member} WHERE org = :org AND id IN {items:ids}) {_selected}
+-- Without the concatenation, SQLite would read all dead letters of the organization.
+{_freeze} ({_member} WHERE (org || '') = :org AND id IN {items:ids}) {_selected}
 
 -- name: unknown_ids
 SELECT value FROM {items:ids} AS wanted

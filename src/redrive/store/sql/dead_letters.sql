@@ -26,7 +26,8 @@ FROM (
 {_whole} WHERE id = :id AND org = :org
 
 -- name: of_run
-{_whole} WHERE run_id = :run_id AND org = :org ORDER BY created_at
+-- Without the concatenation, SQLite would read all dead letters of the organization, in their order. Likewise below.
+{_whole} WHERE run_id = :run_id AND (org || '') = :org ORDER BY created_at
 
 -- name: lines
 SELECT {_line} FROM redrive.dead_letters AS letter
@@ -153,7 +154,7 @@ SELECT id FROM needed WHERE id = :depends_on
 -- name: dependencies
 SELECT {_line} FROM redrive.dead_letters AS letter
 JOIN redrive.dead_letter_dependencies AS dependency ON dependency.depends_on = letter.id
-WHERE dependency.letter_id = :id AND letter.org = :org
+WHERE dependency.letter_id = :id AND (letter.org || '') = :org
 ORDER BY created_at, letter.id
 
 -- name: counts

@@ -88,7 +88,7 @@ DELETE FROM redrive.steps WHERE run_id = :run_id AND step_index >= :from_step
 
 -- name: mark_replaying
 -- All live dead letters of the run: if an earlier replay went back and failed, a later step has one too. The state is
--- written as in lock_letters, for the same reason.
+-- written as in lock_letters, for the same reason; the organization too, because SQLite would read all of its dead letters.
 UPDATE redrive.dead_letters AS letter
 SET state = 'REPLAYING', last_replayed_at = :now, last_replayed_by = batch.requested_by, next_redrive_at = NULL,
     replay_count = replay_count + CASE WHEN letter.id = batch.letter_id THEN 1 ELSE 0 END,
@@ -96,7 +96,7 @@ SET state = 'REPLAYING', last_replayed_at = :now, last_replayed_by = batch.reque
     redrives = letter.redrives + CASE WHEN letter.id = batch.letter_id THEN batch.automatic ELSE 0 END,
     updated_at = :now
 FROM {batch:NewReplay only letter_id, run_id, org, requested_by, policy_override, automatic}
-WHERE letter.run_id = batch.run_id AND letter.org = batch.org AND (letter.state || '') IN ('OPEN', 'EXHAUSTED')
+WHERE letter.run_id = batch.run_id AND (letter.org || '') = batch.org AND (letter.state || '') IN ('OPEN', 'EXHAUSTED')
 RETURNING letter.id, letter.run_id
 
 -- name: insert

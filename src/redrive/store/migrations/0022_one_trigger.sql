@@ -1,0 +1,1 @@
+-- PostgreSQL counts an update of dead letters with one trigger instead of two. The triggers of SQLite stay.
