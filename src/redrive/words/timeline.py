@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from redrive.words.decision import explain
+from redrive.words.replay import MODES
+from redrive.words.state import status
 
 _HOLDERS = MappingProxyType({"breaker": "the breaker", "limit": "the concurrency limit"})
 _UNKNOWN = MappingProxyType({"task": "the task", "workflow": "the workflow"})
@@ -39,8 +41,9 @@ def _rejection(code: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _replay_started(it: Mapping[str, Any]) -> str:
+    title, _ = MODES.get(it["mode"], (it["mode"], ""))
     why = f": {it['reason']}" if it["reason"] else ""
-    return f"by {it['by']}, {it['mode']}{why}"
+    return f"by {it['by']}, {title[:1].lower()}{title[1:]}{why}"
 
 
 TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
@@ -52,7 +55,7 @@ TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         ),
         "executed_by": lambda it: f"by {it['worker']}",
         "decided": lambda it: explain(it["decision"]),
-        "run_ended": lambda it: str(it["state"]),
+        "run_ended": lambda it: status(it["state"]),
         "replay_started": _replay_started,
         **{code: _rejection(code) for code in REJECTIONS},
     }
