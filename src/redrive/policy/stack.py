@@ -96,7 +96,7 @@ class Stack(NamedTuple):
 
 
 def omission(characters: int) -> str:
-    """Return the line that a stored traceback has instead of omitted text. `stack_of` reads the number only."""
+    """Return the line for omitted text in a stored traceback. `stack_of` reads only its number."""
     return f"… {characters:,} characters left out …"
 
 
