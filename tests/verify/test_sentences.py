@@ -50,7 +50,7 @@ def blank(result: Any) -> Any:
     """Replace every letter and digit, also in named tuples, so that nothing can be read out of the text."""
     if isinstance(result, str) and not isinstance(result, Enum):
         return re.sub(r"\w", "¤", result)
-    if isinstance(result, tuple) and hasattr(result, "_asdict"):
+    if hasattr(result, "_asdict"):
         texts = {
             name: blank(value) for name, value in result._asdict().items() if name not in FIELDS_FOR_PROGRAMS
         }
