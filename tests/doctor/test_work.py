@@ -232,7 +232,7 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
         report = await examine(parts_of(app).database)
     found = only(report, "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker view gateway")
-    assert found.seen.startswith("the breaker gateway is OPEN; ")
+    assert found.seen.startswith("the breaker gateway is open; ")
     assert found.seen.endswith("on hold; next probe in 1 h")
 
 
@@ -241,7 +241,10 @@ async def test_a_breaker_that_someone_keeps(app: Redrive, state: str) -> None:
     await app.breakers(by="ben").force("pay ments", state, reason="maintenance", seconds=7200.0)
     found = only(await examine(parts_of(app).database), "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker auto 'pay ments'")
-    assert found.seen == f"ben forced the breaker pay ments {state} for another 2 h (reason: maintenance)"
+    assert (
+        found.seen
+        == f"ben forced the breaker pay ments {state.lower()} for another 2 h (reason: maintenance)"
+    )
 
 
 async def test_a_breaker_that_is_left_to_itself_again(app: Redrive) -> None:

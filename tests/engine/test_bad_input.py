@@ -568,7 +568,7 @@ async def test_a_run_can_be_waited_for_with_a_timedelta() -> None:
     async with bench(app):
         late = await app.start(work, delay=3600.0)
         for waiting in (late.wait, late.result):
-            with pytest.raises(TimeoutError, match=r"is still PENDING after -0\.5 s"):
+            with pytest.raises(TimeoutError, match=r"is still pending after -0\.5 s"):
                 await waiting(timedelta(milliseconds=-500))
         soon = await app.start(work)
         assert await soon.wait(timedelta(minutes=1)) == "SUCCESS"

@@ -45,7 +45,7 @@ async def test_what_is_not_executed_yet_is_cancelled_at_once(delay: float) -> No
         assert await run.cancel() == "ended"
         await test.advance(120)
         assert await run.wait() == "CANCELLED"
-        with pytest.raises(RunFailedError, match="ended as CANCELLED"):
+        with pytest.raises(RunFailedError, match="ended with the status 'cancelled'"):
             await run.result()
         [step] = (await run.history()).steps
         assert step.state == "CANCELLED"

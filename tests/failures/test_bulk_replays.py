@@ -39,6 +39,7 @@ from redrive.store import bulk_replays as stored
 from redrive.testing import Harness
 from redrive.verify import verify
 from redrive.words.fact import text_of
+from redrive.words.state import status
 
 TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
 
@@ -832,7 +833,7 @@ async def test_changes_that_a_state_does_not_allow_are_refused(state: str, allow
             if verb in allowed:
                 assert (await act(plan.operation_id)).state != state
             else:
-                with pytest.raises(TransitionError, match=f"is {state}; it can be"):
+                with pytest.raises(TransitionError, match=f"is {status(state)}; it can be"):
                     await act(plan.operation_id)
 
 
@@ -846,7 +847,7 @@ async def test_another_org_sees_and_does_nothing() -> None:
         stranger = mill.app.failures(org="other", by="eve").plans
 
         for act in (stranger.start, stranger.pause, stranger.cancel, stranger.report, stranger.items):
-            with pytest.raises(NotFoundError, match="found no replay operation"):
+            with pytest.raises(NotFoundError, match="found no bulk replay"):
                 await act(plan.operation_id)
         with pytest.raises(NotFoundError, match="found no dead letter"):
             await stranger.create(ids=letters[:1])

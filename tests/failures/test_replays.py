@@ -256,7 +256,7 @@ async def test_12_w9_the_reopened_letter_can_be_replayed_too() -> None:
         run, letter = await gone_back(shop)
         failures = shop.app.failures()
         before = len(shop.executed)
-        with pytest.raises(InvalidValueError, match="step 2 comes after the failed step 1, 'charge'"):
+        with pytest.raises(InvalidValueError, match="comes after the failed step 'charge'"):
             await failures.replay(letter.id, from_step="ship")
         for letter_id in (letter.id, (await letter_of(run)).id):
             with pytest.raises(ReplayRefusedError, match="a later step of its run has a dead letter too"):

@@ -20,6 +20,7 @@ from redrive.model.event import DeadLetterChanged
 from redrive.parts import parts_of
 from redrive.policy.codec import decode
 from redrive.testing import Harness
+from redrive.words.state import status
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 Entry = tuple[str, str, list[str], dict[str, Any]]
@@ -165,7 +166,8 @@ async def test_all_or_nothing_by_state_i10(
     before = await world.everything()
 
     with pytest.raises(
-        TransitionError, match=f"EXHAUSTED or OPEN can become {state}, but {ids[1]} is {wrong}"
+        TransitionError,
+        match=f"exhausted or open can become {status(state)}, but {ids[1]} is {status(wrong)}",
     ):
         await close(world.ana, ids, "")
 
@@ -177,7 +179,7 @@ async def test_the_error_names_the_first_few(world: World) -> None:
     ids = await world.fail(5)
     await world.ana.resolve(ids)
 
-    with pytest.raises(TransitionError, match=f"{ids[2]} is RESOLVED and 2 more; nothing was changed"):
+    with pytest.raises(TransitionError, match=f"{ids[2]} is resolved and 2 more; nothing was changed"):
         await world.ana.resolve(ids)
     with pytest.raises(NotFoundError, match="there are no dead letters a, b, c and 1 more; nothing"):
         await world.ana.reopen([*ids, "a", "b", "c", "d"])
@@ -210,7 +212,7 @@ async def test_what_is_live_is_not_reopened_i10(world: World, wrong: str) -> Non
     await world.ana.resolve(closed)
     await world.become(mine, wrong)
 
-    with pytest.raises(TransitionError, match=f"can become OPEN, but {mine} is {wrong}"):
+    with pytest.raises(TransitionError, match=f"can become open, but {mine} is {status(wrong)}"):
         await world.ana.reopen([closed, mine])
 
     assert (await world.states())[closed] == "RESOLVED"
@@ -221,7 +223,7 @@ async def test_a_letter_whose_run_has_succeeded_since_is_not_reopened_i7(world: 
     await world.ana.resolve(mine)
     await sql(world.app, "UPDATE runs SET state = 'SUCCESS'")
 
-    with pytest.raises(TransitionError, match=f"{mine}: its run is SUCCESS"):
+    with pytest.raises(TransitionError, match=f"{mine}: its run has the status 'succeeded'"):
         await world.ana.reopen(mine)
 
 
@@ -241,7 +243,9 @@ async def test_a_letter_whose_step_has_failed_again_since_is_not_reopened_w8(wor
     run_id = (await world.ana.view(mine)).run_id
     await sql(world.app, "UPDATE dead_letters SET run_id = ?1 WHERE id = ?2", run_id, other)
 
-    with pytest.raises(TransitionError, match=f"its step has failed again; work on {other} instead"):
+    with pytest.raises(
+        TransitionError, match=f"failed again; handle its newer dead letter, {other}, instead"
+    ):
         await world.ana.reopen(mine)
 
 
@@ -287,7 +291,7 @@ async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(worl
     [mine, _] = await world.fail(2)
     await world.become(mine, "REPLAYING")
 
-    with pytest.raises(TransitionError, match=f"{mine} is REPLAYING"):
+    with pytest.raises(TransitionError, match=f"{mine} is replaying"):
         await world.ana.ignore_matching("is:live", expect=2)
 
     assert "IGNORED" not in (await world.states()).values()

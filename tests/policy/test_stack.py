@@ -131,14 +131,21 @@ def test_a_message_of_many_lines_stays_whole() -> None:
     assert told.message.splitlines()[-1] == "last"
 
 
-def test_what_was_left_out_is_said() -> None:
+def test_the_omitted_characters_are_counted() -> None:
     frames = "".join(f'  File "/srv/a{n}.py", line {n}, in f{n}\n    call({n})\n' for n in range(2_000))
     text = f"Traceback (most recent call last):\n{frames}ValueError: too deep"
     [told] = stack_of(clean(text, 4_000, DEFAULT_REDACTOR)).exceptions
-    assert told.gap.endswith("characters left out")
+    assert told.omitted > len(text) - 4_000
     assert told.application[0].function == "f1999"
     assert told.application[-1].function == "f0"
     assert all(each.code == (f"call({each.line})",) for each in told.application if each.code)
+
+
+@loop_over("line", ["… 1,234 characters left out …", "… 1,234 characters omitted …"])
+def test_an_omission_is_recognised_in_any_words(line: str) -> None:
+    text = f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n{line}\nValueError: x'
+    [raised] = stack_of(text).exceptions
+    assert (raised.omitted, raised.message) == (1_234, "ValueError: x")
 
 
 @pytest.mark.parametrize("text", [JAVA, NODE, GO, "", "ValueError: alone", "  \n ", "Traceback: lost"])

@@ -1,4 +1,4 @@
-"""The first digits of an id name a run, a dead letter, a replay or a replay operation, as in git."""
+"""The first digits of an id name a run, a dead letter, a replay or a bulk replay, as in git."""
 
 from __future__ import annotations
 

@@ -175,9 +175,9 @@ async def test_an_operation_of_another_org_does_not_exist(store: Store, database
     operation_id = await frozen(store, [await put_failed(database)])
 
     for org, name in (("other", operation_id), (ORG, "nobody"), (ORG, "it\0s")):
-        with pytest.raises(NotFoundError, match="found no replay operation"):
+        with pytest.raises(NotFoundError, match="found no bulk replay"):
             await store.operations.get(name, org)
-        with pytest.raises(NotFoundError, match="found no replay operation"):
+        with pytest.raises(NotFoundError, match="found no bulk replay"):
             async with database.transaction() as session:
                 await store.operations.lock(session, name, org)
     assert await store.operations.items(operation_id, "other", None, 10, 0) == []

@@ -34,20 +34,20 @@ async def app(
     """An application on an empty database."""
     if request.param == "sqlite":
         path = tmp_path_factory.mktemp("verify") / "redrive.db"
-        async with _at(f"sqlite:///{path}", Settings()) as app:
+        async with _at(Settings(database_url=f"sqlite:///{path}")) as app:
             yield app
     else:
         server: PostgresServer = request.getfixturevalue("live_postgres")
         schema = f"test_{uuid.uuid4().hex}"
-        async with _at(server.url, Settings(schema=schema)) as app:
+        async with _at(Settings(database_url=server.url, schema=schema)) as app:
             yield app
         connection = await asyncpg.connect(server.url)
         await connection.execute(f"DROP SCHEMA {schema} CASCADE")
         await connection.close()
 
 
-def _at(url: str, settings: Settings) -> Redrive:
-    return Redrive(url, settings=settings, log=False, durable=False)
+def _at(settings: Settings) -> Redrive:
+    return Redrive(settings=settings, log=False, durable=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -91,7 +91,7 @@ CHANGES = [
         "I4",
         "flaky",
         "DELETE FROM redrive.attempts WHERE run_id = :id AND number = 1",
-        "1 attempts of step 0",
+        "1 attempts of step 1",
     ),
     Change("I4", "flaky", "DELETE FROM redrive.attempts WHERE run_id = :id AND number = 2", "has no record"),
     Change(
@@ -101,9 +101,9 @@ CHANGES = [
         "2",
     ),
     Change("I3 I4", "fading", "DELETE FROM redrive.attempts WHERE run_id = :id", "has no record"),
-    Change("I4", "single", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 0 has the outcome 'failed'"),
-    Change("I4", "workflow", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 0 has the outcome 'failed'"),
-    Change("I4", "leased", INSERT_ATTEMPT.format(0, 1), "is in progress"),
+    Change("I4", "single", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 1 has the outcome 'failed'"),
+    Change("I4", "workflow", INSERT_ATTEMPT.format(0, 1), "Attempt 1 of step 1 has the outcome 'failed'"),
+    Change("I4", "leased", INSERT_ATTEMPT.format(0, 1), "is running"),
     Change("I4", "midway", INSERT_ATTEMPT.format(2, 1), "never happened"),
     Change(
         "I4",
@@ -119,7 +119,7 @@ CHANGES = [
         "I5",
         "workflow",
         "UPDATE redrive.steps SET started_at = started_at - 1000 WHERE run_id = :id AND step_index = 1",
-        "After attempt 2 of step 1",
+        "After attempt 2 of step 2",
     ),
     Change("I5", "fading", RUN.format("due_at = due_at - 100"), "it had to wait "),
     Change(
@@ -238,14 +238,14 @@ CHANGES = [
         "I10",
         "midway",
         INSERT_STEP.format(1),
-        "Step 1 is stored as finished (SUCCESS), but the run is in step 1",
+        "Step 2 is stored as finished (SUCCESS), but the run is in step 2",
     ),
-    Change("I10", "midway", INSERT_STEP.format(2), "Step 2 is stored as finished"),
+    Change("I10", "midway", INSERT_STEP.format(2), "Step 3 is stored as finished"),
     Change(
         "I10",
         "workflow",
         "UPDATE redrive.steps SET state = 'FAILED' WHERE run_id = :id AND step_index = 0",
-        "Step 0 is stored as finished (FAILED)",
+        "Step 1 is stored as finished (FAILED)",
     ),
     Change(
         "I10",
@@ -256,7 +256,7 @@ CHANGES = [
     Change("I10", "final", ATTEMPT.format("delay = 1.0", 1), "recorded a retry after 1.000 s"),
     Change("I10", "single", RUN.format("workflow = 'other'"), "is missing, or belongs to another workflow"),
     Change("I10", "single", RUN.format("definition = 'other'"), "is missing, or belongs to another workflow"),
-    Change("I10", "single", RUN.format("step_index = 1"), "the last step of its definition is 0"),
+    Change("I10", "single", RUN.format("step_index = 1"), "in step 2, but its definition has 1 step"),
     Change(
         "I15",
         "leased",

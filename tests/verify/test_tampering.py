@@ -150,7 +150,7 @@ async def test_a_success_before_the_last_step_is_found(history: History) -> None
         await ask(session, change, id=run_id, definition=definition)
         verdict = await verify(session)
     assert found(verdict) == {("I10", run_id)}
-    assert "the last step of its definition is 1" in texts(verdict)
+    assert "but its definition has 2 steps" in texts(verdict)
 
 
 async def test_a_state_that_is_none_is_found_twice(history: History) -> None:
@@ -168,7 +168,7 @@ async def test_a_dead_letter_of_a_run_that_has_not_failed_is_found(history: Hist
         await ask(session, change, id=history.runs["dead"], other=history.runs["single"])
         verdict = await verify(session)
     assert found(verdict) == {("I7", history.runs["dead"]), ("I7", history.runs["single"])}
-    assert "is OPEN for step 0, but the run is SUCCESS in step 0" in texts(verdict)
+    assert "is OPEN for step 1, but the run is SUCCESS in step 1" in texts(verdict)
 
 
 async def test_a_dead_letter_that_was_dealt_with_is_fine(history: History) -> None:

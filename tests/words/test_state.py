@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
+from tests.words.glossary import states_by_status
 
 from redrive.model.breaker import BreakerState
 from redrive.model.dead_letter import DeadLetterLine, DeadLetterState
@@ -16,9 +14,6 @@ from redrive.model.replay import OperationState, ReplayState
 from redrive.model.run import RunState
 from redrive.model.step import StepState
 from redrive.words.state import LABELS, Tone, letter_state, state_label, status
-
-GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
-_ROW = re.compile(r"^\| ([a-z ,]+) \| ((?:`\w+`(?:, )?)+) \| \S.*\|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +61,7 @@ def test_an_open_dead_letter_may_be_due_for_a_redrive() -> None:
 
 
 def test_the_glossary_has_the_word_of_every_state_once() -> None:
-    text = GLOSSARY.read_text(encoding="utf-8")
-    table = text[text.index("## States") : text.index("## Counting")]
-    rows = {word: re.findall(r"\w+", states) for word, states in _ROW.findall(table)}
-    assert len(_ROW.findall(table)) == len(rows)
-    del rows["status"]  # the heading
+    rows = states_by_status()
     assert set(rows) == {label.word.lower() for label in LABELS.values()}
     kinds = (RunState, StepState, DeadLetterState, GroupState, OperationState, ReplayState)
     for state in {state for kind in kinds for state in kind}:

@@ -16,7 +16,7 @@ from redrive.cli.output import show_one
 from redrive.cli.table import Row, clock, stamp, took
 from redrive.cli.terminal import Part, out, styled_status
 from redrive.words.number import plural
-from redrive.words.timeline import unknown_work
+from redrive.words.timeline import holder_name, unknown_work
 
 if TYPE_CHECKING:
     from redrive.cli.screen import Line, Screen
@@ -89,7 +89,7 @@ def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
     if reason := unknown_work(run["held_by"] or ""):
         yield "waiting", f"{reason}: deploy a worker that has it, or add an alias"
     elif run["held_by"]:
-        yield "on hold for", run["held_by"]
+        yield "held by", holder_name(run["held_by"])
     if run["next_retry_at"]:
         yield "next retry", stamp(run["next_retry_at"])
     elif run["due_at"] and run["state"] in LIVE:

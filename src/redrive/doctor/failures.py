@@ -12,6 +12,7 @@ from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.store.inspection import BrokenHold, Letters
+from redrive.words.state import status
 from redrive.words.time import age, duration
 
 
@@ -32,7 +33,7 @@ def _breaker(hold: BrokenHold) -> Finding | None:
         return Finding(
             "breakers",
             State.WARN,
-            f"{snapshot.force.by} forced the breaker {name} {snapshot.force.state.value}{until} "
+            f"{snapshot.force.by} forced the breaker {name} {status(snapshot.force.state, 'breaker')}{until} "
             f"(reason: {snapshot.force.reason}){held}",
             "It won't open, no matter how many calls fail." if closed else "Runs that need it are on hold.",
             "Return it to automatic control when the reason no longer applies.",
@@ -43,7 +44,7 @@ def _breaker(hold: BrokenHold) -> Finding | None:
     return Finding(
         "breakers",
         State.WARN,
-        f"the breaker {name} is {snapshot.state.value}{held}; {_next_probe(snapshot, now)}",
+        f"the breaker {name} is {status(snapshot.state, 'breaker')}{held}; {_next_probe(snapshot, now)}",
         "Its dependency failed too often. Runs on hold resume automatically when the dependency recovers.",
         "If the dependency doesn't recover soon, repair it.",
         f"redrive breaker view {quote(name)}",

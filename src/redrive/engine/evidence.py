@@ -17,6 +17,7 @@ from redrive.policy.fingerprint import Fingerprint, TraceFrame, fingerprint, fra
 from redrive.policy.public_code import CATEGORY_CODES
 from redrive.policy.redact import Redactor
 from redrive.policy.redact.marker import without_hashes
+from redrive.policy.stack import omission
 from redrive.words.failure import headline, short
 
 MAX_MESSAGE_LENGTH, MAX_TITLE_LENGTH = 4_000, 400
@@ -163,7 +164,7 @@ def _cut(text: str, max_length: int) -> str:
     head, tail = text[: max_length // 2], text[-max_length // 2 :]
     head = head.rpartition("\n")[0] or head
     tail = tail.partition("\n")[2] or tail
-    return f"{head}\n… {len(text) - len(head) - len(tail):,} characters left out …\n{tail}"
+    return f"{head}\n{omission(len(text) - len(head) - len(tail))}\n{tail}"
 
 
 # Tracebacks. Work often fails in the same places, so each path through the code is printed only once.

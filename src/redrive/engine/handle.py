@@ -29,6 +29,7 @@ from redrive.renamed import NamesRenamed
 from redrive.store.store import Store
 from redrive.words.decision import why
 from redrive.words.number import plural
+from redrive.words.state import status
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -176,13 +177,13 @@ class RunHandle(NamesRenamed, Generic[R_co]):
                     return RunState(state), result
                 if waiters.help is not None:
                     if clock.monotonic() >= deadline:
-                        raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
+                        raise TimeoutError(f"run {self.id} is still {status(state)} after {seconds:g} s")
                     if await waiters.help() or await self.state() not in _UNFINISHED:
                         continue
-                    raise TimeoutError(f"run {self.id} is {state}, and no work is left to execute")
+                    raise TimeoutError(f"run {self.id} is {status(state)}, and no work is left to execute")
                 left = deadline - clock.monotonic()
                 if left <= 0.0:
-                    raise TimeoutError(f"run {self.id} is still {state} after {seconds:g} s")
+                    raise TimeoutError(f"run {self.id} is still {status(state)} after {seconds:g} s")
                 finished.clear()
                 await wait_for(finished, min(pause, left), clock)
                 pause = min(pause * 1.5, MAX_POLL_SECONDS)
@@ -199,11 +200,12 @@ class RunHandle(NamesRenamed, Generic[R_co]):
     async def _failure_message(self, state: RunState) -> str:
         letter = await self.dead_letter()
         if letter is None:
-            return f"run {self.id} ended as {state}"
+            return f"run {self.id} ended with the status {status(state)!r}"
         attempts = plural(letter.attempts, "attempt")
         return (
-            f"run {self.id} ended as {state}: step {letter.step!r} failed after {attempts} "
-            f"with {letter.error_type}: {letter.message} ({why(letter.decision)}); dead letter {letter.id}"
+            f"run {self.id} ended with the status {status(state)!r}: step {letter.step!r} failed after "
+            f"{attempts} with {letter.error_type}: {letter.message} ({why(letter.decision)}); "
+            f"dead letter {letter.id}"
         )
 
 

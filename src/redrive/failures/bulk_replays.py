@@ -36,6 +36,7 @@ from redrive.store.bulk_replays import Obstacle, OperationSnapshot
 from redrive.store.database import Session
 from redrive.words.fact import text_of
 from redrive.words.number import noun, plural
+from redrive.words.state import status
 
 MAX_PAGE_SIZE = 500
 MAX_CHANGES = 100
@@ -128,8 +129,8 @@ class BulkReplays:
         allowed = OPERATION_TRANSITIONS.before(verb)
         if moment.operation.state not in allowed:
             raise TransitionError(
-                f"the replay operation {operation_id} is {moment.operation.state}; "
-                f"it can be {verb} only while it is {' or '.join(allowed)}"
+                f"the bulk replay {operation_id} is {status(moment.operation.state)}; "
+                f"it can be {verb} only while it is {' or '.join(map(status, allowed))}"
             )
         return moment
 

@@ -33,6 +33,7 @@ from redrive.store.dead_letter_writer import RejectedLetter
 from redrive.store.record import REJECTION_EVENT, NewDeadLetter, Recorded
 from redrive.store.replays import NewReplay
 from redrive.words.fact import text_of
+from redrive.words.state import status
 
 SOURCE_SECONDS = 2.0
 """How long a page waits for the source check of a task."""
@@ -101,7 +102,9 @@ class FailedRuns:
         """Return a failed run and the step where it continues. Raise ReplayRefusedError if it can't."""
         run = await self._store.runs.get(run_id, self._caller.org)
         if run.state not in _FAILED:
-            raise ReplayRefusedError(f"the run {run_id} is {run.state}; only a failed run can be retried")
+            raise ReplayRefusedError(
+                f"the run {run_id} has the status {status(run.state)!r}; only a failed run can be retried"
+            )
         definition = await self._parts.definitions.get(run.definition)
         index = run.step_index + (1 if run.state == RunState.PARTIAL else 0)
         step_input = await input_of(self._store, run, index)
@@ -171,7 +174,8 @@ class FailedRuns:
             claim = await self._store.leases.failed(session, run.id, run.org)
             if claim is None:
                 raise ReplayRefusedError(
-                    f"the run {run.id} is {run.state}; only a failed run can become a dead letter"
+                    f"the run {run.id} has the status {status(run.state)!r}; "
+                    f"only a failed run can become a dead letter"
                 )
             last = (claim.step_index, claim.attempt)
             own = [attempt for attempt in attempts if (attempt.step_index, attempt.number) == last]

@@ -16,6 +16,7 @@ from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState, 
 from redrive.model.run import RunState
 from redrive.store.dead_letters import LetterRunState, Locked
 from redrive.words.number import names, noun, plural
+from redrive.words.state import status
 
 MAX_CONCURRENT = 10_000
 """The maximum number of dead letters that one call changes."""
@@ -57,7 +58,7 @@ def check_letter_version(locked: Mapping[str, Locked], version: Version) -> None
 def check_version(subject: str, state: str, now: str, version: Version) -> None:
     if version is not None and now not in ({version} if isinstance(version, str) else version):
         raise DriftError(
-            f"the {subject} has changed since it was read and is {state} now; nothing was done. "
+            f"the {subject} has changed since it was read and is {status(state)} now; nothing was done. "
             f"Read it again",
             number=1,
         )
@@ -70,11 +71,13 @@ def check_states(locked: Mapping[str, Locked], after: DeadLetterState) -> None:
         for transition in DEAD_LETTER_TRANSITIONS.transitions
         if transition.after is after and transition.before is not DeadLetterState.REPLAYING
     }
-    wrong = [f"{letter.id} is {letter.state}" for letter in locked.values() if letter.state not in allowed]
+    wrong = [
+        f"{letter.id} is {status(letter.state)}" for letter in locked.values() if letter.state not in allowed
+    ]
     if wrong:
         raise TransitionError(
-            f"only dead letters that are {' or '.join(sorted(allowed))} can become {after}, but "
-            f"{_named(wrong)}; nothing was changed"
+            f"only dead letters that are {' or '.join(sorted(map(status, allowed)))} can become "
+            f"{status(after)}, but {_named(wrong)}; nothing was changed"
         )
 
 
@@ -90,9 +93,9 @@ def check_reopenable(standings: Iterable[LetterRunState]) -> None:
 
 def _obstacle(snapshot: LetterRunState) -> str:
     if snapshot.newer is not None:
-        return f"its step has failed again; work on {snapshot.newer} instead"
+        return f"its step has failed again; handle its newer dead letter, {snapshot.newer}, instead"
     if snapshot.run_state not in (RunState.FAILED, RunState.DLQ_PENDING):
-        return f"its run is {snapshot.run_state}"
+        return f"its run has the status {status(snapshot.run_state)!r}"
     return "" if snapshot.run_step_index <= snapshot.step_index else "its run is at a later step"
 
 

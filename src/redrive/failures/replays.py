@@ -26,6 +26,7 @@ from redrive.policy.user_text import clean_reason
 from redrive.store.replays import Begun, NewReplay, why_not
 from redrive.store.store import Store
 from redrive.words.fact import text_of
+from redrive.words.state import status
 
 MAX_TRIES = 4
 NO_FIELDS: Final[Mapping[str, object]] = MappingProxyType({})
@@ -208,7 +209,7 @@ class Replays:
             if other.state != DeadLetterState.RESOLVED:
                 raise ReplayRefusedError(
                     f"the dead letter {letter.id} cannot be replayed: it waits for {other.id}, which is "
-                    f"{other.state}; resolve that dead letter first, or unlink them"
+                    f"{status(other.state)}; resolve that dead letter first, or unlink them"
                 )
 
     async def _known_run(self, letter: DeadLetter) -> Run | None:
@@ -279,8 +280,8 @@ def _index(from_step: int | str | None, run: Run, definition: Definition, mode: 
     stopped = names[run.step_index]
     if from_step > run.step_index:
         raise InvalidValueError(
-            f"step {from_step} comes after the failed step {run.step_index}, {stopped!r}, and needs its "
-            f"result; replay from {stopped!r} or an earlier step"
+            f"step {names[from_step]!r} comes after the failed step {stopped!r} and needs its result; "
+            f"replay from {stopped!r} or an earlier step"
         )
     if mode is Mode.STEP_ONLY and from_step != run.step_index:
         raise InvalidValueError(

@@ -131,7 +131,7 @@ _PLANNED, _RUNNING = OperationState.PLANNED, OperationState.RUNNING
 _PAUSED, _STOPPED = OperationState.PAUSED, OperationState.STOPPED
 
 OPERATION_TRANSITIONS = TransitionTable(
-    "replay operation",
+    "bulk replay",
     _PLANNED,
     [
         *moves("started", [_PLANNED], [_RUNNING]),

@@ -23,7 +23,7 @@ MAX_DEPTH = 10
 _FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
 _HEADER = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):")
 _REPEATED = re.compile(r"  \[Previous line repeated (\d{1,9}) more times?\]")
-_LEFT_OUT = re.compile(r"… [\d,]{1,20} characters left out …")
+_OMISSION = re.compile(r"… ([\d,]{1,20}) [^…]{1,40} …")
 _UNDERLINE = re.compile(r"[\s^~]+")
 _MARGIN = re.compile(r"( *)(?:\| ?|\+ (?=Exception Group ))(.*)")
 _MEMBER = re.compile(r"( *)\+-(?:\+-)?-* (\d{1,9}|\.\.\.) -+")
@@ -65,7 +65,7 @@ class RaisedException(NamedTuple):
     relation     "caused by" or "while handling": its relation to the previous exception
     member       its number in an exception group
     depth        the number of exception groups around it
-    gap          a note about text that was omitted when the traceback was stored
+    omitted      how many characters were omitted when the traceback was stored
     """
 
     message: str
@@ -74,7 +74,7 @@ class RaisedException(NamedTuple):
     relation: str = ""
     member: str = ""
     depth: int = 0
-    gap: str = ""
+    omitted: int = 0
 
 
 class Stack(NamedTuple):
@@ -93,6 +93,11 @@ class Stack(NamedTuple):
         """The frames of the caught exception, deepest first: application frames if there are any."""
         raised = self.exceptions[0] if self.exceptions else RaisedException("")
         return raised.application or raised.libraries
+
+
+def omission(characters: int) -> str:
+    """Return the line for omitted text in a stored traceback. `stack_of` reads only its number."""
+    return f"… {characters:,} characters left out …"
 
 
 def stack_of(text: str | None) -> Stack:
@@ -120,7 +125,7 @@ class _Parsed:
     member: str = ""
     frames: list[StackFrame] = field(default_factory=list)
     message: list[str] = field(default_factory=list)
-    gap: str = ""
+    omitted: int = 0
     after_gap: bool = False
 
 
@@ -152,8 +157,9 @@ class _Parser:
     def _take_part(self, depth: int, line: str) -> None:
         is_new = not self.found or self._link or self._member
         current = self._start(depth) if is_new else self.found[-1]
-        if _LEFT_OUT.fullmatch(line):
-            current.gap, current.after_gap, self._in_frames = line.strip("… "), True, True
+        if found := _OMISSION.fullmatch(line):
+            current.omitted = int(found[1].replace(",", "") or 0)
+            current.after_gap = self._in_frames = True
         elif self._in_frames and (not line or line.startswith(" ")):
             _take_frame(current, line)
         elif not current.message and _FRAME.fullmatch(line):
@@ -250,5 +256,5 @@ def _raised(parsed: _Parsed) -> RaisedException:
         parsed.link,
         parsed.member,
         parsed.depth,
-        parsed.gap,
+        parsed.omitted,
     )

@@ -336,4 +336,4 @@ def _checked(operation_id: object) -> str:
 
 
 def _not_found(operation_id: object) -> NotFoundError:
-    return NotFoundError(f"found no replay operation {operation_id!r}")
+    return NotFoundError(f"found no bulk replay {operation_id!r}")

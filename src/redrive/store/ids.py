@@ -16,7 +16,7 @@ class IdKind(StrEnum):
 
     RUN = "run"
     DEAD_LETTER = "dead letter"
-    OPERATION = "replay operation"
+    OPERATION = "bulk replay"
     REPLAY = "replay"
 
 

@@ -7,7 +7,8 @@ sentence.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from string import Formatter
+from typing import Any, NamedTuple, cast
 
 from redrive.model.run import RunState
 from redrive.policy.audit_chain import ChainCheck
@@ -25,7 +26,8 @@ class Check(NamedTuple):
 
     statement   name of the SQL statement
     population  the rows that it covers, for the count of checked rows
-    sentence    describes a violation, with a placeholder for each column after the first
+    sentence    describes a violation, with a placeholder for each column after the first;
+                `!n` formats the index of a step as its number from 1
     """
 
     invariant: str
@@ -33,6 +35,15 @@ class Check(NamedTuple):
     population: str
     sentence: str
 
+
+class _Sentences(Formatter):
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion == "n":
+            return int(value) + 1
+        return super().convert_field(value, cast(Any, conversion))
+
+
+_SENTENCES = _Sentences()
 
 ALWAYS = (
     Check(
@@ -51,15 +62,15 @@ ALWAYS = (
         "I4",
         "numbers_open",
         "attempts",
-        "The {1} attempts of step {0} have the numbers {2} to {3}; they should be numbered 1, 2, 3, …",
+        "The {1} attempts of step {0!n} have the numbers {2} to {3}; they should be numbered 1, 2, 3, …",
     ),
     Check(
         "I4",
         "numbers_beyond",
         "attempts",
-        "Attempt {1} of step {0} has the outcome {2!r}, but it succeeded, is in progress, or never happened.",
+        "Attempt {1} of step {0!n} has the outcome {2!r}, but it succeeded, is running, or never happened.",
     ),
-    Check("I4", "numbers_missing", "runs", "Attempt {1} of step {0} did not succeed, but has no record."),
+    Check("I4", "numbers_missing", "runs", "Attempt {1} of step {0!n} did not succeed, but has no record."),
     Check(
         "I4",
         "epochs",
@@ -70,19 +81,19 @@ ALWAYS = (
         "I5",
         "gaps",
         "waits",
-        "After attempt {1} of step {0} it had to wait {2:.3f} s, but the next attempt is {3:.3f} s later.",
+        "After attempt {1} of step {0!n} it had to wait {2:.3f} s, but the next attempt is {3:.3f} s later.",
     ),
     Check(
         "I7",
         "failures_without_letter",
         "failed runs",
-        "It finished as {0} in step {1}, but has no dead letter for that step.",
+        "It finished as {0} in step {1!n}, but has no dead letter for that step.",
     ),
     Check(
         "I7",
         "letters_unfounded",
         "dead letters",
-        "Its dead letter {0} is {1} for step {2}, but the run is {3} in step {4}.",
+        "Its dead letter {0} is {1} for step {2!n}, but the run is {3} in step {4!n}.",
     ),
     Check(
         "I7",
@@ -107,19 +118,19 @@ ALWAYS = (
         "I10",
         "steps_missing",
         "runs",
-        "It is {0} in step {1}, so {2} steps must have finished; finished steps in the database: {3}.",
+        "It is {0} in step {1!n}, so {2} steps must have finished; finished steps in the database: {3}.",
     ),
     Check(
         "I10",
         "steps_beyond",
         "steps",
-        "Step {0} is stored as finished ({1}), but the run is in step {2} and {3}.",
+        "Step {0!n} is stored as finished ({1}), but the run is in step {2!n} and {3}.",
     ),
     Check(
         "I10",
         "endings_left",
         "attempts",
-        "Attempt {1} of step {0} ({2}) was recorded as final, but the run continued and is {3}.",
+        "Attempt {1} of step {0!n} ({2}) was recorded as final, but the run continued and is {3}.",
     ),
     Check(
         "I10",
@@ -198,7 +209,7 @@ async def run_checks(
         verdict.start(check.invariant)
         verdict.add_checked(check.invariant, populations[check.population])
         for subject, *columns in await store.ask(check.statement):
-            verdict.add_violation(check.invariant, subject, check.sentence.format(*columns))
+            verdict.add_violation(check.invariant, subject, _SENTENCES.format(check.sentence, *columns))
 
 
 async def check_contradictions(

@@ -95,7 +95,7 @@ async def _check_definitions(store: VerificationQueries, rules: DefinitionRules,
 
 async def _check_step_indexes(store: VerificationQueries, verdict: Verdict, digest: str, last: int) -> None:
     for run_id, index, state in await store.ask("steps_unknown", digest=digest, last=last):
-        text = f"It is {state} in step {index}, but the last step of its definition is {last}."
+        text = f"It is {state} in step {index + 1}, but its definition has {plural(last + 1, 'step')}."
         verdict.add_violation("I10", run_id, text)
 
 
@@ -146,7 +146,7 @@ async def check_waits(store: VerificationQueries, rules: DefinitionRules, verdic
 
 
 def _check_budget(row: WaitRow, policy: RetryPolicy, verdict: Verdict) -> None:
-    where = f"attempt {row.number} of step {row.step_index}"
+    where = f"attempt {row.number} of step {row.step_index + 1}"
     if row.delay is None:
         if row.ordinal != policy.max_attempts:
             used = f"{row.ordinal} of {policy.max_attempts}"
@@ -174,14 +174,16 @@ def _check_length(row: WaitRow, delay: float, policy: RetryPolicy, verdict: Verd
     """Return the position of the wait in its jitter interval, from 0 to 1; None if it was not random."""
     wait = _wait_of(row, policy)
     if wait is None:
-        text = f"Step {row.step_index} was retried after attempt {row.number}, but its policy never retries."
+        text = (
+            f"Step {row.step_index + 1} was retried after attempt {row.number}, but its policy never retries."
+        )
         verdict.add_violation("I3", row.run_id, text)
         return None
     rounding = _ROUNDING * max(1.0, wait.high)
     too_long = delay > wait.high + rounding and not row.asked_for
     if delay < wait.low - rounding or too_long:
         text = (
-            f"After attempt {row.number} of step {row.step_index}, the wait was {delay:g} s; "
+            f"After attempt {row.number} of step {row.step_index + 1}, the wait was {delay:g} s; "
             f"the policy allows {wait.low:g} to {wait.high:g} s."
         )
         verdict.add_violation("I5", row.run_id, text)
@@ -200,7 +202,7 @@ def _check_spreads(spreads: dict[tuple[str, int], _Spread], verdict: Verdict) ->
     for (definition, index), spread in spreads.items():
         if spread.waits >= MIN_WAITS and spread.highest - spread.lowest < MIN_SPREAD:
             text = (
-                f"All {spread.waits:,} waits of step {index} lie between {spread.lowest:.0%} and "
+                f"All {spread.waits:,} waits of step {index + 1} lie between {spread.lowest:.0%} and "
                 f"{spread.highest:.0%} of their jitter interval; jitter does not spread them."
             )
             verdict.add_violation("I5", definition, text)

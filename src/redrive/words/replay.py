@@ -100,7 +100,7 @@ REPLAYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         "run_cancelled": _run_cancelled,
         "run_at_other_step": _run_at_other_step,
         "later_step_failed": lambda it: (
-            "a later step of its run has a dead letter too; replay it with FROM_STEP"
+            "a later step of its run has a dead letter too; replay it to the end of the run"
         ),
         "run_not_failed": lambda it: f"its run is {status(it['state'])}; only failed runs are replayed",
         "failed_differently_since": lambda it: "it failed with another error after it was planned",

@@ -41,8 +41,9 @@ def _rejection(code: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _replay_started(it: Mapping[str, Any]) -> str:
+    title, _ = MODES.get(it["mode"], (it["mode"], ""))
     why = f": {it['reason']}" if it["reason"] else ""
-    return f"by {it['by']}, {MODES[it['mode']][0].lower()}{why}"
+    return f"by {it['by']}, {title[:1].lower()}{title[1:]}{why}"
 
 
 TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
@@ -54,7 +55,7 @@ TIMELINE: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
         ),
         "executed_by": lambda it: f"by {it['worker']}",
         "decided": lambda it: explain(it["decision"]),
-        "run_ended": lambda it: status(str(it["state"])),
+        "run_ended": lambda it: status(it["state"]),
         "replay_started": _replay_started,
         **{code: _rejection(code) for code in REJECTIONS},
     }

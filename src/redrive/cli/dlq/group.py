@@ -23,6 +23,7 @@ from redrive.cli.options import (
 )
 from redrive.cli.table import Row, short_fingerprint
 from redrive.cli.terminal import escape, notice
+from redrive.words.state import status
 from redrive.words.time import machine
 
 _fingerprint = click.argument("fingerprint", metavar="FINGERPRINT")
@@ -150,7 +151,7 @@ class Group(NamedTuple):
     def post(self, client: Client, verb: str, body: Row) -> Row:
         path = f"{PATH}/{segment(self.fingerprint)}/{verb}"
         done: Row = client.post(path, body, if_match=self.version)
-        notice(f"Group {short_fingerprint(done['fingerprint'])} is now {done['state'].lower()}.")
+        notice(f"Group {short_fingerprint(done['fingerprint'])} is now {status(done['state'])}.")
         return done
 
 

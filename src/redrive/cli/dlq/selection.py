@@ -141,7 +141,7 @@ def _by_ids(client: Client, ids: Sequence[str], look_up: bool) -> LetterChoice:
         return LetterChoice(len(ids), f"{len(ids):,} dead letters", ids)
     answer = client.request("GET", f"{PATH}/{segment(ids[0])}")
     letter = answer.value
-    description = f"dead letter {letter['id']} ({letter['step']}, {letter['state'].lower()})"
+    description = f"dead letter {letter['id']} ({letter['step']}, {letter['status']})"
     version = answer.headers.get("etag")
     return LetterChoice(1, description, [letter["id"]], version=version, state=letter["state"])
 

@@ -25,6 +25,7 @@ from redrive.cli.table import Row, TableColumn, ago, short_fingerprint, since
 from redrive.cli.terminal import notice
 from redrive.model.replay import OPERATION_TRANSITIONS, ReplayState
 from redrive.words.number import plural
+from redrive.words.state import status
 
 COLUMNS = (
     TableColumn("id", whole=True),
@@ -166,7 +167,7 @@ def items(
     """
     report, form = read_operation(client, operation_id, "/report"), chosen(output)
     rows = client.pages(f"{PATH}/{segment(operation_id)}/items", limit=limit, state=state)
-    none = f"No items are {state}." if state else "No items."
+    none = f"No items are {status(state)}." if state else "No items."
     columns = ITEM_COLUMNS if form == "table" else ITEM_FIELDS
     shown = show_rows(rows, columns, form, flat=_flat_item, empty=none)
     known = report["items"]

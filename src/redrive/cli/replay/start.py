@@ -16,6 +16,7 @@ from redrive.cli.table import Row
 from redrive.cli.terminal import escape, notice
 from redrive.errors import DriftError, ReplayRefusedError, TransitionError
 from redrive.words.number import noun, plural
+from redrive.words.state import status
 
 MAX_CHANGES = 20
 
@@ -51,7 +52,7 @@ def start(
     operation = read_operation(client, operation_id)
     if operation["state"] != "PLANNED":
         raise TransitionError(
-            f"the replay is already {operation['state']}; see `redrive replay view {operation['id']}`"
+            f"the replay is already {status(operation['state'])}; see `redrive replay view {operation['id']}`"
         )
     if not operation["plan"]["will_run"]:
         raise ReplayRefusedError(

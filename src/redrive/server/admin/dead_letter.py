@@ -43,7 +43,7 @@ from redrive.words.failure import headline, short
 from redrive.words.folds import fold, letter_look
 from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
-from redrive.words.state import letter_state
+from redrive.words.state import letter_state, status
 from redrive.words.time import machine
 
 pages = Pages("dead_letter")
@@ -138,7 +138,7 @@ def _obstacle(letter: DeadLetter, dependencies: Sequence[DeadLetterLine]) -> str
     if letter.state == DeadLetterState.REPLAYING:
         return "A replay is in progress. Wait for the outcome."
     if letter.state in CLOSED:
-        return f"It is {letter.state.lower()}. Reopen it to replay it."
+        return f"It is {status(letter.state)}. Reopen it to replay it."
     if any(other.state != DeadLetterState.RESOLVED for other in dependencies):
         return "It depends on a dead letter that is not resolved yet:"
     return ""
@@ -200,7 +200,7 @@ def ticket_lines(letter: DeadLetter, verdict: ReplayVerdict, stack: Stack, addre
     yield f"## {short(headline(letter.message, letter.error_type, letter.title), 200)}"
     yield ""
     place = f"{letter.workflow} › {letter.step}"
-    yield " · ".join([place, letter.state.lower(), letter.category, letter.error_type])
+    yield " · ".join([place, status(letter.state), letter.category, letter.error_type])
     times = f"{plural(letter.attempts, 'attempt')}, {plural(letter.replay_count, 'replay')}"
     yield f"Failed {machine(letter.last_failed_at or letter.created_at)} after {times}"
     yield ""
