@@ -36,8 +36,8 @@ from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.groups import FailureGroups
 from redrive.failures.replays import Replays
 from redrive.failures.saved_views import SavedViews
-from redrive.failures.strategies import LetterStrategies
 from redrive.failures.service import Failures
+from redrive.failures.strategies import LetterStrategies
 from redrive.model.dead_letter import DEAD_LETTER_TRANSITIONS, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
 from redrive.model.operation import Plan, ReplayOperation
