@@ -132,7 +132,7 @@ def test_watching_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
     assert [each.partition(": by ")[0] for each in told] == [
         "queued",
         *(f"{step} {what}" for step in steps for what in ("started", "succeeded")),
-        "finished: SUCCESS",
+        "finished: succeeded",
     ]
     assert f"Run {run_id} finished after" in watched.err
 
