@@ -137,7 +137,7 @@ def test_a_long_list_is_whole(redrive: Command) -> None:
             2,
             "Error: Invalid value for '--expires': '0s' is out of range; use a duration from 1 min",
         ),
-        (["create", "\x1b[31m", "--role", "VIEWER"], 2, "Error: the name of a key has characters"),
+        (["create", "\x1b[31m", "--role", "VIEWER"], 2, "Error: the name of a key has the character"),
         (["create", "ci"], 2, "Missing option '--role'"),
         (["create", "old", "--role", "VIEWER"], 6, "Error: the key 'old' already exists"),
         (["rotate", "none"], 3, "Error: found no key 'none'"),
