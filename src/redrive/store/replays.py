@@ -207,7 +207,7 @@ class ReplayStore:
         return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
-        """Start the next items of an operation; refuse, with a note, those that have changed or cannot start."""
+        """Start the next items of an operation; refuse, with a note, those that changed or cannot start."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
         if not rows:
             return Begun((), ())
