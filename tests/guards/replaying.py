@@ -317,15 +317,14 @@ OF_OPERATIONS = (
     ),
     *(
         Guard(
-            f"{name}.{part}",
+            f"obstacles.{part}",
             f"a dead letter {what} since planning counts as unchanged",
-            (Sql(f"bulk_replays.{name}", pattern, NEVER),),
+            (Sql("bulk_replays.obstacles", pattern, NEVER),),
             _both(
                 f"{OPERATIONS}test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reason",
                 situation,
             ),
         )
-        for name in ("obstacles", "next_obstacles")
         for part, what, pattern, situation in (
             ("updated_at", "changed", r"letter\.updated_at <> item\.letter_updated_at", "touched"),
             ("state", "closed", r"letter\.state NOT IN \('OPEN', 'EXHAUSTED'\)", "closed"),
@@ -333,15 +332,23 @@ OF_OPERATIONS = (
         )
     ),
     Guard(
-        "drift while running",
+        "pick.updated_at",
         "a bulk replay replays an item that has changed since the bulk replay started",
-        (
-            Code(
-                "redrive.failures.bulk_replay_driver:BulkReplayDriver._release",
-                "await self._operations.refuse(session, changed)",
-                "changed = []",
-            ),
+        (Sql("replays.pick", r"letter\.updated_at = (?:redrive\.)?replays\.letter_updated_at"),),
+        _both(
+            f"{OPERATIONS}test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reason", "touched"
         ),
+    ),
+    Guard(
+        "pick.step",
+        "a bulk replay counts two dead letters of one run as started, although the run is at one of them",
+        (Sql("replays.pick", r"run\.step_index = (?:redrive\.)?replays\.step_index"),),
+        _both(f"{OPERATIONS}test_of_two_dead_letters_of_a_run_only_that_of_its_step_starts"),
+    ),
+    Guard(
+        "drift while running",
+        "a bulk replay replays an item that cannot start any more",
+        (Code("redrive.store.replays:ReplayStore.begin_planned", "if row[-1] is not None", "if True"),),
         (f"{BULK}test_items_that_change_while_the_operation_runs_are_left_out_with_a_note",),
     ),
     Guard(

@@ -280,7 +280,7 @@ EXCEPTIONS: Mapping[str, str] = {
     **{
         f"bulk_replays.{name}": _OWN_ID
         for name in (
-            *("obstacles", "next_obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
+            *("obstacles", "refuse", "skip_unsafe", "refuse_blocked", "cancel_planned"),
             *("taken", "failed_as", "override"),
             *("members", "effects", "stations", "breakers", "paused_queues", "awaited_letters", "tally"),
             *("depending", "planned", "counts", "notes", "failures", "span"),

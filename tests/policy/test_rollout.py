@@ -13,6 +13,7 @@ from tests.cases import loop_over
 
 from redrive.errors import InvalidValueError
 from redrive.policy.rollout import (
+    FIRST_RUNNING,
     MAX_BATCH_SIZE,
     MAX_RUNNING,
     POLL_SECONDS,
@@ -76,7 +77,7 @@ def test_an_operation_without_a_canary_begins_with_the_ramp() -> None:
 def test_a_canary_larger_than_a_batch_takes_several() -> None:
     options = replace(OPTIONS, canary=700)
 
-    assert next_move(figures(), options, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
+    assert next_move(figures(), options, NOW) == ItemRelease(FIRST_RUNNING, NOW)
     assert next_move(figures(500), options, NOW) == ItemRelease(200, NOW)
 
 
@@ -97,16 +98,17 @@ def test_a_canary_that_failed_as_often_as_is_allowed_continues() -> None:
 
 
 def test_without_a_rate_as_many_are_in_progress_as_the_engine_can_take() -> None:
-    assert next_move(ramping(), OPTIONS, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
+    assert next_move(ramping(), OPTIONS, NOW) == ItemRelease(FIRST_RUNNING, NOW)
+    assert next_move(ramping(9_000), OPTIONS, NOW) == ItemRelease(MAX_BATCH_SIZE, NOW)
     assert next_move(ramping(9_000, running=MAX_RUNNING - 3), OPTIONS, NOW) == ItemRelease(3, NOW)
     assert next_move(ramping(9_000, running=MAX_RUNNING), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
     assert next_move(ramping(ready=7), OPTIONS, NOW) == ItemRelease(7, NOW)
 
 
 def test_more_are_in_progress_at_once_the_more_have_ended() -> None:
-    assert next_move(ramping(10, running=MAX_BATCH_SIZE - 1), OPTIONS, NOW) == ItemRelease(1, NOW)
-    assert next_move(ramping(10, running=MAX_BATCH_SIZE), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
-    assert next_move(ramping(700, running=MAX_BATCH_SIZE), OPTIONS, NOW) == ItemRelease(200, NOW)
+    assert next_move(ramping(10, running=FIRST_RUNNING - 1), OPTIONS, NOW) == ItemRelease(1, NOW)
+    assert next_move(ramping(10, running=FIRST_RUNNING), OPTIONS, NOW) == RolloutWait(POLL_SECONDS)
+    assert next_move(ramping(700, running=FIRST_RUNNING), OPTIONS, NOW) == ItemRelease(200, NOW)
 
 
 def test_with_a_rate_items_are_started_as_time_passes() -> None:

@@ -221,13 +221,26 @@ async def test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reaso
     await ask(database, f"{tampering} WHERE id = :id", id=target)
 
     [found] = await store.operations.obstacles(database, operation_id)
-    assert await store.operations.next_obstacles(database, operation_id, 2) == [found]
-    assert await store.operations.next_obstacles(database, operation_id, 1) == []
     assert (found.letter_id, found.position) == (bad, 2)
     assert text_of(found.reason).startswith(note)
-    await store.operations.refuse(database, [found])
-    assert await letters_of(store, operation_id, ReplayState.PLANNED) == [fine]
+    assert await begun(store, operation_id) == 1
+    assert await letters_of(store, operation_id, ReplayState.RUNNING) == [fine]
     assert await store.operations.notes(database, operation_id) == ((found.reason, 1),)
+
+
+async def test_of_two_dead_letters_of_a_run_only_that_of_its_step_starts(
+    store: Store, database: Database
+) -> None:
+    """A run has several if an earlier replay went back. Another item of the batch may have restarted it."""
+    first = await put_failed(database)
+    run_id = await column_of(database, first, "run_id")
+    await put(database, [later := letter(run_id=run_id, step_index=1)])
+    operation_id = await frozen(store, [first, later["id"]])
+
+    assert await begun(store, operation_id) == 1
+
+    assert await letters_of(store, operation_id, ReplayState.RUNNING) == [first]
+    assert await letters_of(store, operation_id, ReplayState.REFUSED) == [later["id"]]
 
 
 async def test_an_exhausted_dead_letter_can_be_replayed(store: Store, database: Database) -> None:

@@ -81,7 +81,8 @@ class EventReporter:
     def run_succeeded(self, work: Work, seconds: float, recorded: Recorded | None) -> None:
         self.step_succeeded(work, seconds, recorded)
         if recorded is not None:
-            self._run_ended(work, RunState.SUCCESS if work.is_last_step else RunState.PARTIAL)
+            state = RunState.SUCCESS if work.is_last_step else RunState.PARTIAL
+            self._run_ended(work, state, heard=self.event_bus.is_subscribed(event.RunFinished))
 
     def succeeded(self, successes: Iterable[Success], recorded: Mapping[str, Recorded]) -> None:
         """Report successes that change only their run. A success missing in `recorded` has lost its lease."""
@@ -200,11 +201,12 @@ class EventReporter:
         if recorded.replays:
             self.signals.replay_ended.set()
         for replay in recorded.replays:
-            if isinstance(replay, LetterChange):
+            if not isinstance(replay, LetterChange):
+                if self.event_bus.is_subscribed(event.ReplayEnded):
+                    self.event_bus.emit(event.ReplayEnded(*replay))
+            elif self.event_bus.is_subscribed(event.DeadLetterChanged):
                 change = ("REPLAYING", replay.after, replay.by)
                 self.event_bus.emit(event.DeadLetterChanged(replay.org, replay.letter_id, *change))
-            else:
-                self.event_bus.emit(event.ReplayEnded(*replay))
         if recorded.group_change is not None:
             self.event_bus.emit(group_changed(recorded.group_change))
 

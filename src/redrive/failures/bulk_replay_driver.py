@@ -59,6 +59,7 @@ class BulkReplayDriver:
         self._operations = store.operations
         self._breakers = breakers
         self._event_bus = event_bus
+        self._moving: set[str] = set()
 
     async def tick(self) -> float:
         """Advance every running operation. Return the seconds until the next tick; 0 if work is ready."""
@@ -69,12 +70,18 @@ class BulkReplayDriver:
         return min([await self._drive(moment, open_breakers) for moment in running])
 
     async def _drive(self, moment: OperationSnapshot, open_breakers: Iterable[str]) -> float:
-        move = await self._decide(self._store.database, moment, open_breakers)
-        if isinstance(move, RolloutWait):
-            return move.seconds
-        advance = await self._advance(moment.operation.id, open_breakers)
+        """Look without a lock first, unless the operation has just moved and will probably move again."""
+        operation_id = moment.operation.id
+        if operation_id not in self._moving:
+            move = await self._decide(self._store.database, moment, open_breakers)
+            if isinstance(move, RolloutWait):
+                return move.seconds
+        self._moving.discard(operation_id)
+        advance = await self._advance(operation_id, open_breakers)
         if advance is None:
             return POLL_SECONDS
+        if advance.begun.replays:
+            self._moving.add(operation_id)
         self._emit(advance)
         if advance.begun.queues:
             await self._store.hint(advance.begun.queues)
@@ -142,12 +149,10 @@ class BulkReplayDriver:
     async def _release(
         self, session: Session, operation: ReplayOperation, number: int, released_at: float
     ) -> Advance:
-        changed = await self._operations.next_obstacles(session, operation.id, number)
-        await self._operations.refuse(session, changed)
-        begun = await self._store.replays.begin_planned(session, operation.id, number - len(changed))
+        begun = await self._store.replays.begin_planned(session, operation.id, number)
         after = operation.replace(released=operation.released + len(begun.replays), released_at=released_at)
         await self._operations.save(session, after)
-        moved = begun.replays or begun.refused or changed
+        moved = begun.replays or begun.refused
         return Advance(operation, after, 0.0 if moved else POLL_SECONDS, begun)
 
     async def _finish(self, session: Session, operation: ReplayOperation, now: float) -> Advance:

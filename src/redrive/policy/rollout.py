@@ -20,8 +20,9 @@ from redrive.model.fact import Fact, fact
 from redrive.policy.bounds import require, require_kind, require_whole
 from redrive.policy.codec import JsonValue
 
-MAX_BATCH_SIZE = 500
-MAX_RUNNING = 2_000
+MAX_BATCH_SIZE = 1_000
+FIRST_RUNNING, MAX_RUNNING = 500, 2_000
+"""How many items may be in progress at first, and when many have finished."""
 POLL_SECONDS = 0.2
 BURST_SECONDS = 1.0
 MAX_WAIT_SECONDS, MIN_WAIT_SECONDS = 1.0, 0.01
@@ -183,8 +184,8 @@ def _released(figures: RolloutFigures, wanted: int, now: float) -> ItemRelease |
 
 
 def _max_running(score: Score) -> int:
-    """Limit the items in progress, which cannot be stopped, to the finished ones, but at least a batch."""
-    return min(MAX_RUNNING, max(MAX_BATCH_SIZE, score.judged))
+    """Limit the items in progress, which cannot be stopped, to the number of finished ones."""
+    return min(MAX_RUNNING, max(FIRST_RUNNING, score.judged))
 
 
 def _reason_to_stop(figures: RolloutFigures, options: RolloutOptions) -> Fact | None:

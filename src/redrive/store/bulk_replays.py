@@ -17,7 +17,7 @@ from redrive.policy.codec import encode
 from redrive.policy.rollout import MAX_BATCH_SIZE, Score
 from redrive.store.database import Row, Session
 from redrive.store.dead_letter_filter import Filter
-from redrive.store.replays import RefusedItem, why_not
+from redrive.store.replays import ItemSituation, RefusedItem
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import compose, statements, template
 
@@ -48,31 +48,6 @@ class Obstacle(NamedTuple):
     position: int
     letter_id: str
     reason: Fact
-
-
-class _PlannedItem(NamedTuple):
-    """A planned item: the state of its dead letter and run now, and when it was planned."""
-
-    id: str
-    position: int
-    letter_id: str
-    letter_state: str | None
-    run_state: str | None
-    run_step: int | None
-    step: int
-    fingerprint: str | None
-    planned_fingerprint: str
-    updated_at: float | None
-    planned_updated_at: float
-
-    @property
-    def obstacle(self) -> Fact:
-        failed = self.run_state in ("DLQ_PENDING", "FAILED") and self.run_step == self.step
-        if self.letter_state not in ("OPEN", "EXHAUSTED") or not failed:
-            return why_not(self.letter_state, self.run_state, self.run_step, self.step)
-        if self.fingerprint != self.planned_fingerprint:
-            return fact("failed_differently_since")
-        return fact("changed_since")
 
 
 class ItemTally(NamedTuple):
@@ -159,18 +134,10 @@ class BulkReplayStore:
 
     async def obstacles(self, session: Session, operation_id: str) -> list[Obstacle]:
         """Return planned items that cannot be replayed or have changed since planning."""
-        return await self._obstacles(session, "obstacles", operation_id, MAX_ITEMS + 1)
-
-    async def next_obstacles(self, session: Session, operation_id: str, most: int) -> list[Obstacle]:
-        """Return the obstacles among the next `most` items."""
-        return await self._obstacles(session, "next_obstacles", operation_id, most)
-
-    async def _obstacles(self, session: Session, name: str, operation_id: str, most: int) -> list[Obstacle]:
-        rows = await session.fetch(_SQL[name], {"id": operation_id, "most": most})
-        found = [_PlannedItem._make(row) for row in rows]
+        rows = await session.fetch(_SQL["obstacles"], {"id": operation_id, "most": MAX_ITEMS + 1})
         return [
-            Obstacle(id=item.id, position=item.position, letter_id=item.letter_id, reason=item.obstacle)
-            for item in found
+            Obstacle(item_id, position, letter_id, ItemSituation(*situation).obstacle)
+            for item_id, position, letter_id, *situation in rows
         ]
 
     async def blocked(self, session: Session, operation_id: str, org: str) -> list[Obstacle]:

@@ -32,7 +32,7 @@ from redrive.store.record import (
     Rescheduled,
     Stopped,
 )
-from redrive.store.replays import LetterChange, ReplayStore
+from redrive.store.replays import LetterChange, ReplayStore, Settled
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
 
@@ -178,9 +178,11 @@ class Records:
         settled = await self._replays.settle(session, settlements, locked)
         settled += [_exhausted(letter) for letter in letters if letter.state == DeadLetterState.EXHAUSTED]
         changes = await self.letter_writer.count_and_audit(session, letters, settled)
+        replays: dict[str, list[Settled | LetterChange]] = {}
         for replay in settled:
-            recorded = won[replay.run_id]
-            won[replay.run_id] = recorded._replace(replays=(*recorded.replays, replay))
+            replays.setdefault(replay.run_id, []).append(replay)
+        for run_id, several in replays.items():
+            won[run_id] = won[run_id]._replace(replays=tuple(several))
         reopened = {(change.org, change.fingerprint): change for change in changes}
         for letter in letters:
             # Several dead letters may share a group: the first one gets its change.

@@ -130,6 +130,32 @@ class RefusedItem(NamedTuple):
     note: str
 
 
+class ItemSituation(NamedTuple):
+    """The states of the dead letter and the run of an item now, and what was planned."""
+
+    letter_state: str | None
+    run_state: str | None
+    run_step: int | None
+    step: int
+    fingerprint: str | None
+    planned_fingerprint: str
+
+    @property
+    def obstacle(self) -> Fact:
+        """Say why the item can't be replayed, or what has changed since it was planned."""
+        failed = self.run_state in ("DLQ_PENDING", "FAILED") and self.run_step == self.step
+        if self.letter_state not in ("OPEN", "EXHAUSTED") or not failed:
+            return self.refusal
+        if self.fingerprint != self.planned_fingerprint:
+            return fact("failed_differently_since")
+        return fact("changed_since")
+
+    @property
+    def refusal(self) -> Fact:
+        """Say why the item could not start."""
+        return why_not(self.letter_state, self.run_state, self.run_step, self.step)
+
+
 _SQL = statements(
     "replays",
     Replay,
@@ -181,19 +207,20 @@ class ReplayStore:
         return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
     async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
-        """Start the next items of an operation; refuse, with a note, the items that cannot start."""
+        """Start the next items of an operation; refuse, with a note, those that changed or cannot start."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
-        planned = [read_row(NewReplay, [*row, None, None]) for row in rows]
-        if not planned:
+        if not rows:
             return Begun((), ())
-        begun = await self._restart(session, planned)
+        picked = read_rows(NewReplay, [(*values, None, None) for *values, _ in rows])
+        planned = [replay for replay, row in zip(picked, rows, strict=True) if row[-1] is not None]
+        begun = await self._restart(session, planned) if planned else Begun((), ())
         won = {replay.id for replay in begun.replays}
-        refused = [replay for replay in planned if replay.id not in won]
-        if refused:
-            await self._refuse(session, refused)
+        if len(won) < len(picked):
+            startable = {replay.id for replay in planned}
+            await self._refuse(session, [replay for replay in picked if replay.id not in won], startable)
         if begun.replays:
             await self._audit.append(session, _requests(begun, operation_id))
-        return begun._replace(refused=len(refused))
+        return begun._replace(refused=len(picked) - len(won))
 
     async def resume(self, session: Session, replay: NewReplay) -> str | None:
         """Restart a failed run without a live dead letter; return its queue, or None if it cannot restart."""
@@ -254,9 +281,13 @@ class ReplayStore:
             await session.fetch_many(_SQL["keep_successes"], replays)
             await session.fetch_many(_SQL["forget_steps"], replays)
 
-    async def _refuse(self, session: Session, replays: Sequence[NewReplay]) -> None:
-        situations = {row[0]: row for row in await session.fetch_many(_SQL["situation"], replays)}
-        refused = [RefusedItem(replay.id, why_not(*situations[replay.id][1:]).encode()) for replay in replays]
+    async def _refuse(self, session: Session, replays: Sequence[NewReplay], startable: set[str]) -> None:
+        """Refuse items. The `startable` ones were as planned, but their run did not restart."""
+        refused = [
+            RefusedItem(item_id, (situation.refusal if item_id in startable else situation.obstacle).encode())
+            for item_id, *values in await session.fetch_many(_SQL["situation"], replays)
+            for situation in [ItemSituation(*values)]
+        ]
         await session.fetch_many(_SQL["refuse"], refused)
 
 

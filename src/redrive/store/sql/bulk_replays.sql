@@ -36,14 +36,12 @@ NOT EXISTS (
         WHERE link.letter_id = item.letter_id AND other.state <> 'RESOLVED'
     )
 
--- name: _obstacles
+-- name: obstacles
 SELECT item.id, item.position, item.letter_id, letter.state, run.state, run.step_index, item.step_index,
-    letter.fingerprint, item.fingerprint, letter.updated_at, item.letter_updated_at
+    letter.fingerprint, item.fingerprint
 FROM (
     SELECT id, position, letter_id, run_id, step_index, fingerprint, letter_updated_at FROM redrive.replays AS item
     WHERE operation_id = :id AND state = 'PLANNED'
-
--- name: _obstructed
     ORDER BY position
     LIMIT :most
 ) AS item
@@ -53,14 +51,6 @@ WHERE letter.id IS NULL OR letter.state NOT IN ('OPEN', 'EXHAUSTED') OR letter.f
     OR letter.updated_at <> item.letter_updated_at OR run.id IS NULL OR run.place <> 'ended'
     OR run.state NOT IN ('DLQ_PENDING', 'FAILED') OR run.step_index <> item.step_index
 ORDER BY item.position
-
--- name: obstacles
-{_obstacles}
-{_obstructed}
-
--- name: next_obstacles
-{_obstacles} AND {_free}
-{_obstructed}
 
 -- name: refuse
 UPDATE redrive.replays AS item SET state = 'REFUSED', ended_at = :now, note = batch.note

@@ -2,20 +2,15 @@
 -- SKIP LOCKED, so that two drivers of one operation do not wait for each other. A plain IN could take too many rows.
 WITH picked AS MATERIALIZED (
     SELECT id AS picked_id FROM redrive.replays AS item
-    WHERE operation_id = :operation_id AND state = 'PLANNED' AND NOT EXISTS (
-        SELECT 1 FROM redrive.dead_letter_dependencies AS link
-        JOIN redrive.dead_letters AS other ON other.id = link.depends_on
-        WHERE link.letter_id = item.letter_id AND other.state <> 'RESOLVED')
+    WHERE operation_id = :operation_id AND state = 'PLANNED' AND {_free}
     ORDER BY position
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 )
 UPDATE redrive.replays
-SET state = 'RUNNING', started_at = :now,
-    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id),
-    requested_by = COALESCE((SELECT started_by FROM redrive.replay_operations WHERE id = :operation_id), requested_by)
+{_picked}
 FROM picked WHERE id = picked_id
-RETURNING {columns:NewReplay except step_input, queue}
+RETURNING {columns:NewReplay except step_input, queue}, number
 
 -- name: _again
 -- The columns of the work of an ended run when the run restarts; `batch` is its replay.
@@ -71,3 +66,11 @@ WITH gone AS (
     FROM gone AS run JOIN {batch:NewReplay only run_id, from_step, step_input, queue} ON batch.run_id = run.id
 )
 {_into_ready}
+
+-- name: lock_letters
+-- By a list of runs: for a join, PostgreSQL would read all dead letters if it does not expect many more than in the batch.
+-- As in replays.sql, in order of ids and not by the index by state.
+SELECT {columns:LockedLetter letter} FROM redrive.dead_letters AS letter
+WHERE letter.run_id = ANY (CAST(:run_id AS uuid[])) AND (letter.state || '') IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
+ORDER BY letter.id
+FOR UPDATE OF letter

@@ -112,21 +112,34 @@ JOIN redrive.runs AS run ON run.id = batch.run_id
 LEFT JOIN redrive.dead_letters AS letter ON letter.id = batch.letter_id
 RETURNING {columns:Replay}
 
--- name: pick
-UPDATE redrive.replays
-SET state = 'RUNNING', started_at = :now,
-    number = (SELECT run.replays + 1 FROM redrive.runs AS run WHERE run.id = redrive.replays.run_id),
-    requested_by = COALESCE((SELECT started_by FROM redrive.replay_operations WHERE id = :operation_id), requested_by)
-WHERE id IN (
-    SELECT id FROM redrive.replays AS item
-    WHERE operation_id = :operation_id AND state = 'PLANNED' AND NOT EXISTS (
+-- name: _free
+NOT EXISTS (
         SELECT 1 FROM redrive.dead_letter_dependencies AS link
         JOIN redrive.dead_letters AS other ON other.id = link.depends_on
         WHERE link.letter_id = item.letter_id AND other.state <> 'RESOLVED')
+
+-- name: _picked
+-- Without a number, an item cannot start: its dead letter or its run is not as it was planned.
+SET state = 'RUNNING', started_at = :now,
+    requested_by = COALESCE((SELECT started_by FROM redrive.replay_operations WHERE id = :operation_id), requested_by),
+    number = (
+        SELECT COALESCE(run.replays, 0) + 1 FROM {_ended_runs} AS run
+        JOIN redrive.dead_letters AS letter ON letter.id = redrive.replays.letter_id
+        WHERE run.id = redrive.replays.run_id AND {_has_ended} AND run.state IN ('DLQ_PENDING', 'FAILED')
+            AND run.step_index = redrive.replays.step_index AND letter.state IN ('OPEN', 'EXHAUSTED')
+            AND letter.fingerprint = redrive.replays.fingerprint
+            AND letter.updated_at = redrive.replays.letter_updated_at)
+
+-- name: pick
+UPDATE redrive.replays
+{_picked}
+WHERE id IN (
+    SELECT id FROM redrive.replays AS item
+    WHERE operation_id = :operation_id AND state = 'PLANNED' AND {_free}
     ORDER BY position
     LIMIT :most
 )
-RETURNING {columns:NewReplay except step_input, queue}
+RETURNING {columns:NewReplay except step_input, queue}, number
 
 -- name: refuse
 UPDATE redrive.replays AS replay SET state = 'REFUSED', ended_at = :now, started_at = NULL, number = NULL,
@@ -135,7 +148,7 @@ FROM {batch:RefusedItem}
 WHERE replay.id = batch.id
 
 -- name: situation
-SELECT replay.id, letter.state, run.state, run.step_index, replay.step_index
+SELECT replay.id, letter.state, run.state, run.step_index, replay.step_index, letter.fingerprint, replay.fingerprint
 FROM redrive.replays AS replay
 JOIN {batch:NewReplay only id} ON replay.id = batch.id
 LEFT JOIN redrive.dead_letters AS letter ON letter.id = replay.letter_id
