@@ -92,7 +92,7 @@ def test_a_handle_and_a_service_from_before_the_fork_work_in_the_child(app: Redr
     assert run.state() == "CANCELLED"
 
 
-def test_a_pool_of_processes_starts_runs(app: Redrive) -> None:
+def test_9_a_pool_of_processes_starts_runs(app: Redrive) -> None:
     app.sync.start("hello", 0)
 
     with multiprocessing.get_context("fork").Pool(2, _remember, (app,)) as pool:

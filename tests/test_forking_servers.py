@@ -140,7 +140,9 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def test_gunicorn_with_preload(folder: Path, url: str, start: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_9_gunicorn_with_preload(
+    folder: Path, url: str, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
     place = f"{HOST}:{_free_port()}"
     options = ("--preload", "--workers", "2", "--bind", place, "--timeout", "30")
     process = start("gunicorn", *options, "web:application", URL=url)
@@ -166,7 +168,7 @@ def test_gunicorn_with_preload(folder: Path, url: str, start: Callable[..., subp
     eventually(lambda: ask("again") not in children, process, folder / "log")
 
 
-def test_celery_with_its_prefork_pool(
+def test_9_celery_with_its_prefork_pool(
     folder: Path, url: str, live_redis: RedisServer, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     options = ("--pool", "prefork", "--concurrency", "2", "--without-gossip", "--without-mingle")

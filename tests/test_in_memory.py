@@ -10,8 +10,9 @@ import pytest
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
+from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.engine.context import Context
-from redrive.errors import RunFailedError
+from redrive.errors import InvalidValueError, RunFailedError
 from redrive.parts import parts_of
 from redrive.policy import Exponential
 from redrive.testing import EPOCH, Harness, in_memory
@@ -335,6 +336,17 @@ async def story(seed: int) -> list[Any]:
 async def test_the_same_seed_gives_the_same_ids_and_waits() -> None:
     assert await story(7) == await story(7)
     assert await story(7) != await story(8)
+
+
+async def test_a_worker_is_refused_because_its_waits_would_never_let_the_loop_continue() -> None:
+    app = new_app()
+    queue = DeadLetterQueue("sqlite://:memory:", lambda task: task, log=False)
+    async with in_memory(app), in_memory(queue.app):
+        with pytest.raises(InvalidValueError, match=r"test\.advance"):
+            app.worker()
+        with pytest.raises(InvalidValueError, match=r"test\.advance"):
+            queue.start()
+    app.worker()  # allowed again
 
 
 async def test_sync_tasks_are_called_on_the_thread_of_the_test() -> None:

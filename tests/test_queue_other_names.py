@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from redrive.dead_letter_queue.operations import QueueOperations
 from redrive.dead_letter_queue.queue import DeadLetterQueue
 from redrive.errors import InvalidValueError
 from redrive.testing import in_memory
@@ -108,6 +109,15 @@ def test_14_the_blocking_queue_has_the_same_names() -> None:
         assert blocking.state == "running"
         blocking.stop_retry_processor()
         assert blocking.clear_all(confirm="default") == 2
+
+
+def test_14_m6_the_blocking_queue_has_every_method() -> None:
+    dlq = DeadLetterQueue("sqlite://:memory:", lambda task: task, log=False)
+    names = {name for name in dir(QueueOperations) if not name.startswith("_")}
+    assert names <= set(dir(dlq.sync))
+    with dlq.sync as blocking:
+        blocking.enqueue("one", {}, error="x")
+        assert (blocking.size(), blocking.contains("one"), blocking.contains("two")) == (1, True, False)
 
 
 async def test_18_m5_the_strategy_can_be_changed_at_run_time_and_the_audit_records_it() -> None:

@@ -25,7 +25,7 @@ SHORT = 0.05
 class TestG2:
     """Sync functions that return after their time."""
 
-    def test_g2_a_late_return_is_a_timeout_and_is_retried(self, clock: VirtualClock) -> None:
+    def test_15_g2_a_late_return_is_a_timeout_and_is_retried(self, clock: VirtualClock) -> None:
         script = Script("late", "in time", clock=clock, takes=(2.0, 0.5))
         assert play_sync(script, Guard("work", timeout=1.0, clock=clock)) == "in time"
         (failure,) = script.attempts[1].failures
@@ -57,7 +57,7 @@ class TestG2:
 
 
 class TestHardTimeout:
-    def test_g2_it_returns_on_time_and_the_function_continues(self) -> None:
+    def test_15_g2_it_returns_on_time_and_the_function_continues(self) -> None:
         release, finished = threading.Event(), threading.Event()
         seen: list[Attempt | None] = []
 
@@ -134,7 +134,7 @@ class TestSocketDeadline:
         assert classify(caught.value).category is Category.TIMEOUT
         assert len(server.requests) == 1
 
-    def test_g2_a_body_that_drips(self, server: MisbehavingServer) -> None:
+    def test_15_g2_a_body_that_drips(self, server: MisbehavingServer) -> None:
         server.otherwise(drip(0.01, b"x" * 10_000))
         with HttpClient(server.url, timeout=0.5) as client, pytest.raises(AttemptTimeoutError):
             client.request("POST", "/")

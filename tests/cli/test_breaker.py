@@ -147,7 +147,7 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     assert "wait: the next probe is in " in shown
 
 
-def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
+def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
     anywhere: Command, shop: Shop
 ) -> None:
     shop.order()

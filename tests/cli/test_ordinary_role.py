@@ -64,7 +64,7 @@ async def serve(schema: str, *names: str) -> IsolationError | None:
         await app.close()
 
 
-def test_one_organization_needs_nothing_from_an_administrator(
+def test_8_one_organization_needs_nothing_from_an_administrator(
     redrive: Command, shop: str, schema: str
 ) -> None:
     assert redrive("migrate").code == 0
@@ -79,7 +79,7 @@ def test_one_organization_needs_nothing_from_an_administrator(
         asyncio.run(serve(schema, "acme"))
 
 
-def test_the_administrators_statements_are_printed_one_per_line(
+def test_8_the_administrators_statements_are_printed_one_per_line(
     redrive: Command, shop: str, schema: str, administrator: psycopg.Connection
 ) -> None:
     redrive("migrate")
@@ -97,7 +97,7 @@ def test_the_administrators_statements_are_printed_one_per_line(
     assert "An administrator has nothing to do" in nothing.err
 
 
-def test_several_organizations_are_not_served_without_the_role(
+def test_8_several_organizations_are_not_served_without_the_role(
     redrive: Command, shop: str, schema: str
 ) -> None:
     redrive("migrate")

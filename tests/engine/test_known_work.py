@@ -40,7 +40,7 @@ def add(app: Redrive, name: str, **options: Any) -> None:
         return name
 
 
-async def test_an_old_worker_leaves_new_tasks_to_the_worker_that_knows_them(tmp_path: Path) -> None:
+async def test_5_an_old_worker_leaves_new_tasks_to_the_worker_that_knows_them(tmp_path: Path) -> None:
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "price", "ship")
     async with working(tuesday, queues=("default",)) as after, working(monday):
         runs = [await tuesday.start("ship") for _ in range(20)]
@@ -50,7 +50,7 @@ async def test_an_old_worker_leaves_new_tasks_to_the_worker_that_knows_them(tmp_
             assert (attempt.number, attempt.worker) == (1, after.id)
 
 
-async def test_work_that_no_worker_knows_is_held_until_one_does(tmp_path: Path) -> None:
+async def test_5_work_that_no_worker_knows_is_held_until_one_does(tmp_path: Path) -> None:
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "price", "ship")
     await tuesday.open()
     run = await tuesday.start("ship")
@@ -191,7 +191,7 @@ def test_known_work_is_found_out_again_only_after_a_change() -> None:
 # Aliases
 
 
-async def test_runs_of_a_former_name_are_executed(tmp_path: Path) -> None:
+async def test_5_runs_of_a_former_name_are_executed(tmp_path: Path) -> None:
     before = program(tmp_path, "ship")
     await before.open()
     run = await before.start("ship")

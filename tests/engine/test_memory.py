@@ -28,7 +28,7 @@ async def a_worker(url: str, what: str, number: int) -> str:
     return output.decode()
 
 
-async def test_a_hundred_payloads_of_a_megabyte_at_once_stay_within_the_bound(tmp_path: Path) -> None:
+async def test_6_a_hundred_payloads_of_a_megabyte_at_once_stay_within_the_bound(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'work.db'}"
     await a_worker(url, "start", RUNS)
 
@@ -37,7 +37,7 @@ async def test_a_hundred_payloads_of_a_megabyte_at_once_stay_within_the_bound(tm
     assert peak <= BASE + BUDGET * COPIES
 
 
-async def test_a_worker_claims_no_more_bytes_than_it_may_hold(tmp_path: Path) -> None:
+async def test_6_a_worker_claims_no_more_bytes_than_it_may_hold(tmp_path: Path) -> None:
     app = new_app(f"sqlite:///{tmp_path / 'work.db'}", durable=False)
     at_once: list[int] = []
     running = 0

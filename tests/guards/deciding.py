@@ -86,13 +86,13 @@ GUARDS = (
         "longest hint",
         "the mistake of a server delays work for a year",
         (Code("redrive.policy.retry:decide", "failure.retry_after > longest_hint", "False"),),
-        (f"{RETRY}TestDecide::test_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit",),
+        (f"{RETRY}TestDecide::test_15_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit",),
     ),
     Guard(
         "late return",
         "a sync call that took longer than its timeout counts as a success",
         (Code("redrive.calls.drive:drive", "controller.clock.monotonic() >= attempt.expires", "False"),),
-        (f"{CALLS}TestG2::test_g2_a_late_return_is_a_timeout_and_is_retried",),
+        (f"{CALLS}TestG2::test_15_g2_a_late_return_is_a_timeout_and_is_retried",),
     ),
     Guard(
         "socket deadline",
@@ -368,7 +368,7 @@ GUARDS = (
                 "if False:",
             ),
         ),
-        (f"{KNOWN_WORK}test_work_that_no_worker_knows_is_held_until_one_does",),
+        (f"{KNOWN_WORK}test_5_work_that_no_worker_knows_is_held_until_one_does",),
     ),
     Guard(
         "known work.releases its own",
@@ -421,7 +421,7 @@ GUARDS = (
                 "return None",
             ),
         ),
-        ("tests/engine/test_memory.py::test_a_worker_claims_no_more_bytes_than_it_may_hold",),
+        ("tests/engine/test_memory.py::test_6_a_worker_claims_no_more_bytes_than_it_may_hold",),
     ),
     Guard(
         "claim.cut",

@@ -470,19 +470,19 @@ GUARDS = (
                 "if False",
             ),
         ),
-        (f"{CUT_OFF}test_an_async_task_stops_before_its_lease_has_ended",),
+        (f"{CUT_OFF}test_3_an_async_task_stops_before_its_lease_has_ended",),
     ),
     Guard(
         "lease renewer.kills",
         "the process of a step runs on after its lease has ended",
         (Code("redrive.engine.work:Work.revoke", "if kill is not None:", "if False:"),),
-        (f"{CUT_OFF}test_a_process_is_killed_before_its_lease_has_ended",),
+        (f"{CUT_OFF}test_3_a_process_is_killed_before_its_lease_has_ended",),
     ),
     Guard(
         "lease renewer.revokes",
         "a thread whose lease is lost calls other systems",
         (Code("redrive.engine.work:Work.revoke", "if context is not None:", "if False:"),),
-        (f"{CUT_OFF}test_a_thread_is_refused_everything_that_reaches_others",),
+        (f"{CUT_OFF}test_3_a_thread_is_refused_everything_that_reaches_others",),
     ),
     Guard(
         "loop watch.vouches",

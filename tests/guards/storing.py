@@ -410,7 +410,7 @@ GUARDS = (
                 "timeout=None",
             ),
         ),
-        (f"{SILENT}test_a_silent_first_host_is_passed_by_and_then_tried_last",),
+        (f"{SILENT}test_7_a_silent_first_host_is_passed_by_and_then_tried_last",),
     ),
     Guard(
         "silent server",
@@ -422,7 +422,7 @@ GUARDS = (
                 "pass",
             ),
         ),
-        (f"{SILENT}test_a_frozen_server_is_left_for_another_host[statement]",),
+        (f"{SILENT}test_7_a_frozen_server_is_left_for_another_host[statement]",),
     ),
     Guard(
         "cancelled statement",

@@ -48,11 +48,11 @@ async def beyond(moments: dict[str, float], more: float) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_an_async_task_stops_before_its_lease_has_ended(server: MortalPostgres) -> None:
+async def test_3_an_async_task_stops_before_its_lease_has_ended(server: MortalPostgres) -> None:
     await check_lengths(server, (5.0,))
 
 
-async def test_an_async_task_stops_in_time_for_every_length_of_a_lease(server: MortalPostgres) -> None:
+async def test_3_an_async_task_stops_in_time_for_every_length_of_a_lease(server: MortalPostgres) -> None:
     await check_lengths(server, (5.0, 15.0, 30.0, 60.0))
 
 
@@ -84,7 +84,7 @@ async def check_lengths(server: MortalPostgres, lengths: tuple[float, ...]) -> N
     assert {run: stopped[run] - end for run, end in ends.items() if stopped[run] >= end} == {}
 
 
-async def test_a_process_is_killed_before_its_lease_has_ended(
+async def test_3_a_process_is_killed_before_its_lease_has_ended(
     server: MortalPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while the event loop is blocked: it is the renewal thread that kills."""
@@ -101,7 +101,7 @@ async def test_a_process_is_killed_before_its_lease_has_ended(
     assert last < max(ends.values())
 
 
-async def test_a_thread_is_refused_everything_that_reaches_others(server: MortalPostgres) -> None:
+async def test_3_a_thread_is_refused_everything_that_reaches_others(server: MortalPostgres) -> None:
     """It cannot be stopped: its context is revoked, so that calls, starts, progress and complete raise."""
     app = Redrive(server.url, log=False)
     refused: dict[str, type[BaseException]] = {}
@@ -147,7 +147,7 @@ async def test_a_thread_is_refused_everything_that_reaches_others(server: Mortal
     )
 
 
-async def test_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
+async def test_4_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
     server: MortalPostgres,
 ) -> None:
     """The outage outlasts the lease, and one of two workers holds results. No run is executed again."""

@@ -16,7 +16,7 @@ SHORT_LEASE: dict[str, Any] = {"lease_seconds": 2.0}
 LOSSES = "SELECT losses FROM redrive.{} WHERE id = :id AND isolation = 2"
 
 
-async def test_a_blocked_event_loop_loses_its_leases(world: World) -> None:
+async def test_1_a_blocked_event_loop_loses_its_leases(world: World) -> None:
     """Another worker takes over what waits behind the step that blocks; the worker says which one it is."""
     app = world.app(unwell)
     sign = world.folder / "go on"
@@ -51,7 +51,7 @@ async def leased_until(world: World, run_id: str) -> float | None:
     return float(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
-async def test_the_step_that_blocks_is_blamed_and_its_neighbours_are_not(world: World) -> None:
+async def test_1_the_step_that_blocks_is_blamed_and_its_neighbours_are_not(world: World) -> None:
     """Two workers are blocked by it; then it is executed alone, while its neighbours never are."""
     app = world.app(unwell)
     sign = world.folder / "go on"
@@ -72,7 +72,7 @@ async def test_the_step_that_blocks_is_blamed_and_its_neighbours_are_not(world: 
         assert await worker.stopped() == 0
 
 
-async def test_sigterm_ends_a_process_whose_event_loop_is_blocked(world: World) -> None:
+async def test_1_sigterm_ends_a_process_whose_event_loop_is_blocked(world: World) -> None:
     app = world.app(unwell)
     run = await app.start("wedge", str(world.folder / "never"))
     worker = await world.worker(unwell, grace_seconds=0.5)
@@ -103,7 +103,7 @@ async def is_renewed(world: World, run_id: str, before: float) -> bool:
     return end > before
 
 
-async def test_an_async_task_that_swallows_its_cancellation_times_out(world: World) -> None:
+async def test_2_an_async_task_that_swallows_its_cancellation_times_out(world: World) -> None:
     app = world.app(unwell)
     sign = world.folder / "go on"
     run = await app.start("stubborn", str(sign))
@@ -116,7 +116,7 @@ async def test_an_async_task_that_swallows_its_cancellation_times_out(world: Wor
     assert await worker.stopped() == 0  # although the first attempt is still running
 
 
-async def test_a_task_that_does_not_stop_ends_with_the_process_before_another_worker_has_it(
+async def test_2_a_task_that_does_not_stop_ends_with_the_process_before_another_worker_has_it(
     world: World,
 ) -> None:
     app = world.app(unwell)

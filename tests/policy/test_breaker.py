@@ -70,7 +70,7 @@ class TestOpening:
             make_calls(breaker, "-")
             assert breaker.snapshot(0.0).state is OPEN
 
-    def test_p4_a_quiet_dependency_that_always_fails_opens_before_its_twentieth_call(self) -> None:
+    def test_16_p4_a_quiet_dependency_that_always_fails_opens_before_its_twentieth_call(self) -> None:
         breaker = Breaker()
         for call in range(5):
             assert breaker.state_at(call * 20.0) is CLOSED

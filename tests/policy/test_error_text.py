@@ -42,6 +42,7 @@ TEXTS = {
         "429 Too Many Requests",
         "too many requests, slow down",
         "ThrottlingException: Rate exceeded",
+        "Quota exceeded: 100 requests per minute",
         "model overloaded",
         "temporarily unavailable, try again later",
         "deadlock detected",
@@ -56,6 +57,10 @@ TEXTS = {
         "connection pool exhausted",
         "Cannot allocate memory",
         "insufficient storage",
+        "[Errno 122] Disk quota exceeded",
+        "Storage quota exceeded",
+        "quota exhausted",
+        "You exceeded your current quota",
     ],
     "permission": [
         "permission denied",

@@ -187,6 +187,7 @@ async def test_17_the_button_follows_the_same_rule_p8(
     ):
         page = await read(client, f"/app/admin/runs/{run_id}")
         assert has_button(page, run_id) is expected
+        assert has_button(await read(client, "/app/admin/runs"), run_id) is expected
     files.exists = False
     for client in (ana, admin):
         page = await read(client, f"/app/admin/runs/{own}")

@@ -167,7 +167,7 @@ async def test_19_events_have_the_words_of_a_job_queue_p9(small_house: House) ->
     assert [(event["what"], event["job_event"]) for event in events] == [
         ("queued", "queued"),
         ("started", "processing"),
-        ("failed", None),
+        ("failed", "failed"),
         ("replayed", "queued"),
         ("started", "processing"),
         ("succeeded", None),

@@ -17,6 +17,8 @@ NOT_BUILT = "Not built yet"
 DEVIATIONS = ("W5", "D4", "D6", "G2", "M1", "M9")
 """Rows whose deviation is kept on purpose: without its reason, it would look like a fault."""
 
+MAX_NUMBER = 21
+_NUMBERED = re.compile(r"(?:^|::)test_(\d+)_")
 _TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::([A-Za-z0-9_:]+)`")
 _QUOTED = re.compile(r"`([^`]+)`")
 
@@ -72,6 +74,17 @@ def test_the_tests_exist(row: Row) -> None:
     assert len(found) == len(_QUOTED.findall(row.tests))
     for path, name in found:
         assert name in names_in(ROOT / path), f"{path} has no {name}"
+
+
+def test_each_number_has_a_test_named_after_it() -> None:
+    """The numbers of the list of faults, gaps and requirements. `test_12_...` shows number 12."""
+    found = {
+        int(number[1])
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in names_in(path)
+        if (number := _NUMBERED.search(name))
+    }
+    assert set(range(1, MAX_NUMBER + 1)) <= found
 
 
 def test_deviations_have_a_reason() -> None:

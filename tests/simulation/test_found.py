@@ -52,7 +52,7 @@ async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_
         assert (await failures.audit.verify()).sound
 
 
-async def test_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redrives() -> None:
+async def test_11_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redrives() -> None:
     """I3: the step that failed keeps count of its redrives while the steps before it are executed again."""
     app = new_app()
 

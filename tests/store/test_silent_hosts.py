@@ -112,7 +112,7 @@ def test_only_several_hosts_need_the_primary_to_be_found() -> None:
         Hosts("postgresql://[a,b/db")
 
 
-async def test_a_silent_first_host_is_passed_by_and_then_tried_last(
+async def test_7_a_silent_first_host_is_passed_by_and_then_tried_last(
     live_postgres: PostgresServer, silent: SimpleNamespace
 ) -> None:
     url = live_postgres.url.replace("@", f"@{silent.place},")
@@ -222,7 +222,7 @@ async def test_the_slower_of_two_connections_is_closed(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("busy", ["statement", "transaction"])
-async def test_a_frozen_server_is_left_for_another_host(
+async def test_7_a_frozen_server_is_left_for_another_host(
     mortal: MortalPostgres, live_postgres: PostgresServer, busy: str
 ) -> None:
     place = urlsplit(live_postgres.url).netloc.rpartition("@")[2]
@@ -304,7 +304,7 @@ def options_of(loop_factory: Callable[[], asyncio.AbstractEventLoop] | None, url
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has all of these options")
 @pytest.mark.parametrize("loop_factory", [None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_both_ends_notice_within_seconds_that_the_other_is_gone(
+def test_7_both_ends_notice_within_seconds_that_the_other_is_gone(
     live_postgres: PostgresServer, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
     found = options_of(loop_factory, live_postgres.url)
@@ -326,7 +326,7 @@ async def test_the_server_is_told_to_notice_it_as_well(live_postgres: PostgresSe
 # A pooler
 
 
-async def test_the_refusal_of_a_pooler_says_what_to_do() -> None:
+async def test_7_the_refusal_of_a_pooler_says_what_to_do() -> None:
     def told(message: str) -> StoreError:
         failure = failure_of(asyncpg.ProtocolViolationError(message), "db")
         assert failure is not None

@@ -24,6 +24,8 @@ class BlockingQueue(Facade):
     enqueue = waiting(QueueOperations.enqueue)
     offer = waiting(QueueOperations.offer)
     get = waiting(QueueOperations.get)
+    contains = waiting(QueueOperations.contains)
+    size = waiting(QueueOperations.size)
     list = waiting(QueueOperations.list)
     statistics = waiting(QueueOperations.statistics)
     retry = waiting(QueueOperations.retry)
@@ -49,7 +51,7 @@ class BlockingQueue(Facade):
         return found
 
     def __contains__(self, task_id: object) -> bool:
-        return isinstance(task_id, str) and self._loop.wait_for(self._queue.contains(task_id))
+        return isinstance(task_id, str) and self.contains(task_id)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids of live tasks, the oldest first. `len` counts the same tasks."""
@@ -60,7 +62,7 @@ class BlockingQueue(Facade):
         return iter(self._loop.wait_for(ids()))
 
     def __len__(self) -> int:
-        return self._loop.wait_for(self._queue.size())
+        return self.size()
 
     def __bool__(self) -> bool:
         """Return True even if the queue is empty, unlike a dict."""

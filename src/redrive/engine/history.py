@@ -52,7 +52,10 @@ class Step(NamedTuple):
 
 
 class TimelineEvent(NamedTuple):
-    """An event in the timeline of a run. `what` is queued, started, retry, held, succeeded, finished, ..."""
+    """An event in the timeline of a run. `what` is queued, started, retry, held, succeeded, finished, ...
+
+    ended_run  whether the run ended with this failed attempt, until a replay continued it
+    """
 
     at: Instant
     what: str
@@ -60,13 +63,14 @@ class TimelineEvent(NamedTuple):
     attempt: int | None
     detail: Fact | None
     step_index: int = -1
+    ended_run: bool = False
 
     @property
     def job_event(self) -> str | None:
         """The event in the words of a job queue: queued, processing, retry, complete or failed."""
         if self.what == "finished" and self.detail is not None:
             return JOB_EVENTS_AT_THE_END.get(str(self.detail.fields["state"]))
-        return JOB_EVENTS.get(self.what)
+        return "failed" if self.ended_run else JOB_EVENTS.get(self.what)
 
 
 class History(NamedTuple):
@@ -113,7 +117,7 @@ async def history_of(
         stored += [_replay_event(replay, definition) for replay in records.replays]
     current = _current_attempt(run, definition, attempts)
     events = sorted([*_from_run(run), *_from_attempts(definition, attempts), *current, *stored], key=_order)
-    return History(run, steps, attempts, events)
+    return History(run, steps, attempts, _with_earlier_ends(events))
 
 
 async def _consistent_records(run: Run, store: Store) -> _Records:
@@ -174,6 +178,19 @@ def _replay_event(replay: Replay, definition: Definition) -> TimelineEvent:
     return TimelineEvent(
         replay.started_at or replay.requested_at, "replayed", name, None, detail, replay.from_step
     )
+
+
+def _with_earlier_ends(events: list[TimelineEvent]) -> list[TimelineEvent]:
+    """Mark the failures with which the run ended before each replay: the row has only its last end."""
+    marked, last_failure = list(events), None
+    for position, event in enumerate(events):
+        if event.what == "failed":
+            last_failure = position
+        elif event.what in ("started", "replayed"):
+            if event.what == "replayed" and last_failure is not None:
+                marked[last_failure] = events[last_failure]._replace(ended_run=True)
+            last_failure = None
+    return marked
 
 
 def _order(event: TimelineEvent) -> tuple[float, bool, int, int, bool]:

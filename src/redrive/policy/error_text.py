@@ -28,7 +28,6 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
             r"rate[ _-]?limit",
             "too many requests",
             "throttl",
-            "quota exceeded",
             r"requests per (?:second|minute|hour)",
         ),
     ),
@@ -59,7 +58,8 @@ WORDS: tuple[tuple[Category, tuple[str, ...]], ...] = (
         Category.RESOURCE,
         (
             r"out of memory|outofmemory|\boom\b|cannot allocate|memory (?:limit|exhausted)",
-            r"no space|disk (?:is )?full|disk quota",
+            r"no space|disk (?:is )?full",
+            r"quota (?:is )?(?:exceeded|exhausted)|exceeded (?:\w+ ){0,3}quota",
             "too many (?:open files|connections|clients)",
             r"pool (?:is )?(?:exhausted|full)",
             r"resources? (?:temporarily )?(?:exhausted|unavailable)",

@@ -131,7 +131,7 @@ async def test_without_any_the_page_says_what_they_are(house: House) -> None:
     assert "No breakers configured" in (await read(await house.keyed(), PAGE)).text
 
 
-async def test_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(house: House) -> None:
+async def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(house: House) -> None:
     house.app.breaker("bank")
     await house.app.breakers(by="ben").force("bank", "OPEN", reason="maintenance")
     await house.app.breakers(by="ben").release("bank")

@@ -75,7 +75,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
         problem=problem,
         quick=QUICK,
         asked=asked,
-        failed_states=FAILED_RUNS,
+        retriable=await _retriable(page, [line.run for line in found["lines"]]),
         views=await page.saved_views("runs"),
         command=f"redrive run list {quote(q)}" if q else "redrive run list",
         **found,
@@ -151,6 +151,15 @@ async def _found(page: Page, runs: Runs, query: str, cursor: str | None) -> dict
         "next_cursor": found.next_cursor,
         "count": await runs.count(query),
     }
+
+
+async def _retriable(page: Page, runs: Sequence[RunSummary]) -> set[str]:
+    """Return the failed runs that the visitor may retry."""
+    principal = page.visit.principal
+    failed = [run.id for run in runs if run.state in FAILED_RUNS]
+    if may_retry(principal, None):
+        return set(failed)
+    return {run_id for run_id in failed if may_retry(principal, await page.visit.runs.owner(run_id))}
 
 
 def _step(step: StepView, planned: PlannedStep | None) -> RunStep:

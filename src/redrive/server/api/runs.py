@@ -81,6 +81,7 @@ TIMELINE_EVENT = Resource(
         "An event of a run. `what` is its kind, such as queued, started, retry, held or finished; "
         "`job_event` is its name in a job queue: queued, processing, retry, complete or failed."
     ),
+    hidden=("ended_run",),
     properties=("job_event",),
     computed={"step_index": _step_index},
 )
