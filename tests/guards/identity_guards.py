@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.guards.guard import Guard
 from tests.guards.patch import ALWAYS, Code, Schema, Sql
 
-from redrive.store.row_level_security import HOME, WALLED
+from redrive.store.row_level_security import HOME, TENANT_RIGHTS
 
 ACCESS = "tests/policy/test_access.py::"
 IDENTITY = "tests/store/test_identity.py::"
@@ -821,7 +821,7 @@ def _lists() -> Iterator[Guard]:
 
 def _wall() -> Iterator[Guard]:
     """The policies of the migrations, and the org of a connection."""
-    for table in WALLED:
+    for table in TENANT_RIGHTS:
         yield Guard(
             f"row-level security.{table}",
             f"a statement without an org filter reaches another org's rows in {table}",

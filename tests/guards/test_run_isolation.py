@@ -18,7 +18,7 @@ from tests.store.build import ask
 
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
-from redrive.store.row_level_security import WALLED, tenant_role
+from redrive.store.row_level_security import TENANT_RIGHTS, tenant_role
 
 MINE, THEIRS = "acme", "globex"
 PLACES = {"ready": "ready", "idle": "held", "leases": "leased", "ended": "ended"}
@@ -105,7 +105,7 @@ async def test_each_table_of_runs_isolates_orgs_i8(
         assert [tuple(row) for row in await connection.fetch(f"SELECT org FROM {table}")] == [(MINE,)]
         assert await changes(connection, f"UPDATE {table} SET id = id") == 1
         assert await changes(connection, f"UPDATE {table} SET org = $1", THEIRS) == 0
-        if "DELETE" in WALLED[table]:
+        if "DELETE" in TENANT_RIGHTS[table]:
             assert await changes(connection, f"DELETE FROM {table}") == 1
         copied = ", ".join(
             row[0]

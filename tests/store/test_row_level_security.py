@@ -21,7 +21,7 @@ from tests.store.version_0_1 import create_tables, work
 from redrive.errors import IsolationError, StatementTimeoutError, StoreError
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
-from redrive.store.row_level_security import HOME, RIGHTS, SHARED, WALLED, _missing, tenant_role
+from redrive.store.row_level_security import HOME, RIGHTS, SHARED, TENANT_RIGHTS, _missing, tenant_role
 
 FORBIDDEN = {
     "migrations",
@@ -124,7 +124,7 @@ async def furnish(admin: Any, schema: str, *tables: str) -> None:
 
 async def empty(admin: Any, schema: str) -> None:
     """Remove what another case has furnished."""
-    await admin.execute(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in WALLED)}")
+    await admin.execute(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in TENANT_RIGHTS)}")
 
 
 async def holes(tenant: Any, admin: Any, schema: str, table: str) -> set[str]:
@@ -137,12 +137,12 @@ async def holes(tenant: Any, admin: Any, schema: str, table: str) -> set[str]:
         found.add("SELECT")
     if await inserts(tenant, schema, table, await fresh_row(admin, schema, table)):
         found.add("INSERT")
-    if "UPDATE" in WALLED[table]:
+    if "UPDATE" in TENANT_RIGHTS[table]:
         change = f"UPDATE {place} SET {column} = {column} WHERE {column} = $1"
         move = f"UPDATE {place} SET {column} = $2 WHERE {column} = $1"
         found |= {"UPDATE"} if await changes(tenant, change, theirs) else set()
         found |= {"MOVE"} if await changes(tenant, move, mine, f"{theirs}") else set()
-    if "DELETE" in WALLED[table] and await changes(
+    if "DELETE" in TENANT_RIGHTS[table] and await changes(
         tenant, f"DELETE FROM {place} WHERE {column} = $1", theirs
     ):
         found.add("DELETE")
@@ -192,11 +192,11 @@ async def changes(tenant: Any, text: str, *values: str) -> bool:
 
 
 def everything(table: str) -> set[str]:
-    rights = set(WALLED[table].split(", "))
+    rights = set(TENANT_RIGHTS[table].split(", "))
     return rights | {"MOVE"} if "UPDATE" in rights else rights
 
 
-@loop_over("table", WALLED)
+@loop_over("table", TENANT_RIGHTS)
 async def test_each_policy_alone_isolates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
@@ -291,8 +291,8 @@ async def test_a_decision_is_made_for_every_table(walled: PostgresDatabase, admi
     )
     secured = {row[0]: row[1] for row in found}
 
-    assert set(secured) == {*WALLED, *HOME, *SHARED, *FORBIDDEN}
-    assert {table for table, on in secured.items() if on} == {*WALLED, *HOME}
+    assert set(secured) == {*TENANT_RIGHTS, *HOME, *SHARED, *FORBIDDEN}
+    assert {table for table, on in secured.items() if on} == {*TENANT_RIGHTS, *HOME}
     assert not FORBIDDEN & set(RIGHTS)
 
 
@@ -319,9 +319,9 @@ async def test_the_role_has_the_rights_that_are_listed_and_no_others(
 async def test_without_the_right_org_nothing_is_there(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, org: str | None
 ) -> None:
-    await furnish(admin, walled.schema, *WALLED)
+    await furnish(admin, walled.schema, *TENANT_RIGHTS)
     async with connected(live_postgres.url, walled.schema, org) as tenant:
-        for table in (*WALLED, "runs"):
+        for table in (*TENANT_RIGHTS, "runs"):
             assert await tenant.fetchval(f"SELECT count(*) FROM {walled.schema}.{table}") == 0, table
 
 
