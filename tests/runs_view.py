@@ -11,7 +11,7 @@ from typing import Any
 
 from redrive.store import postgres
 from redrive.store.postgres_migration import quoted
-from redrive.store.row_level_security import WALLED
+from redrive.store.row_level_security import TENANT_RIGHTS
 
 _GIVEN = (
     "id",
@@ -62,7 +62,7 @@ def make_runs_writable() -> None:
 
 
 async def _triggers(connection: Any, schema: str) -> list[str]:
-    assert set(_TABLES) <= WALLED.keys()
+    assert set(_TABLES) <= TENANT_RIGHTS.keys()
     columns: dict[str, list[str]] = {table: [] for table in _TABLES}
     for table, column in await connection.fetch(_COLUMNS, schema, list(_TABLES)):
         columns[table].append(column)

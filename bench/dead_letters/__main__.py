@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.dead_letters.plan import DATABASES, GROUPS, planned
-from bench.dead_letters.running import Runner
+from bench.dead_letters.runner import Runner
 from bench.dead_letters.tables import print_table
 from bench.dead_letters.targets import Targets
 from bench.work.machine import Stopwatch
-from bench.work.running import Results
+from bench.work.runner import Results
 from bench.work.servers import places
 from bench.work.tables import print_end
 

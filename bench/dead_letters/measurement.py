@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.dead_letters import burying, filling, reading, replaying
+from bench.dead_letters import failure_rate, fill_database, query_times, replay_rate
 from bench.work.contender import entry
 
 
@@ -50,26 +50,26 @@ Measure = Callable[[Order], Coroutine[Any, Any, Figures]]
 
 
 async def _bury(order: Order) -> Figures:
-    rate, effort = await burying.rate(entry(order.label), order.url, order.variant, order.seconds)
+    rate, effort = await failure_rate.rate(entry(order.label), order.url, order.variant, order.seconds)
     what = f"fail for good, {order.variant}"
     return {what: rate, what + MICROSECONDS: effort}
 
 
 async def _fill(order: Order) -> Figures:
-    return {"fill (s)": await filling.fill(order.url, order.number, order.groups)}
+    return {"fill (s)": await fill_database.fill(order.url, order.number, order.groups)}
 
 
 async def _read(order: Order) -> Figures:
-    return await reading.milliseconds(order.url, order.number)
+    return await query_times.milliseconds(order.url, order.number)
 
 
 async def _plain(order: Order) -> Figures:
-    rate, effort = await replaying.plain(entry(order.label), order.url, order.number)
+    rate, effort = await replay_rate.plain(entry(order.label), order.url, order.number)
     return {"plain work": rate, "plain work" + MICROSECONDS: effort}
 
 
 async def _many(order: Order) -> Figures:
-    found = await replaying.many(order.url, order.number)
+    found = await replay_rate.many(order.url, order.number)
     return {
         "replay, many": found.rate,
         "replay, many, from start to done": found.rate_from_start,
@@ -81,7 +81,7 @@ async def _many(order: Order) -> Figures:
 
 def _one_by_one(what: str, callers: int) -> Measure:
     async def measure(order: Order) -> Figures:
-        return {what: await replaying.one_by_one(order.url, order.number, callers)}
+        return {what: await replay_rate.one_by_one(order.url, order.number, callers)}
 
     return measure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.work.running import Results
+from bench.work.runner import Results
 
 
 def print_table(results: Results) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.dead_letters.ablation import COMPLETE
 from bench.dead_letters.measurement import MICROSECONDS
 from bench.dead_letters.plan import DATABASES
-from bench.dead_letters.running import EMPTY, FILLED, PGQUEUER, label_of
-from bench.dead_letters.sparing import COMPLETE
-from bench.work.running import Results
+from bench.dead_letters.runner import EMPTY, FILLED, PGQUEUER, label_of
+from bench.work.runner import Results
 from bench.work.targets import Verdict
 
 ANSWERED_WITHIN = 150.0

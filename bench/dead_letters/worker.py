@@ -6,10 +6,10 @@ import logging
 import sys
 from pathlib import Path
 
-from bench.dead_letters.sparing import spare_writes
-from bench.work.board import Board
+from bench.dead_letters.ablation import spare_writes
 from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Jobs, Kind, Payload
+from bench.work.shared_counters import SharedCounters
 
 
 class Mended(Contender):
@@ -19,11 +19,11 @@ class Mended(Contender):
         await self._perform(payload)
 
 
-def main(url: str, kind: str, board: str, *spared: str) -> None:
+def main(url: str, kind: str, counters: str, *spared: str) -> None:
     logging.disable(logging.CRITICAL)
     contender = Contender(url) if kind == Kind.FAIL else Mended(url)
     spare_writes(contender.app, spared)
-    shared = Board(Path(board))
+    shared = SharedCounters(Path(counters))
     shared.wait(0)
     contender.work(Jobs(Kind(kind), shared, 0))
 

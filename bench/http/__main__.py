@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from bench.http.plan import DATABASES, GROUPS, planned
-from bench.http.running import Runner
+from bench.http.runner import Runner
 from bench.http.tables import print_tables
 from bench.http.targets import Targets
 from bench.work.machine import Stopwatch
-from bench.work.running import Results
+from bench.work.runner import Results
 from bench.work.servers import places
 from bench.work.tables import print_end
 

@@ -19,7 +19,7 @@ import uvicorn
 import uvloop
 from bench.http import bare_postgresql, bare_sqlite
 from bench.http.case import LETTERS, RUNS, SESSION
-from bench.http.same import LETTER, LETTER_FIELDS, LINE_FIELDS, ORG, PAGE, new_run, pages
+from bench.http.statements import LETTER, LETTER_FIELDS, LINE_FIELDS, ORG, PAGE, new_run, pages
 from bench.work.servers import HOST
 from fastapi import FastAPI, Request
 from starlette.responses import Response

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asyncpg
-from bench.http.same import ENQUEUE
+from bench.http.statements import ENQUEUE
 
 from redrive.model.run import NewRun
 from redrive.store.postgres_tenant import CONNECTIONS

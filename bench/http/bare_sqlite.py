@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apsw
-from bench.http.same import ENQUEUE
+from bench.http.statements import ENQUEUE
 
 from redrive.model.run import NewRun
 from redrive.store.statement import SqlQuery, Statement

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.http.plan import Plan
-from bench.http.running import EFFORT, RATIO, UNITS, name_of
-from bench.http.serving import BARE, OURS
-from bench.work.running import Results
+from bench.http.runner import EFFORT, RATIO, UNITS, name_of
+from bench.http.servers import BARE, OURS
+from bench.work.runner import Results
 
 COLUMNS = (*UNITS.values(), EFFORT)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.http.plan import DATABASES
-from bench.http.running import RATIO, name_of
-from bench.work.running import Results
+from bench.http.runner import RATIO, name_of
+from bench.work.runner import Results
 from bench.work.targets import Verdict
 
 CONNECTIONS = 64

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.pages.plan import DATABASES, GROUPS, planned
-from bench.pages.running import Runner
+from bench.pages.runner import Runner
 from bench.work.machine import Stopwatch
 from bench.work.servers import places
 

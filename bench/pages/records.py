@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from bench.dead_letters.filling import SPAN
+from bench.dead_letters.fill_database import SPAN
 from bench.pages.work import HOLDERS
 from bench.work.statements import fetch
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bench.pages.asking import Asked
-from bench.pages.calling import Called
+from bench.pages.call_times import CallTimes
+from bench.pages.page_times import PageTimes
 
 PAGE = 150.0
 CALL = 150.0
@@ -27,14 +27,14 @@ class Judged(NamedTuple):
     verdict: str
 
 
-def of_page(page: Asked) -> Judged:
+def of_page(page: PageTimes) -> Judged:
     timed = page.timed
     times = f"{_times(timed.half, timed.most, timed.first)}{page.spent:>10.1f}"
     figures = f"{times}{page.plain:>10,}{page.transferred:>9,}"
     return Judged(_CURSOR.sub("cursor=…", page.address.path), figures, _wrong(page))
 
 
-def _wrong(page: Asked) -> str:
+def _wrong(page: PageTimes) -> str:
     if page.refused:
         return "" if page.timed.half <= REFUSAL else "refused too late"
     if page.status != 200:
@@ -42,7 +42,7 @@ def _wrong(page: Asked) -> str:
     return "over budget" if page.timed.half > (PAGE if page.address.quick else REFUSAL) else ""
 
 
-def of_call(call: Called) -> Judged:
+def of_call(call: CallTimes) -> Judged:
     if call.timed is None:
         return Judged(call.call.name, "stopped", "over budget" if call.call.quick else "")
     half, most, first = call.timed.half, call.timed.most, call.timed.first

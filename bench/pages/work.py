@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.dead_letters.filling import SPAN, columns_of, dice
+from bench.dead_letters.fill_database import SPAN, columns_of, dice
 from bench.work.statements import fetch
 from tests.runs_view import make_runs_writable
 

@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import Collection, Sequence
 
-from bench.work import growth, running
+from bench.work import growth, runner
 from bench.work.contender import NAMES, entries
 from bench.work.machine import Stopwatch
 from bench.work.plan import DATABASES, GROUPS, ON_REQUEST, planned
-from bench.work.running import Results
+from bench.work.runner import Results
 from bench.work.servers import places
 from bench.work.tables import print_end, print_tables
 from bench.work.targets import Targets
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> bool:
         server = there.describe()
         if server:
             print("PostgreSQL:", ", ".join(f"{name} {value}" for name, value in server.items()), flush=True)
-        running.compare(plan, chosen, there, results)
+        runner.compare(plan, chosen, there, results)
         if "growth" in plan.groups:
             growth.measure(plan, chosen, there, results)
     targets = Targets(results)

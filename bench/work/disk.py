@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.work import draining
+from bench.work import drain
 from bench.work.contender import Entry
 from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind, Payload
@@ -25,8 +25,8 @@ async def bytes_per_run(entry: Entry, url: str) -> float:
     async with contender.app as app:
         for _ in range(ROUNDS):
             await contender.enqueue_many(Kind.NOTHING, [_payload(number) for number in range(RUNS)])
-            with workers(entry, url, Kind.NOTHING, 1) as crew:
-                await draining.measured(contender, crew, Kind.NOTHING, RUNS)
+            with workers(entry, url, Kind.NOTHING, 1) as group:
+                await drain.measured(contender, group, Kind.NOTHING, RUNS)
             for _ in range(
                 2
             ):  # what the first one has emptied in an index can be used again after the second

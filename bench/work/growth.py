@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bench.work.contender import OURS, Entry
-from bench.work.filling import BURDENS
+from bench.work.fill_database import BURDENS
 from bench.work.measurement import Order
 from bench.work.plan import Plan
-from bench.work.running import Results, run
+from bench.work.runner import Results, run
 from bench.work.servers import Places
 
 EMPTY = "empty"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
-from bench.work.board import Board
+from bench.work.shared_counters import SharedCounters
 
 Payload = dict[str, Any]
 _FILLING = "x" * 172
@@ -42,9 +42,9 @@ class Jobs:
     A workflow calls it in its first step, and `end` in its last one.
     """
 
-    def __init__(self, kind: Kind, board: Board, worker: int) -> None:
+    def __init__(self, kind: Kind, counters: SharedCounters, worker: int) -> None:
         self.kind = kind
-        self._board = board
+        self._board = counters
         self._worker = worker
         self._failed: set[int] = set()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.work import disk, draining, enqueueing, filling, growing, picking_up, remembering, snapshot
+from bench.work import disk, drain, enqueue, fill_database, loaded_database, pickup, snapshot, worker_memory
 from bench.work.contender import Entry, entry
 from bench.work.jobs import Kind
 
@@ -65,37 +65,37 @@ Measure = Callable[[Entry, Order], Coroutine[Any, Any, Figures]]
 
 def _drain(kind: Kind, workers: int = 1) -> Measure:
     async def measure(entry: Entry, order: Order) -> Figures:
-        return {order.what: await draining.rate(entry, order.url, kind, workers, order.seconds)}
+        return {order.what: await drain.rate(entry, order.url, kind, workers, order.seconds)}
 
     return measure
 
 
 def _enqueue(callers: int) -> Measure:
     async def measure(entry: Entry, order: Order) -> Figures:
-        return {order.what: await enqueueing.one_by_one(entry, order.url, order.seconds, callers)}
+        return {order.what: await enqueue.one_by_one(entry, order.url, order.seconds, callers)}
 
     return measure
 
 
 async def _bulk(entry: Entry, order: Order) -> Figures:
-    return {order.what: await enqueueing.bulk(entry, order.url, order.seconds)}
+    return {order.what: await enqueue.bulk(entry, order.url, order.seconds)}
 
 
 async def _pick_up(entry: Entry, order: Order) -> Figures:
-    half, most = await picking_up.milliseconds(entry, order.url, order.seconds)
+    half, most = await pickup.milliseconds(entry, order.url, order.seconds)
     return {"pick-up, p50": half, "pick-up, p99": most}
 
 
 async def _memory(entry: Entry, order: Order) -> Figures:
-    return {order.what: await remembering.megabytes(entry, order.url, order.seconds)}
+    return {order.what: await worker_memory.megabytes(entry, order.url, order.seconds)}
 
 
 async def _fill(entry: Entry, order: Order) -> Figures:
-    return {order.what: await filling.fill(order.url, order.burden, order.rows)}
+    return {order.what: await fill_database.fill(order.url, order.burden, order.rows)}
 
 
 async def _grown(entry: Entry, order: Order) -> Figures:
-    enqueued, drained = await growing.rates(entry, order.url, order.seconds)
+    enqueued, drained = await loaded_database.rates(entry, order.url, order.seconds)
     return {"enqueue bulk": enqueued, "drain, 1 process": drained}
 
 
@@ -104,7 +104,7 @@ async def _disk(entry: Entry, order: Order) -> Figures:
 
 
 async def _backlog(entry: Entry, order: Order) -> Figures:
-    short, long = await draining.backlog_rates(entry, order.url, order.jobs, order.backlog)
+    short, long = await drain.backlog_rates(entry, order.url, order.jobs, order.backlog)
     return {"drain, short backlog": short, "drain, long backlog": long}
 
 

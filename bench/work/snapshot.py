@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 import asyncpg
-from bench.work import draining
+from bench.work import drain
 from bench.work.contender import Entry
 from bench.work.contenders.of_redrive import Contender
 from bench.work.jobs import Kind
@@ -49,7 +49,7 @@ class _Watched(Contender):
 
     async def round_rate(self, entry: Entry) -> float:
         self._last = str(await self._asked("SELECT id FROM redrive.ended ORDER BY id DESC LIMIT 1") or NO_ID)
-        return await draining.round_rate(entry, self, self._url, Kind.NOTHING, self._jobs_in_a_round)
+        return await drain.round_rate(entry, self, self._url, Kind.NOTHING, self._jobs_in_a_round)
 
     async def has_ended(self, kind: Kind, count: int) -> bool:
         since = "SELECT count(*) FROM redrive.ended WHERE id > CAST($1 AS uuid)"

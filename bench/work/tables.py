@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from bench.measure import Figure
-from bench.work.running import Results
+from bench.work.runner import Results
 from bench.work.targets import Verdict
 
 _UNITS = {"pick-up, p50": "ms", "pick-up, p99": "ms", "memory": "MB", "disk": "bytes per ended run"}

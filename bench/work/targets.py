@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.work.contender import ENTRIES, MINIMAL, OURS, RAW, YARDSTICKS
 from bench.work.growth import EMPTY
-from bench.work.running import Results
+from bench.work.runner import Results
 
 OURS_ON_POSTGRESQL = f"{OURS} (postgresql)"
 OURS_ON_SQLITE = f"{OURS} (sqlite)"

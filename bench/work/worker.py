@@ -6,15 +6,15 @@ import logging
 import sys
 from pathlib import Path
 
-from bench.work.board import Board
 from bench.work.contender import entry
 from bench.work.jobs import Jobs, Kind
+from bench.work.shared_counters import SharedCounters
 
 
-def main(label: str, url: str, kind: str, board: str, worker: str) -> None:
+def main(label: str, url: str, kind: str, counters: str, worker: str) -> None:
     logging.disable(logging.CRITICAL)  # nobody is measured by how fast it logs
     contender = entry(label).at(url)
-    shared = Board(Path(board))
+    shared = SharedCounters(Path(counters))
     shared.wait(int(worker))
     contender.work(Jobs(Kind(kind), shared, int(worker)))
 

@@ -76,7 +76,7 @@ class SyncPlans(Facade):
     report = waiting(BulkReplays.report)
     items = waiting(BulkReplays.items)
     failures = waiting(BulkReplays.failures)
-    under_way = waiting(BulkReplays.under_way)
+    active = waiting(BulkReplays.active)
     reaching = waiting(BulkReplays.reaching)
     progress = waiting(BulkReplays.progress)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tests.browser.elsewhere import install
 from tests.browser.site import quick_passwords
+from tests.browser.stable_paths import install
 
 from redrive import Redrive
 from redrive.parts import parts_of

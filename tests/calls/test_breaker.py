@@ -245,7 +245,7 @@ class TestClosing:
         for _ in range(5):
             _failing(play, single(where, clock), KeyError("mistake"))
             assert where.snapshot().state is HALF_OPEN
-            assert where.snapshot().probes_under_way == 0
+            assert where.snapshot().probes_in_progress == 0
 
     def test_a_refusal_shows_that_it_is_alive(self, clock: VirtualClock, play: Play) -> None:
         where = shop(clock)
@@ -424,7 +424,7 @@ class TestConcurrency:
         assert refused.entered > 0
         assert crowd.entered + refused.entered == self.THREADS * 40
         assert where.snapshot().probe_successes == crowd.entered
-        assert where.snapshot().probes_under_way == 0
+        assert where.snapshot().probes_in_progress == 0
 
     async def test_probes_of_tasks_never_exceed_their_slots(self, clock: VirtualClock) -> None:
         where = shop(clock, self.ENDLESS)

@@ -277,12 +277,12 @@ class TestHalfOpen:
         guard = Guard("probe", dependency=dependency, max_attempts=1)
         task = asyncio.ensure_future(guard.call(watched.hang))
         await watched.started.wait()
-        assert dependency.snapshot().probes_under_way == 1
+        assert dependency.snapshot().probes_in_progress == 1
         with pytest.raises(BreakerOpenError):
             await guard.call(one_after_a_wait)
         await cancelled(task)
         assert dependency.snapshot().state is BreakerState.HALF_OPEN
-        assert dependency.snapshot().probes_under_way == 0
+        assert dependency.snapshot().probes_in_progress == 0
         assert await guard.call(one_after_a_wait) == 1
         assert dependency.snapshot().state is BreakerState.CLOSED
 
@@ -290,9 +290,9 @@ class TestHalfOpen:
         dependency = await self.half_open()
         coroutine = Guard("probe", dependency=dependency).call(one_after_a_wait)
         coroutine.send(None)
-        assert dependency.snapshot().probes_under_way == 1
+        assert dependency.snapshot().probes_in_progress == 1
         coroutine.close()
-        assert dependency.snapshot().probes_under_way == 0
+        assert dependency.snapshot().probes_in_progress == 0
 
     async def test_also_of_a_dependency_used_as_a_decorator(self) -> None:
         dependency = await self.half_open()
@@ -300,7 +300,7 @@ class TestHalfOpen:
         task = asyncio.ensure_future(dependency(watched.hang)(None))  # type: ignore[arg-type]
         await watched.started.wait()
         await cancelled(task)
-        assert dependency.snapshot().probes_under_way == 0
+        assert dependency.snapshot().probes_in_progress == 0
         assert dependency.snapshot().state is BreakerState.HALF_OPEN
 
     async def test_a_timed_out_probe_is_no_cancellation(self) -> None:
@@ -320,7 +320,7 @@ class TestHalfOpen:
         for guarded in (Guard("probe", dependency=dependency).call, _without_attempt(dependency)):
             with pytest.raises(kind):
                 guarded(work)
-            assert dependency.snapshot().probes_under_way == 0
+            assert dependency.snapshot().probes_in_progress == 0
             assert dependency.snapshot().state is BreakerState.HALF_OPEN
 
 

@@ -37,8 +37,8 @@ def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
         "Running               0  no worker is running\n",
         "\nNow\n  worker    none  missing  1 run needs one: redrive worker MODULE:ATTRIBUTE\n",
         "Queued                1  in 1 queue; oldest ",
-        "Dead letters         in        4  ▁",
-        "last 24h            out        0  ▁",
+        "Dead letters        new        4  ▁",
+        "last 24h         closed        0  ▁",
         "Top failures\n  3  the card of order 2 was declined\n     checkout › charge, ",
         "\nNext\n  redrive worker MODULE:ATTRIBUTE ",
         "\n  redrive dlq groups ",
@@ -78,7 +78,7 @@ def test_for_programs(anywhere: Command, shop: Shop) -> None:
     assert found["overview"]["needs_you"]["total"] == 1
     assert anywhere("status").out.startswith("needs_you\t1\nheals_itself\t0\n")
     [row] = csv.DictReader(io.StringIO(anywhere("status", "-o", "csv", "--span", "1h").out))
-    assert (row["needs_you"], row["came"], row["workers"]) == ("1", "1", "0")
+    assert (row["needs_you"], row["new_dead_letters"], row["workers"]) == ("1", "1", "0")
 
 
 def test_a_replay_in_progress_and_a_worker(redrive: Command, shop: Shop) -> None:

@@ -10,11 +10,11 @@ from random import Random
 
 from tests.crash.backlog import unfinished
 from tests.crash.check import check, zombies
-from tests.crash.crew import Crew
 from tests.crash.fault import Fault
 from tests.crash.faults import FAULTS
 from tests.crash.figures import Figures, figures_of
 from tests.crash.process_faults import AtPoint, Kill
+from tests.crash.process_group import ProcessGroup
 from tests.crash.report import Report
 from tests.crash.site import Site, site
 from tests.crash.work import ORGS
@@ -44,10 +44,10 @@ async def campaign(
     `unguarded` is the control: it goes on until the result of a zombie has counted.
     """
     async with site(database, small="disk" in faults) as place:
-        crew = Crew(place, Random(f"{seed} crew"), lease=lease, unguarded=unguarded)
-        chosen = [FAULTS[name](place, crew, Random(f"{seed} {name}"), lease) for name in faults]
+        group = ProcessGroup(place, Random(f"{seed} crew"), lease=lease, unguarded=unguarded)
+        chosen = [FAULTS[name](place, group, Random(f"{seed} {name}"), lease) for name in faults]
         try:
-            outcome = await _fought(place, crew, chosen, seconds, lease, until_zombie=unguarded)
+            outcome = await _fought(place, group, chosen, seconds, lease, until_zombie=unguarded)
         except BaseException:
             print((place.folder / "log").read_text()[-5000:])
             raise
@@ -55,24 +55,30 @@ async def campaign(
 
 
 async def _fought(
-    place: Site, crew: Crew, faults: Sequence[Fault], seconds: float, lease: float, *, until_zombie: bool
+    place: Site,
+    group: ProcessGroup,
+    faults: Sequence[Fault],
+    seconds: float,
+    lease: float,
+    *,
+    until_zombie: bool,
 ) -> tuple[dict[str, int], list[str], Figures]:
     began = time.time()
     for fault in faults:
         fault.prepare()
-    crew.employ(workers=WORKERS, enqueuers=ENQUEUERS, replayers=REPLAYERS)
+    group.employ(workers=WORKERS, enqueuers=ENQUEUERS, replayers=REPLAYERS)
     try:
         for _ in range(MAX_ROUNDS):
             await _strike(place, faults, seconds)
             if not until_zombie or await zombies(place):
                 break
     finally:
-        await crew.dismiss()
+        await group.dismiss()
     struck = time.time()
-    exit_codes = await _settle(place, crew)
-    findings = await check(place, crew, exit_codes, (began, time.time()))
+    exit_codes = await _settle(place, group)
+    findings = await check(place, group, exit_codes, (began, time.time()))
     only_kills = all(isinstance(fault, Kill | AtPoint) for fault in faults)
-    figures = await figures_of(place, crew, struck - began, lease, only_kills=only_kills)
+    figures = await figures_of(place, group, struck - began, lease, only_kills=only_kills)
     taken_over = {"killed in flight": figures.in_flight, "taken over": figures.lost}
     return {**_bites(place, faults), **taken_over}, findings, figures
 
@@ -128,11 +134,11 @@ async def _take_up(place: Site) -> None:
                 break
 
 
-async def _settle(place: Site, crew: Crew) -> list[int | None]:
+async def _settle(place: Site, group: ProcessGroup) -> list[int | None]:
     """Good workers until nothing is left, then they are asked to stop. What is stuck, the checker finds."""
     await _take_up(place)
-    crew.employ(workers=WORKERS)
+    group.employ(workers=WORKERS)
     deadline = time.monotonic() + PATIENCE
     while await unfinished(parts_of(place.app).database) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
-    return await crew.retire()
+    return await group.retire()

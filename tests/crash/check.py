@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from tests.crash.backlog import look
-from tests.crash.crew import Crew
+from tests.crash.process_group import ProcessGroup
 from tests.crash.replays import check_replays
 from tests.crash.site import Site
 
@@ -31,22 +31,22 @@ def witness_of(site: Site) -> Witness:
 
 
 async def check(
-    site: Site, crew: Crew, exit_codes: Sequence[int | None], time: tuple[float, float]
+    site: Site, group: ProcessGroup, exit_codes: Sequence[int | None], time: tuple[float, float]
 ) -> list[str]:
     """What was promised and is not so."""
     return [
-        *await _verified(site, crew),
+        *await _verified(site, group),
         *await _strangers(site),
         *await zombies(site),
         *await _times(site, time),
         *await check_replays(site),
-        *_died(site, crew),
+        *_died(site, group),
         *(f"a drained worker ended with {code}" for code in exit_codes if code != 0),
     ]
 
 
-async def _verified(site: Site, crew: Crew) -> list[str]:
-    tolerance = SLOWEST_LEAP if site.database == "sqlite" and crew.errors != [0.0] else 0.05
+async def _verified(site: Site, group: ProcessGroup) -> list[str]:
+    tolerance = SLOWEST_LEAP if site.database == "sqlite" and group.errors != [0.0] else 0.05
     verdict = await verify(
         parts_of(site.app).database, witness=witness_of(site), settled=True, most=10, tolerance=tolerance
     )
@@ -54,10 +54,10 @@ async def _verified(site: Site, crew: Crew) -> list[str]:
     return [f"{each.invariant}: {each.subject}: {each.text}" for each in verdict.findings] + unproven
 
 
-def _died(site: Site, crew: Crew) -> list[str]:
-    if not crew.died_by_itself:
+def _died(site: Site, group: ProcessGroup) -> list[str]:
+    if not group.died_by_itself:
         return []
-    return [*crew.died_by_itself, f"the last words:\n{(site.folder / 'log').read_text()[-LAST_WORDS:]}"]
+    return [*group.died_by_itself, f"the last words:\n{(site.folder / 'log').read_text()[-LAST_WORDS:]}"]
 
 
 async def _strangers(site: Site) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from tests.crash.crew import Crew
+from tests.crash.process_group import ProcessGroup
 from tests.crash.site import Site
 
 
@@ -15,9 +15,9 @@ class Fault:
     databases: tuple[str, ...] = ("sqlite", "postgresql")
     pause = (0.1, 0.5)
 
-    def __init__(self, site: Site, crew: Crew, random: Random, lease: float) -> None:
+    def __init__(self, site: Site, group: ProcessGroup, random: Random, lease: float) -> None:
         self.site = site
-        self.crew = crew
+        self.group = group
         self.random = random
         self.lease = lease
         self.strikes = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tests.crash.environment_faults import Cut, FullDisk, Server, Skew
 from tests.crash.fault import Fault
 from tests.crash.process_faults import AtPoint, Kill, Stop
-from tests.crash.surrounding_faults import Cut, FullDisk, Server, Skew
 
 FAULTS: dict[str, type[Fault]] = {
     "kill": Kill,

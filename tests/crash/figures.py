@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.crash.backlog import look
-from tests.crash.crew import Crew
+from tests.crash.process_group import ProcessGroup
 from tests.crash.site import Site
 
 from redrive.parts import parts_of
@@ -97,19 +97,21 @@ _TITLES = {
 }
 
 
-async def figures_of(site: Site, crew: Crew, seconds: float, lease: float, *, only_kills: bool) -> Figures:
+async def figures_of(
+    site: Site, group: ProcessGroup, seconds: float, lease: float, *, only_kills: bool
+) -> Figures:
     database, sink = parts_of(site.app).database, site.sink
     [[runs]] = await look(database, "SELECT count(*) FROM redrive.runs")
     [[letters]] = await look(database, "SELECT count(*) FROM redrive.dead_letters")
     [replays] = await look(database, _REPLAYS)
     lost = await look(database, _LOST)
     worker_of = {note["worker"]: note.child for note in sink.of("worker.started")}
-    killed = _killed(site, crew)
+    killed = _killed(site, group)
     waits = [ended_at - killed[child] for worker, ended_at in lost if (child := worker_of[worker]) in killed]
     kills, effects = len(killed), sink.count("effect")
     duplicates = sink.duplicates
     lateness = [row[0] for row in await look(database, _LATENESS) if row[0] is not None]
-    measurable = site.database == "postgresql" or crew.errors == [0.0]
+    measurable = site.database == "postgresql" or group.errors == [0.0]
     return Figures(
         seconds=round(seconds, 1),
         runs=runs,
@@ -130,9 +132,9 @@ async def figures_of(site: Site, crew: Crew, seconds: float, lease: float, *, on
     )
 
 
-def _killed(site: Site, crew: Crew) -> dict[int, float]:
+def _killed(site: Site, group: ProcessGroup) -> dict[int, float]:
     """When each was killed; who kills himself says so in the last moment."""
-    return {**crew.killed, **{note.child: note.at for note in site.sink.of("bitten")}}
+    return {**group.killed, **{note.child: note.at for note in site.sink.of("bitten")}}
 
 
 def _spread(values: Sequence[float]) -> Spread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tests.guards.fencing import EPOCH, PLACE, SQLITE, TOKEN
+from tests.guards.lease_guards import EPOCH, PLACE, SQLITE, TOKEN
 from tests.guards.patch import Code, Sql
 
 _FENCES = (

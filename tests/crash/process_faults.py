@@ -21,10 +21,10 @@ class Kill(Fault):
 
     async def strike(self) -> None:
         [role] = self.random.choices(list(self.SHARES), list(self.SHARES.values()))
-        child = self.crew.anyone(role)
+        child = self.group.anyone(role)
         if child is not None:
             self.strikes += 1
-            self.crew.kill(child)
+            self.group.kill(child)
 
     def bites(self) -> dict[str, int]:
         return {"killed": self.strikes}
@@ -35,20 +35,20 @@ class AtPoint(Fault):
 
     def prepare(self) -> None:
         self._all = every_point(self.random)
-        self.crew.points.add(self._all)
+        self.group.points.add(self._all)
 
     async def strike(self) -> None:
         """A process that is started without a point would live for ever: there are always some left, and
         first of all those that nobody has reached yet."""
         bites = self.bites()
         for role in PLACES:
-            if self.crew.points.count(role) < FEW:
+            if self.group.points.count(role) < FEW:
                 points = [each for each in every_point(self.random) if each.role == role]
                 missing = [each for each in points if not bites[each.place]]
-                self.crew.points.add(missing or points)
+                self.group.points.add(missing or points)
 
     async def stop(self) -> None:
-        self.crew.points.clear()
+        self.group.points.clear()
 
     def bites(self) -> dict[str, int]:
         bitten = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten"))
@@ -61,17 +61,17 @@ class Stop(Fault):
     pause = (0.2, 0.8)
 
     async def strike(self) -> None:
-        child = self.crew.anyone("worker")
+        child = self.group.anyone("worker")
         if child is None:
             return
         self.strikes += 1
-        self.crew.frozen.add(child.number)
+        self.group.frozen.add(child.number)
         child.send(signal.SIGSTOP)
         try:
             await asyncio.sleep(self.lease * self.random.uniform(1.2, 2.2))
         finally:
             child.send(signal.SIGCONT)
-            self.crew.frozen.discard(child.number)
+            self.group.frozen.discard(child.number)
 
     def bites(self) -> dict[str, int]:
         return {"frozen past the lease": self.strikes, "lease lost": self.site.sink.count("step.lease_lost")}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from tests.crash.talk import Talk, known_texts
+from tests.crash.wire_protocol import WireProtocol, known_texts
 from tests.servers import HOST
 
 _CHUNK = 65536
@@ -76,7 +76,7 @@ class Proxy:
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: asyncio.Event
     ) -> None:
-        talk = Talk(self._texts)
+        talk = WireProtocol(self._texts)
         while chunk := await reader.read(_CHUNK):
             for statement in talk.heard(chunk) & self._wanted:
                 self._wanted.discard(statement)

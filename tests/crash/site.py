@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from tests.crash.disk import Disk, small_disk
-from tests.crash.nursery import Nursery
+from tests.crash.process_starter import ProcessStarter
 from tests.crash.proxy import Proxy
 from tests.crash.sink import Sink
 from tests.servers import MortalPostgres, mortal_postgresql
@@ -38,7 +38,7 @@ class Site(Ground):
     database: str
     folder: Path
     sink: Sink
-    nursery: Nursery
+    starter: ProcessStarter
     app: Redrive
 
 
@@ -51,12 +51,12 @@ async def site(database: str, *, small: bool = False) -> AsyncIterator[Site]:
         stack.callback(shutil.rmtree, folder)
         sink = Sink(folder)
         stack.callback(sink.close)
-        nursery = await stack.enter_async_context(Nursery(folder / "log"))
+        starter = await stack.enter_async_context(ProcessStarter(folder / "log"))
         ground = await (_postgresql(stack) if database == "postgresql" else _sqlite(stack, folder, small))
         app = Redrive(settings=Settings(database_url=ground.url, schema=SCHEMA), log=False)
         stack.push_async_callback(app.close)
         await app.open()
-        yield Site(**vars(ground), database=database, folder=folder, sink=sink, nursery=nursery, app=app)
+        yield Site(**vars(ground), database=database, folder=folder, sink=sink, starter=starter, app=app)
 
 
 async def _sqlite(stack: AsyncExitStack, folder: Path, small: bool) -> Ground:

@@ -9,14 +9,14 @@ from random import SystemRandom
 import pytest
 from tests.crash.backlog import look
 from tests.crash.campaign import campaign
+from tests.crash.environment_faults import Cut
 from tests.crash.faults import FAULTS, TOGETHER, sets_of
 from tests.crash.points import PLACES
 from tests.crash.replays import check_replays
 from tests.crash.sink import Line
 from tests.crash.site import Site, site
-from tests.crash.surrounding_faults import Cut
-from tests.crash.talk import known_texts
 from tests.crash.trap import DRAIN
+from tests.crash.wire_protocol import known_texts
 from tests.crash.work import ORGS
 
 from redrive.engine.context import Context

@@ -21,7 +21,7 @@ RUNS, CONCURRENCY = 200, 100
 
 
 async def a_worker(url: str, what: str, number: int) -> str:
-    command = (sys.executable, "-m", "tests.engine.memory_of_a_worker", url, what, str(number))
+    command = (sys.executable, "-m", "tests.engine.worker_memory", url, what, str(number))
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     output, _ = await process.communicate()
     assert process.returncode == 0

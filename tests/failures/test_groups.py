@@ -322,7 +322,7 @@ async def test_a_group_is_resolved_with_its_letters_when_asked() -> None:
         )
         counts = [each.letters for each in (await at.groups.list()).lines]
         entries, told = await at.audit(), at.ear.of(DeadLetterChanged)
-    assert (found.ids, found.left) == (tuple(each[0] for each in letters), 0)
+    assert (found.ids, found.remaining) == (tuple(each[0] for each in letters), 0)
     assert [tuple(each[1:]) for each in letters] == [("RESOLVED", "ana", "fixed in v2")] * 3
     assert sorted(counts) == [LetterCounts(closed=3), LetterCounts(open=1)]
     assert [each[1] for each in entries] == ["dead_letter.resolved", "group.resolved"]
@@ -362,7 +362,7 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
         key = group.fingerprint
         answers = [await at.groups.resolve(key, f"turn {turn}", letters=True) for turn in range(4)]
         entries, told = await at.audit(), at.ear.of(GroupChanged)
-    assert [(each.letters, each.left) for each in answers] == [(2, 3), (2, 1), (1, 0), (0, 0)]
+    assert [(each.letters, each.remaining) for each in answers] == [(2, 3), (2, 1), (1, 0), (0, 0)]
     assert {each.group.change_reason for each in answers} == {"turn 0"}
     assert [(each[1], json.loads(each[3])["reason"]) for each in entries] == [
         ("dead_letter.resolved", "turn 0"),

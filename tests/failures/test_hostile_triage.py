@@ -763,7 +763,7 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (BulkReplays, "failures"): lambda part, it: part.failures(it.operation),
     (BulkReplays, "progress"): lambda part, it: part.progress([_alike(it.operation)]),
     (BulkReplays, "reaching"): lambda part, it: part.reaching(it.fingerprint),
-    (BulkReplays, "under_way"): lambda part, it: part.under_way(),
+    (BulkReplays, "active"): lambda part, it: part.active(),
     (BulkReplays, "view"): lambda part, it: part.view(it.operation),
     (BulkReplays, "items"): lambda part, it: part.items(it.operation),
     (BulkReplays, "list"): lambda part, it: part.list(cursor=it.operation),
@@ -792,7 +792,7 @@ OF_ONES_OWN = {(SavedViews, "create")}
 """What names nothing that there is: it makes something."""
 ANSWERED = {"count", "list", "lines", "records", "sparklines", "statistics"}
 ANSWERED |= {"overview", "totals", "needs_you", "what_if"}
-ANSWERED |= {"about", "head", "verify", "under_way", "progress", "reaching"}
+ANSWERED |= {"about", "head", "verify", "active", "progress", "reaching"}
 """With nothing, or with numbers that are all zero."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
 MUST_REFUSE -= {(LetterStrategies, "view"), (LetterStrategies, "change")}

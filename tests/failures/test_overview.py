@@ -68,7 +68,7 @@ async def test_of_nothing_there_is_nothing(world: Redrive) -> None:
 
     assert (seen.totals.needs_you.total, seen.totals.heals_itself.total) == (0, Count(0, False))
     assert (seen.oldest, seen.replays, seen.replays.rate) == (None, ReplayTotals(0, 0), None)
-    assert seen.came == seen.left == (0,) * 48
+    assert seen.new == seen.closed == (0,) * 48
     assert seen.runs == dict.fromkeys(ENDED_RUNS, (0,) * 48)
 
 
@@ -86,7 +86,7 @@ async def test_work_is_seen_by_its_org_alone(world: Redrive) -> None:
     seen = await looked(world, org="acme")
     assert (seen.totals.needs_you.open, seen.totals.needs_you.total) == (1, 1)
     assert seen.totals.heals_itself.retrying == seen.totals.heals_itself.total == Count(1, False)
-    assert (sum(seen.came), sum(seen.left)) == (1, 0)
+    assert (sum(seen.new), sum(seen.closed)) == (1, 0)
     assert ended(seen) == {"SUCCESS": 2, "DLQ_PENDING": 1}
     assert seen.oldest is not None
     assert 0.0 <= seen.oldest.seconds < 600.0
@@ -108,7 +108,7 @@ async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
     assert (replaying.needs_you.open, replaying.heals_itself.replaying) == (2, 1)
     seen = await looked(world)
     assert seen.totals.needs_you.open == 2
-    assert (sum(seen.came), sum(seen.left), seen.replays) == (3, 1, ReplayTotals(0, 1))
+    assert (sum(seen.new), sum(seen.closed), seen.replays) == (3, 1, ReplayTotals(0, 1))
     assert seen.replays.rate == 0.0
     assert seen.oldest is not None
     assert seen.oldest.id == letters[0]
@@ -154,13 +154,13 @@ async def test_parts_begin_with_the_clock_and_the_last_is_in_progress() -> None:
         await app.start("greet")
         await test.drain()
         seen = await looked(app, "1h")
-        assert (seen.span, seen.width, len(seen.came)) == (Span.HOUR, 300.0, 12)
+        assert (seen.span, seen.width, len(seen.new)) == (Span.HOUR, 300.0, 12)
         assert (seen.start, seen.moments[-1]) == (hour - 3000.0, hour + 300.0)
-        assert seen.came == (0,) * 10 + (1, 1)
+        assert seen.new == (0,) * 10 + (1, 1)
         assert [sum(numbers) for numbers in (await looked(app, "7d")).runs.values()] == [1, 0, 0, 2, 0]
         await test.advance(3600.0)
-        assert sum((await looked(app, "1h")).came) == 0
-        assert (await looked(app, "6h")).came[-7:] == (2, 0, 0, 0, 0, 0, 0)
+        assert sum((await looked(app, "1h")).new) == 0
+        assert (await looked(app, "6h")).new[-7:] == (2, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("span", Span)
@@ -184,7 +184,7 @@ async def test_what_the_database_dates_in_the_future_is_in_the_last_part(databas
     await app.open()
     await put(database, [letter(created_at=EPOCH + 7200.0, fingerprint="f")])
 
-    assert (await looked(app, "1h")).came[-1] == 1
+    assert (await looked(app, "1h")).new[-1] == 1
     assert (await app.failures().groups.sparklines(["f"]))["f"].numbers[-1] == 1
 
 

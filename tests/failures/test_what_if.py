@@ -301,7 +301,7 @@ async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
         await runs[0].cancel()
 
         found = await asked(app, Alteration(attempts=9))
-        assert (found.under_way, found.total.failures, found.runs) == (2, 0, 2)
+        assert (found.unfinished, found.total.failures, found.runs) == (2, 0, 2)
 
 
 async def test_selection_and_orgs() -> None:

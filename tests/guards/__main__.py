@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from tests.guards.catching import Catch, caught, run
+from tests.guards.catchers import Catch, caught, run
 from tests.guards.guard import Guard
 from tests.guards.page import PAGE, page
-from tests.guards.simulating import NONE, simulated
+from tests.guards.simulation import NONE, simulated
 from tests.guards.table import GUARDS, SIMULATED
 from tests.servers import POSTGRES_URL, postgresql
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.guards.catching import ROOT
+from tests.guards.catchers import ROOT
 from tests.guards.guard import Guard
 from tests.guards.table import SIMULATED
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from tests.guards import (
-    admitting,
-    deciding,
-    fencing,
-    identifying,
-    moving,
-    owning,
-    replaying,
-    sealing,
-    storing,
-    trespassing,
+    encryption_guards,
+    execution_guards,
+    identity_guards,
+    lease_guards,
+    org_filters,
+    owner_guards,
+    replay_guards,
+    run_move_guards,
+    server_guards,
+    store_guards,
 )
 from tests.guards.guard import Guard
 
-_PARTS = (fencing, moving, storing, deciding, replaying, sealing, admitting, identifying, owning, trespassing)
+_PARTS = (
+    lease_guards,
+    run_move_guards,
+    store_guards,
+    execution_guards,
+    replay_guards,
+    encryption_guards,
+    server_guards,
+    identity_guards,
+    owner_guards,
+    org_filters,
+)
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
 
 SIMULATED = (

@@ -23,7 +23,7 @@ from tests.store.letters import letter, put
 from redrive.model.claim import Claim
 from redrive.model.failed_task import NewFailedTask
 from redrive.store.database import Database
-from redrive.store.external_failures import ExternalFailures, TakenTask
+from redrive.store.external_failures import EnqueuedTask, ExternalFailures
 from redrive.store.limits import Limits
 from redrive.store.record import Record
 from redrive.store.store import Store
@@ -78,7 +78,7 @@ async def test_only_a_failed_run_of_the_org_is_taken_up_i8_i10(store: Store, par
 # Tasks from other systems
 
 
-async def report(database: Database, new: NewFailedTask, token: int = 1) -> TakenTask:
+async def report(database: Database, new: NewFailedTask, token: int = 1) -> EnqueuedTask:
     async with database.transaction() as session:
         return await ExternalFailures(session, Limits(session)).take(session, new._replace(token=token), 100)
 

@@ -34,7 +34,7 @@ from redrive.store.external_failures import ExternalFailures
 from redrive.store.limits import Limits
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import Record
-from redrive.store.replays import Begun, NewReplay, Settlement
+from redrive.store.replays import NewReplay, Settlement, StartedReplays
 from redrive.store.statement import Statement
 from redrive.store.store import Store
 
@@ -63,7 +63,7 @@ async def new_replay(database: Database, letter_id: str, **changes: Any) -> NewR
     return new.replace(**changes)
 
 
-async def begun(store: Store, *replays: NewReplay) -> Begun:
+async def begun(store: Store, *replays: NewReplay) -> StartedReplays:
     async with store.database.transaction() as session:
         return await store.replays.begin(session, replays)
 
@@ -279,7 +279,7 @@ async def test_an_item_starts_once(store: Store, database: Database) -> None:
     before = await tables(database)
 
     async with database.transaction() as session:
-        assert await store.replays.begin_planned(session, operation_id, 5) == Begun((), ())
+        assert await store.replays.begin_planned(session, operation_id, 5) == StartedReplays((), ())
 
     assert await tables(database) == before
 

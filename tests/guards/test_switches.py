@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cases import loop_over
-from tests.guards.catching import ROOT, caught
+from tests.guards.catchers import ROOT, caught
 from tests.guards.guard import Guard
 from tests.guards.page import PAGE, page
 from tests.guards.patch import Code, GuardMovedError, Patch, Sql

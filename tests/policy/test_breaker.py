@@ -443,7 +443,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.model.pass_time(self.now)
         snapshot = self.breaker.snapshot(self.now)
         assert snapshot.state is self.model.state
-        assert snapshot.probes_under_way == len(self.model.probes) <= self.policy.probe_slots
+        assert snapshot.probes_in_progress == len(self.model.probes) <= self.policy.probe_slots
         if snapshot.state is OPEN:
             assert snapshot.open_until == self.model.open_until > self.now
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.model.audit import Action, NewEntry
 from redrive.parts import parts_of

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.parts import parts_of, rewire

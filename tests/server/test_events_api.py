@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import pytest
+from tests.server.event_stream import EVENTS, bearing, listening
 from tests.server.house import House, new_app, served
-from tests.server.listening import EVENTS, bearing, listening
 
 from redrive.failures import change_stream as changes
 from redrive.parts import parts_of

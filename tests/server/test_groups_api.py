@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.errors import FinalError
 
@@ -94,9 +94,9 @@ async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.As
     again = await client.post(f"{address}/reopen")
     assert (again.status_code, again.json()["code"]) == (409, "wrong_state")
     resolved = (await client.post(f"{address}/resolve", json={"reason": "fixed"})).json()
-    assert (resolved["state"], resolved["resolved"], resolved["left"]) == ("RESOLVED", 0, 2)
+    assert (resolved["state"], resolved["resolved"], resolved["remaining"]) == ("RESOLVED", 0, 2)
     resolved = (await client.post(f"{address}/resolve", json={"dead_letters": True})).json()
-    assert (resolved["resolved"], resolved["left"]) == (2, 0)
+    assert (resolved["resolved"], resolved["remaining"]) == (2, 0)
     states = [(await client.get(f"{LETTERS}/{each}")).json()["state"] for each in letters]
     assert states == ["RESOLVED", "RESOLVED"]
     viewer = truthful(await house.keyed("STAFF"), house.api)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from tests.server.event_stream import bearing, listening
 from tests.server.hostile import (
     SECRETS,
     everything_read,
@@ -26,7 +27,6 @@ from tests.server.hostile import (
     told,
 )
 from tests.server.house import ORIGIN, House
-from tests.server.listening import bearing, listening
 from tests.server.rows import all_rows
 
 from redrive.errors import FinalError

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from tests.server.event_stream import Stream, listening
 from tests.server.house import House, new_app
-from tests.server.listening import Stream, listening
 from tests.server.matrix import TABLE
-from tests.server.questioning import Questioning, routes_of
+from tests.server.matrix_requests import MatrixRequests, routes_of
 from tests.server.rows import Rows, all_rows, difference, ids_of, rows_of
 from tests.server.two_orgs import HOME, OTHER, Org, TwoOrgs, two_orgs
 from tests.server.wire import Inquiry
@@ -61,7 +61,7 @@ async def test_every_route_for_everyone(house: House, name: str) -> None:
 
 async def _question_everybody(world: TwoOrgs, own: Org, other: Org) -> None:
     """In this order: first what must change nothing at all, then what must change nothing of the other's."""
-    questioning = Questioning(world, own)
+    questioning = MatrixRequests(world, own)
     before = await all_rows(world.house.app)
     await questioning.refusals()
     await questioning.misses()
@@ -140,7 +140,7 @@ async def test_another_rule_would_be_noticed(
     monkeypatch.setitem(_admission(small_house.api, route), "_rule", rule)  # other tests share the routes
     faults = []
     for org in world.orgs.values():
-        questioning = Questioning(world, org, only=route)
+        questioning = MatrixRequests(world, org, only=route)
         await questioning.refusals()
         await questioning.misses()
         faults += questioning.faults
@@ -152,7 +152,7 @@ async def test_a_hole_in_the_wall_between_organizations_would_be_noticed(small_h
     world = await two_orgs(small_house, 24)
     own, other = world.orgs[HOME], world.orgs[OTHER]
     other.kept = dict(own.kept)  # as if what is the other's could be reached
-    questioning = Questioning(world, own, only="GET /api/v1/dead-letters/{id}")
+    questioning = MatrixRequests(world, own, only="GET /api/v1/dead-letters/{id}")
     await questioning.misses()
     assert any("200" in each for each in questioning.faults)
 

@@ -17,8 +17,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 from joserfc.jwk import Key, OctKey, RSAKey
-from tests.server import crooked_provider as crooked_module
-from tests.server.crooked_provider import CrookedProvider, crooked_provider
+from tests.server import faulty_provider as faulty_module
+from tests.server.faulty_provider import FaultyProvider, faulty_provider
 from tests.server.house import BASE, House, new_app, served
 from tests.server.openid_browser import Browser, signed_in_there
 from tests.server.openid_provider import SECRET, OpenIdProvider, openid_provider
@@ -43,8 +43,8 @@ def openid() -> Iterator[OpenIdProvider]:
 
 
 @pytest.fixture(scope="module")
-def liar() -> Iterator[CrookedProvider]:
-    with crooked_provider() as provider:
+def liar() -> Iterator[FaultyProvider]:
+    with faulty_provider() as provider:
         yield provider
 
 
@@ -55,10 +55,10 @@ def serve(tmp_path: Path) -> Serve:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lasting_house(
-    liar: CrookedProvider, tmp_path_factory: pytest.TempPathFactory
+    liar: FaultyProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[House]:
     url = f"sqlite:///{tmp_path_factory.mktemp('oidc')}/work.db"
-    names = {"oidc_client_id": crooked_module.CLIENT, "oidc_client_secret": crooked_module.SECRET}
+    names = {"oidc_client_id": faulty_module.CLIENT, "oidc_client_secret": faulty_module.SECRET}
     async with served(new_app(url, oidc_issuer=liar.issuer, **names)) as house:
         yield house
 
@@ -72,7 +72,7 @@ async def ana(lasting_house: House) -> str:
 
 
 @pytest.fixture
-def crooked(liar: CrookedProvider, ana: str) -> CrookedProvider:
+def crooked(liar: FaultyProvider, ana: str) -> FaultyProvider:
     """Honest until the test says otherwise; Ana has signed in there."""
     liar.reset(ana)
     return liar
@@ -105,7 +105,7 @@ async def add(house: House, name: str, role: str = "STAFF") -> None:
     await house.app.members().add(name, role)
 
 
-async def sign_in(browser: Browser, provider: CrookedProvider, **parameters: str) -> Any:
+async def sign_in(browser: Browser, provider: FaultyProvider, **parameters: str) -> Any:
     state = provider.meet(await browser.begin())
     return await browser.returns(**{"state": state, "code": "a-code", **parameters})
 
@@ -181,7 +181,7 @@ async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everyon
 
 
 async def test_a_provider_that_wants_more_than_a_secret_cannot_be_used(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     crooked.metadata = but(token_endpoint_auth_methods_supported=["private_key_jwt"])
     answer = await sign_in(Browser(house), crooked)
@@ -192,7 +192,7 @@ async def test_a_provider_that_wants_more_than_a_secret_cannot_be_used(
 # State, browser and next page
 
 
-async def test_a_sign_in_is_finished_once(house: House, crooked: CrookedProvider) -> None:
+async def test_a_sign_in_is_finished_once(house: House, crooked: FaultyProvider) -> None:
     browser = Browser(house)
     state = crooked.meet(await browser.begin())
     kept = dict(browser.client.cookies)
@@ -205,7 +205,7 @@ async def test_a_sign_in_is_finished_once(house: House, crooked: CrookedProvider
 
 @pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
 async def test_a_state_that_no_one_was_given_is_refused(
-    house: House, crooked: CrookedProvider, state: str
+    house: House, crooked: FaultyProvider, state: str
 ) -> None:
     answer = await sign_in(Browser(house), crooked, state=state)
     assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
@@ -213,7 +213,7 @@ async def test_a_state_that_no_one_was_given_is_refused(
 
 
 async def test_a_sign_in_is_finished_only_by_the_browser_that_started_it(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     """An attacker has others sign in as the attacker: login CSRF, session fixation."""
     attacker, victim, other = Browser(house), Browser(house), Browser(house)
@@ -226,13 +226,13 @@ async def test_a_sign_in_is_finished_only_by_the_browser_that_started_it(
     assert "/token" not in crooked.asked
 
 
-async def test_a_link_that_signs_in_is_no_state(house: House, crooked: CrookedProvider, ana: str) -> None:
+async def test_a_link_that_signs_in_is_no_state(house: House, crooked: FaultyProvider, ana: str) -> None:
     link = await house.app.members().sessions.link(ana)
     answer = await sign_in(Browser(house), crooked, state=link.token)
     assert answer.json()["code"] == "sign_in_stale"
 
 
-async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, crooked: CrookedProvider) -> None:
+async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, crooked: FaultyProvider) -> None:
     """Somebody smuggles their own code into a sign-in that another has begun: PKCE."""
     attacker, victim = Browser(house), Browser(house)
     state = crooked.meet(await victim.begin())
@@ -242,7 +242,7 @@ async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, crooked:
     assert await victim.who() is None
 
 
-async def test_two_tabs_can_sign_in_at_once(house: House, crooked: CrookedProvider) -> None:
+async def test_two_tabs_can_sign_in_at_once(house: House, crooked: FaultyProvider) -> None:
     browser = Browser(house)
     first = await browser.begin()
     await browser.begin()
@@ -252,7 +252,7 @@ async def test_two_tabs_can_sign_in_at_once(house: House, crooked: CrookedProvid
 
 @pytest.mark.parametrize("path", [None, "/app/admin"])
 async def test_the_session_from_before_ends(
-    house: House, crooked: CrookedProvider, ana: str, path: str | None
+    house: House, crooked: FaultyProvider, ana: str, path: str | None
 ) -> None:
     """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
     await add(house, f"bob, not {ana}")
@@ -291,7 +291,7 @@ async def test_the_session_from_before_ends(
     ],
 )
 async def test_sign_in_redirects_only_to_this_server(
-    house: House, crooked: CrookedProvider, path: str
+    house: House, crooked: FaultyProvider, path: str
 ) -> None:
     answer = await Browser(house).client.get("/api/v1/session/oidc", params={"next": path})
     assert answer.status_code == 422, answer.headers
@@ -299,7 +299,7 @@ async def test_sign_in_redirects_only_to_this_server(
 
 
 @pytest.mark.parametrize("path", ["/", "/app/admin/dlq?q=is:open%20-tag:a&size=5#top", "/a.b/..c/"])
-async def test_paths_of_this_server_are_gone_to(house: House, crooked: CrookedProvider, path: str) -> None:
+async def test_paths_of_this_server_are_gone_to(house: House, crooked: FaultyProvider, path: str) -> None:
     browser = Browser(house)
     state = crooked.meet(await browser.begin(path))
     answer = await browser.returns(state=state, code="a-code")
@@ -307,9 +307,9 @@ async def test_paths_of_this_server_are_gone_to(house: House, crooked: CrookedPr
 
 
 async def test_behind_https_the_cookie_belongs_to_this_host_alone(
-    serve: Serve, crooked: CrookedProvider
+    serve: Serve, crooked: FaultyProvider
 ) -> None:
-    issuer = {"oidc_issuer": crooked.issuer, "oidc_client_id": crooked_module.CLIENT}
+    issuer = {"oidc_issuer": crooked.issuer, "oidc_client_id": faulty_module.CLIENT}
     async with serve(server_url="https://redrive.example.com", **issuer) as house:
         answer = await Browser(house).client.get("/api/v1/session/oidc")
         cookie = answer.headers["set-cookie"]
@@ -322,7 +322,7 @@ async def test_behind_https_the_cookie_belongs_to_this_host_alone(
 # What the provider answers
 
 
-async def test_a_refusal_of_the_provider_is_told(house: House, crooked: CrookedProvider) -> None:
+async def test_a_refusal_of_the_provider_is_told(house: House, crooked: FaultyProvider) -> None:
     answer = await sign_in(Browser(house), crooked, error="access_denied", error_description="<b>no</b>")
     assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
     assert "denied access" in answer.json()["detail"]
@@ -331,7 +331,7 @@ async def test_a_refusal_of_the_provider_is_told(house: House, crooked: CrookedP
 
 
 async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     answer = await sign_in(Browser(house), crooked, error="temporarily_unavailable")
     assert "temporarily_unavailable" in answer.json()["detail"]
@@ -340,7 +340,7 @@ async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
 
 
 async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     """RFC 9207: a mix-up of providers."""
     answer = await sign_in(Browser(house), crooked, iss="https://evil.example")
@@ -348,7 +348,7 @@ async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
     assert "/token" not in crooked.asked
 
 
-async def test_one_that_always_names_itself_must_do_so(house: House, crooked: CrookedProvider) -> None:
+async def test_one_that_always_names_itself_must_do_so(house: House, crooked: FaultyProvider) -> None:
     crooked.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
     assert (await sign_in(Browser(house), crooked)).status_code == 401
     assert (await sign_in(Browser(house), crooked, iss=crooked.issuer)).status_code == 200
@@ -356,7 +356,7 @@ async def test_one_that_always_names_itself_must_do_so(house: House, crooked: Cr
 
 @pytest.mark.parametrize("more", ["session_state", "scope", "authuser", "prompt", "hd", "client_info"])
 async def test_what_some_providers_send_along_does_no_harm(
-    house: House, crooked: CrookedProvider, more: str
+    house: House, crooked: FaultyProvider, more: str
 ) -> None:
     assert (await sign_in(Browser(house), crooked, **{more: "anything"})).status_code == 200
 
@@ -374,14 +374,14 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "no nonce": without("nonce"),
     "several nonces": lambda honest: {**honest, "nonce": [honest["nonce"]]},
     "wrong audience": but(aud="another-client"),
-    "wrong audience, but made for us": but(aud="another-client", azp=crooked_module.CLIENT),
+    "wrong audience, but made for us": but(aud="another-client", azp=faulty_module.CLIENT),
     "no audience": without("aud"),
     "empty audience": but(aud=[]),
-    "audience in an object": but(aud={crooked_module.CLIENT: 1}),
-    "several audiences and nobody it was made for": but(aud=[crooked_module.CLIENT, "another"]),
+    "audience in an object": but(aud={faulty_module.CLIENT: 1}),
+    "several audiences and nobody it was made for": but(aud=[faulty_module.CLIENT, "another"]),
     "made for another": but(azp="another-client"),
     "made for an empty name": but(azp=""),
-    "several audiences and made for another": but(aud=[crooked_module.CLIENT, "other"], azp="other"),
+    "several audiences and made for another": but(aud=[faulty_module.CLIENT, "other"], azp="other"),
     "wrong issuer": but(iss="https://evil.example"),
     "no issuer": without("iss"),
     "expired": but(exp=int(time.time()) - 120),
@@ -399,7 +399,7 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 async def test_an_invalid_token_signs_no_one_in(
-    house: House, crooked: CrookedProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
+    house: House, crooked: FaultyProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     browser = Browser(house)
     crooked.claims = lie
@@ -414,19 +414,19 @@ def base64_of(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-PUBLISHED = crooked_module.RSA.as_pem(private=False)
+PUBLISHED = faulty_module.RSA.as_pem(private=False)
 FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
-    "unsigned": (crooked_module.RSA, {"alg": "none", "kid": "one"}),
-    "by the secret of the client": (OctKey.import_key(crooked_module.SECRET), {"alg": "HS256"}),
+    "unsigned": (faulty_module.RSA, {"alg": "none", "kid": "one"}),
+    "by the secret of the client": (OctKey.import_key(faulty_module.SECRET), {"alg": "HS256"}),
     "by the public key as a secret": (
         OctKey(PUBLISHED, PUBLISHED),  # importing it is refused
         {"alg": "HS256", "kid": "one"},
     ),
-    "by a key of somebody else": (crooked_module.STRANGE, {"alg": "RS256", "kid": "one"}),
-    "by a key that is not published": (crooked_module.NEXT, {"alg": "RS256", "kid": "two"}),
+    "by a key of somebody else": (faulty_module.STRANGE, {"alg": "RS256", "kid": "one"}),
+    "by a key that is not published": (faulty_module.NEXT, {"alg": "RS256", "kid": "two"}),
     "by a key that it brings along": (
-        crooked_module.STRANGE,
-        {"alg": "RS256", "jwk": crooked_module.STRANGE.as_dict(private=False)},
+        faulty_module.STRANGE,
+        {"alg": "RS256", "jwk": faulty_module.STRANGE.as_dict(private=False)},
     ),
 }
 
@@ -434,7 +434,7 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
 @pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 async def test_a_forged_token_signs_no_one_in(
-    house: House, crooked: CrookedProvider, key: Key, header: dict[str, Any]
+    house: House, crooked: FaultyProvider, key: Key, header: dict[str, Any]
 ) -> None:
     browser = Browser(house)
     crooked.signing, crooked.header = key, header
@@ -462,7 +462,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_token_signs_no_one_in(house: House, crooked: CrookedProvider, token: str) -> None:
+async def test_a_broken_token_signs_no_one_in(house: House, crooked: FaultyProvider, token: str) -> None:
     crooked.token = token
     answer = await sign_in(Browser(house), crooked)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
@@ -471,50 +471,50 @@ async def test_a_broken_token_signs_no_one_in(house: House, crooked: CrookedProv
 @pytest.mark.parametrize(
     ("key", "algorithm"),
     [
-        *((crooked_module.RSA, name) for name in ("RS256", "RS512", "PS256")),
-        (crooked_module.CURVE, "ES256"),
-        (crooked_module.EDWARDS, "EdDSA"),
-        (crooked_module.EDWARDS, "Ed25519"),
+        *((faulty_module.RSA, name) for name in ("RS256", "RS512", "PS256")),
+        (faulty_module.CURVE, "ES256"),
+        (faulty_module.EDWARDS, "EdDSA"),
+        (faulty_module.EDWARDS, "Ed25519"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 async def test_signatures_of_two_keys_are_taken(
-    house: House, crooked: CrookedProvider, key: Key, algorithm: str
+    house: House, crooked: FaultyProvider, key: Key, algorithm: str
 ) -> None:
     crooked.signing, crooked.header = key, {"alg": algorithm, "kid": key.kid}
     assert (await sign_in(Browser(house), crooked)).status_code == 200
 
 
 async def test_several_audiences_are_fine_if_it_was_made_for_us(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
-    crooked.claims = but(aud=["another", crooked_module.CLIENT], azp=crooked_module.CLIENT)
+    crooked.claims = but(aud=["another", faulty_module.CLIENT], azp=faulty_module.CLIENT)
     assert (await sign_in(Browser(house), crooked)).status_code == 200
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_a_small_key_is_not_trusted(house: House, crooked: CrookedProvider) -> None:
+async def test_a_small_key_is_not_trusted(house: House, crooked: FaultyProvider) -> None:
     small = RSAKey.generate_key(1024, {"kid": "small"})
-    crooked.keys = [small, crooked_module.CURVE]
+    crooked.keys = [small, faulty_module.CURVE]
     crooked.signing, crooked.header = small, {"alg": "RS256", "kid": "small"}
     assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
 
 
 async def test_new_keys_of_the_provider_are_found_without_a_restart(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     assert (await sign_in(Browser(house), crooked)).status_code == 200
-    crooked.keys = [crooked_module.NEXT]
-    crooked.signing, crooked.header = crooked_module.NEXT, {"alg": "RS256", "kid": "two"}
+    crooked.keys = [faulty_module.NEXT]
+    crooked.signing, crooked.header = faulty_module.NEXT, {"alg": "RS256", "kid": "two"}
     assert (await sign_in(Browser(house), crooked)).status_code == 200
     assert crooked.asked.count("/keys") == 2
-    crooked.signing, crooked.header = crooked_module.RSA, {"alg": "RS256", "kid": "one"}
+    crooked.signing, crooked.header = faulty_module.RSA, {"alg": "RS256", "kid": "one"}
     assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
 
 
 async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     for number in range(5):
         crooked.header = {"alg": "RS256", "kid": f"unknown {number}"}
@@ -526,7 +526,7 @@ async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
 
 
 async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
-    house: House, crooked: CrookedProvider, ana: str
+    house: House, crooked: FaultyProvider, ana: str
 ) -> None:
     await add(house, f"bob, not {ana}")
     browser = Browser(house)
@@ -538,7 +538,7 @@ async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
 
 
 async def test_a_name_with_an_identity_is_not_given_to_another_person(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     """At the provider, the address was given to another person."""
     await sign_in(Browser(house), crooked)
@@ -550,7 +550,7 @@ async def test_a_name_with_an_identity_is_not_given_to_another_person(
 
 
 @pytest.mark.parametrize("verified", [False, "false", None, 1.5, "yes", [], {}])
-async def test_only_true_is_verified(house: House, crooked: CrookedProvider, verified: object) -> None:
+async def test_only_true_is_verified(house: House, crooked: FaultyProvider, verified: object) -> None:
     crooked.claims = but(email_verified=verified)
     answer = await sign_in(Browser(house), crooked)
     assert (answer.status_code, answer.json()["code"]) == (403, "email_unverified")
@@ -568,20 +568,20 @@ LOOKALIKES: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("alike", LOOKALIKES.values(), ids=LOOKALIKES)
 async def test_a_name_that_only_looks_like_a_members_is_not_theirs(
-    house: House, crooked: CrookedProvider, ana: str, alike: Callable[[str], object]
+    house: House, crooked: FaultyProvider, ana: str, alike: Callable[[str], object]
 ) -> None:
     crooked.claims = but(email=alike(ana))
     answer = await sign_in(Browser(house), crooked)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
 
-async def test_capital_letters_make_no_difference(house: House, crooked: CrookedProvider, ana: str) -> None:
+async def test_capital_letters_make_no_difference(house: House, crooked: FaultyProvider, ana: str) -> None:
     crooked.claims = but(email=ana.upper())
     assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
 
 
 async def test_a_member_whose_account_is_closed_stays_outside(
-    house: House, crooked: CrookedProvider, ana: str
+    house: House, crooked: FaultyProvider, ana: str
 ) -> None:
     await sign_in(Browser(house), crooked)
     await house.app.members().accounts.disable(ana)
@@ -590,7 +590,7 @@ async def test_a_member_whose_account_is_closed_stays_outside(
 
 
 async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
-    house: House, crooked: CrookedProvider, ana: str
+    house: House, crooked: FaultyProvider, ana: str
 ) -> None:
     crooked.claims = without("email")
     crooked.userinfo = {"sub": f"subject of {ana}", "email": ana, "email_verified": "true"}
@@ -598,7 +598,7 @@ async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
 
 
 async def test_userinfo_about_another_person_is_rejected(
-    house: House, crooked: CrookedProvider, ana: str
+    house: House, crooked: FaultyProvider, ana: str
 ) -> None:
     crooked.claims = without("email")
     crooked.userinfo = {"sub": "another person", "email": ana, "email_verified": True}
@@ -610,7 +610,7 @@ async def test_userinfo_about_another_person_is_rejected(
 
 
 async def test_a_provider_that_is_down_is_a_problem_and_not_a_fault(serve: Serve) -> None:
-    with crooked_provider() as gone:
+    with faulty_provider() as gone:
         pass
     async with serve(oidc_issuer=gone.issuer, oidc_client_id="redrive") as house:
         answer = await Browser(house).client.get("/api/v1/session/oidc")
@@ -632,7 +632,7 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token", "/userinfo"])
 @pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
 async def test_an_unusable_answer_is_a_problem_not_a_fault(
-    house: House, crooked: CrookedProvider, path: str, answer: tuple[int, dict[str, str], bytes]
+    house: House, crooked: FaultyProvider, path: str, answer: tuple[int, dict[str, str], bytes]
 ) -> None:
     crooked.answers[path] = answer
     crooked.claims = without("email")
@@ -664,7 +664,7 @@ async def test_an_unusable_answer_is_a_problem_not_a_fault(
     ],
 )
 async def test_whatever_the_token_endpoint_answers_is_a_problem_and_not_a_fault(
-    house: House, crooked: CrookedProvider, status: int, body: bytes, expected: tuple[int, str]
+    house: House, crooked: FaultyProvider, status: int, body: bytes, expected: tuple[int, str]
 ) -> None:
     crooked.answers["/token"] = (status, {}, body)
     answer = await sign_in(Browser(house), crooked)
@@ -672,7 +672,7 @@ async def test_whatever_the_token_endpoint_answers_is_a_problem_and_not_a_fault(
     assert crooked.asked.count("/token") == 1
 
 
-async def test_the_size_of_an_answer_is_limited(house: House, crooked: CrookedProvider) -> None:
+async def test_the_size_of_an_answer_is_limited(house: House, crooked: FaultyProvider) -> None:
     for length, status in ((connection.MAX_ANSWER_BYTES, 503), (connection.MAX_ANSWER_BYTES // 2, 303)):
         crooked.metadata = but(padding="x" * length)
         site: Site = house.api.state.site
@@ -681,7 +681,7 @@ async def test_the_size_of_an_answer_is_limited(house: House, crooked: CrookedPr
 
 
 async def test_a_provider_that_never_answers_holds_no_one_up(
-    house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
+    house: House, crooked: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crooked.metadata = lambda honest: {**honest, "token_endpoint": f"{crooked.issuer}/hang"}
     browser = Browser(house)
@@ -692,7 +692,7 @@ async def test_a_provider_that_never_answers_holds_no_one_up(
 
 
 async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
-    house: House, crooked: CrookedProvider, monkeypatch: pytest.MonkeyPatch
+    house: House, crooked: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each drop comes in time, and all of them would make a token."""
     browser = Browser(house)
@@ -716,7 +716,7 @@ async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
     ],
 )
 async def test_a_provider_that_names_a_strange_address_is_not_used(
-    house: House, crooked: CrookedProvider, field: str, address: str | None
+    house: House, crooked: FaultyProvider, field: str, address: str | None
 ) -> None:
     crooked.metadata = but(**{field: address})
     answer = await Browser(house).client.get("/api/v1/session/oidc")
@@ -724,7 +724,7 @@ async def test_a_provider_that_names_a_strange_address_is_not_used(
 
 
 async def test_after_a_failure_the_next_ones_do_not_wait_for_another(
-    house: House, crooked: CrookedProvider
+    house: House, crooked: FaultyProvider
 ) -> None:
     crooked.answers["/.well-known/openid-configuration"] = (500, {}, b"")
     for _ in range(3):
@@ -736,7 +736,7 @@ async def test_after_a_failure_the_next_ones_do_not_wait_for_another(
 
 
 async def test_no_secret_of_a_sign_in_is_logged(
-    house: House, crooked: CrookedProvider, caplog: pytest.LogCaptureFixture
+    house: House, crooked: FaultyProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     """I9: neither in the lines about a success nor in those about failures."""
     caplog.set_level(logging.DEBUG)
@@ -746,7 +746,7 @@ async def test_no_secret_of_a_sign_in_is_logged(
         crooked.claims = change
         assert (await sign_in(browser, crooked, code="the-code-of-the-provider")) is not None
         secrets += [crooked.sent["state"], crooked.sent["nonce"], crooked.signed()]
-    secrets += [crooked_module.SECRET, crooked_module.ACCESS, "the-code-of-the-provider"]
+    secrets += [faulty_module.SECRET, faulty_module.ACCESS, "the-code-of-the-provider"]
     secrets += browser.client.cookies.values()
     ours = [record for record in caplog.records if BASE not in record.getMessage()]  # not the browser's own
     written = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in ours)
@@ -773,7 +773,7 @@ async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_p
         create_app(app)
 
 
-async def test_strangers_cannot_begin_without_end(house: House, crooked: CrookedProvider) -> None:
+async def test_strangers_cannot_begin_without_end(house: House, crooked: FaultyProvider) -> None:
     client = Browser(house).client
     answers = [(await client.get("/api/v1/session/oidc")).status_code for _ in range(15)]
     assert answers.count(303) == 10

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 OPERATIONS, LETTERS = "/api/v1/operations", "/api/v1/dead-letters"
 VERBS = ("start", "pause", "resume", "cancel")

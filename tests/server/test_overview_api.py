@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 PATH = "/api/v1/overview"
 
@@ -20,14 +20,14 @@ async def test_it_tells_how_the_organization_stands(house: House) -> None:
     async with truthful(await house.keyed("ADMIN"), house.api) as client:
         await client.post("/api/v1/dead-letters/resolve", json={"ids": [second], "reason": "done"})
         seen = (await client.get(PATH)).json()
-    assert (seen["span"], seen["seconds"], len(seen["dead_letters"]["came"])) == ("24h", 1800.0, 48)
+    assert (seen["span"], seen["seconds"], len(seen["dead_letters"]["new"])) == ("24h", 1800.0, 48)
     assert seen["needs_you"] == {"open": 1, "exhausted": 0, "total": 1}
     assert seen["heals_itself"]["total"] == {"number": 0, "capped": False}
     assert (seen["oldest"]["id"], seen["oldest"]["title"]) == (
         first,
         "the card of 7 was declined",
     )
-    assert [sum(seen["dead_letters"][name]) for name in ("came", "left")] == [2, 1]
+    assert [sum(seen["dead_letters"][name]) for name in ("new", "closed")] == [2, 1]
     assert seen["replays"] == {"succeeded": 0, "failed": 0, "rate": None}
     ended = {state: sum(numbers) for state, numbers in seen["runs"].items()}
     assert ended == {"SUCCESS": 1, "DLQ_PENDING": 2, "FAILED": 0, "PARTIAL": 0, "CANCELLED": 0}
@@ -39,7 +39,7 @@ async def test_of_nothing_it_tells_nothing(house: House) -> None:
     async with truthful(await house.keyed("VIEWER"), house.api) as client:
         seen = (await client.get(PATH, params={"span": "1h"})).json()
     assert (seen["oldest"], seen["needs_you"]["total"]) == (None, 0)
-    assert seen["dead_letters"] == {"came": [0] * 12, "left": [0] * 12}
+    assert seen["dead_letters"] == {"new": [0] * 12, "closed": [0] * 12}
 
 
 @pytest.mark.parametrize(("span", "status"), [("6h", 200), ("7d", 200), ("2h", 422), ("", 422)])

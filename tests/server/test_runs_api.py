@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 from tests.store.build import ask
 
 from redrive.errors import FinalError

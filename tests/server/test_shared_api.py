@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.house import House, new_app, served
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.parts import parts_of
 from redrive.settings import SETTINGS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.parts import parts_of
 

@@ -56,9 +56,9 @@ class BreakerWatch:
             snapshot = known.breaker.snapshot(written_at)
             if (
                 snapshot.state is BreakerState.HALF_OPEN
-                and snapshot.probes_under_way > BREAKER_POLICY.probe_slots
+                and snapshot.probes_in_progress > BREAKER_POLICY.probe_slots
             ):
-                self._watcher.find("I11", name, f"{snapshot.probes_under_way} probes are under way")
+                self._watcher.find("I11", name, f"{snapshot.probes_in_progress} probes are under way")
             self._look(known, written_at)
 
     def dispatched(self, name: str, process: Process, run_id: str, epoch: int, claimed_at: float) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.simulation.coverage import missing
 from tests.simulation.history import History
 from tests.simulation.simulate import simulate
-from tests.simulation.vacuity import missing
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.simulation.outside import RATE_LIMITED_TIMES
+from tests.simulation.external_systems import RATE_LIMITED_TIMES
 from tests.simulation.script import Outcome, RunPlan, Script, StepPlan, TaskPlan, Trouble
 
 

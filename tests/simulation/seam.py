@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tests.simulation.loop import Process
 from tests.simulation.script import FaultKind
+from tests.simulation.serial_database import RequestContext
 from tests.simulation.stage import Stage
-from tests.simulation.turnstile import RequestContext
 from tests.statements import does
 
 from redrive.errors import StoreUnavailableError
@@ -91,7 +91,7 @@ class Seam:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         await self.ahead("begin")
-        visit = await self._stage.turnstile.enter(self._process)
+        visit = await self._stage.serial_database.enter(self._process)
         transaction = self._database.transaction()
         try:
             inner = Inner(self, visit, await self.performed(transaction.__aenter__))
@@ -105,7 +105,7 @@ class Seam:
             await self._give_up(visit)
             raise
         finally:
-            self._stage.turnstile.leave(visit)
+            self._stage.serial_database.leave(visit)
         self._stage.note(self._process, "commit")
         try:
             await self._afterwards([each.biting for each in inner.executed])
@@ -160,7 +160,7 @@ class Seam:
         name = does(statement.sqlite.name)
         executed = Executed(name, given, [], self._loop.time())
         await self.ahead(name)
-        visit = await self._stage.turnstile.enter(self._process)
+        visit = await self._stage.serial_database.enter(self._process)
         try:
             rows = await self.performed(execute)
             self._stage.note(self._process, f"{name} {len(rows)}")
@@ -170,7 +170,7 @@ class Seam:
             self._witness.rolled_back()
             raise
         finally:
-            self._stage.turnstile.leave(visit)
+            self._stage.serial_database.leave(visit)
         await self._afterwards([executed.biting])
         return rows
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 from tests.simulation.clock import ProcessClock
+from tests.simulation.commit_watch import CommitWatch
 from tests.simulation.history import History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.script import Script
 from tests.simulation.seed import script_of
 from tests.simulation.stage import Stage
 from tests.simulation.watcher import Finding
-from tests.simulation.witness import Witness
 from tests.simulation.world import World
 
 from redrive.store.sqlite import SqliteDatabase
@@ -37,6 +37,6 @@ async def _in_memory(stage: Stage) -> History:
     database = SqliteDatabase(MEMORY, clock=ProcessClock(stage.loop))
     await database.migrate()
     try:
-        return await World(stage, database, Witness(stage, database)).play()
+        return await World(stage, database, CommitWatch(stage, database)).play()
     finally:
         await database.close()

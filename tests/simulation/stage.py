@@ -10,7 +10,7 @@ from random import Random
 from tests.simulation.generate import MAX_LEASE_SECONDS
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.script import Fault, FaultKind, Script
-from tests.simulation.turnstile import Turnstile
+from tests.simulation.serial_database import SerialDatabase
 
 
 class Stage:
@@ -27,7 +27,7 @@ class Stage:
         self.script = script
         self.loop = loop
         self.random = Random(f"stage {script.schedule}")
-        self.turnstile = Turnstile(loop)
+        self.serial_database = SerialDatabase(loop)
         self.trace: list[tuple[float, str, str]] = []
         self.bitten: Counter[str] = Counter()
         self.down = 0
@@ -74,7 +74,7 @@ class Stage:
         if process in self.releasing:
             self.interrupted.add(self.releasing.pop(process))
         self.loop.crash(process)
-        self.turnstile.crashed(process)
+        self.serial_database.crashed(process)
         self.crashed(process)
 
     def freeze(self, process: Process, seconds: float) -> None:
@@ -82,7 +82,7 @@ class Stage:
             return
         self.bite("freeze", process)
         self.loop.freeze(process)
-        self.turnstile.frozen(process)
+        self.serial_database.frozen(process)
         self.loop.call_later(seconds, self.thaw, process, context=self.loop.director.context)
         if seconds > MAX_LEASE_SECONDS:
             self.bitten["frozen beyond its lease"] += 1
@@ -90,11 +90,11 @@ class Stage:
     def thaw(self, process: Process) -> None:
         if process.alive and process.frozen:
             self.troubled_at[process] = self.loop.time()
-            if self.turnstile.has_inside(process):  # nobody else could use the database
+            if self.serial_database.has_inside(process):  # nobody else could use the database
                 self.up_since = self.loop.time()
             self.note(process, "thawed")
             self.loop.thaw(process)
-            self.turnstile.let_in()
+            self.serial_database.let_in()
 
     async def pass_time(self) -> None:
         """The way to the database and back: mostly a moment in which others may run, sometimes longer."""

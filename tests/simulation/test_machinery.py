@@ -18,6 +18,7 @@ from tests.guards.switch import switched_off
 from tests.simulation import find_violation
 from tests.simulation.campaign import Campaign
 from tests.simulation.clock import ProcessClock
+from tests.simulation.coverage import BITING, ENOUGH, ENOUGH_FOR_RARE, RARE, missing
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.script import Fault, FaultKind, RunPlan, Script, StepPlan, TaskPlan, Trouble, WorkerPlan
 from tests.simulation.seam import Seam
@@ -25,7 +26,6 @@ from tests.simulation.seed import script_of
 from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import play, simulate
 from tests.simulation.stage import Stage
-from tests.simulation.vacuity import BITING, ENOUGH, ENOUGH_FOR_RARE, RARE, missing
 from tests.simulation.watcher import Blind
 
 from redrive.store.sqlite import SqliteDatabase

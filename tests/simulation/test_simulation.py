@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.campaign import run
-from tests.simulation.vacuity import ENOUGH, missing
+from tests.simulation.coverage import ENOUGH, missing
 
 PIECE = 50
 """Histories. With these seeds, every fault bites in each piece."""

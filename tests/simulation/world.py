@@ -10,16 +10,16 @@ from random import Random
 from typing import Any
 
 from tests.simulation.catalogue import app_on, registry_of
-from tests.simulation.clerk import Clerk, sweep
 from tests.simulation.client import Client
 from tests.simulation.clock import ProcessClock
-from tests.simulation.ear import Ear
+from tests.simulation.event_counts import EventCounts
+from tests.simulation.external_systems import ExternalSystems
+from tests.simulation.final_check import failure_handler, sql
 from tests.simulation.generate import FAULTS_UNTIL
-from tests.simulation.happenings import Happenings
 from tests.simulation.history import History
-from tests.simulation.judgement import failure_handler, sql
 from tests.simulation.loop import Process
-from tests.simulation.outside import Outside
+from tests.simulation.operator import Operator, sweep
+from tests.simulation.scheduled_faults import ScheduledFaults
 from tests.simulation.script import WorkerPlan
 from tests.simulation.seam import Seam
 from tests.simulation.stage import Stage
@@ -64,17 +64,17 @@ class World:
         self.stage = stage
         self.watcher = watcher
         self.database = database
-        self.outside = Outside(script, watcher, stage.crash)
+        self.outside = ExternalSystems(script, watcher, stage.crash)
         self.registry = registry_of(script, self.outside.perform)
         self.client = Client(self.stage, script)
-        self.clerk = Clerk(self.stage, script)
+        self.operator = Operator(self.stage, script)
         self.seams: list[Seam] = []
         self.processes: list[Process] = []
         self.workers: dict[str, tuple[Process, Worker]] = {}
         self.born: Counter[str] = Counter()
         self.working: set[Process] = set()
         self.ending = False
-        self.operator = self._process("operator", "operator")
+        self.operator_process = self._process("operator", "operator")
 
     async def play(self) -> History:
         self.stage.crashed = self._crashed
@@ -83,7 +83,7 @@ class World:
         self._start_client()
         if self.script.chores:
             self._start_clerk()
-        await Happenings(self).all()
+        await ScheduledFaults(self).all()
         await asyncio.sleep(max(0.0, FAULTS_UNTIL - self.loop.time()))
         self.stage.disarm()
         await self._settle()
@@ -106,7 +106,7 @@ class World:
         random = Random(f"{self.script.schedule} {process.name}")
         clock = ProcessClock(self.loop, skew)
         app = process.context.run(app_on, seam, clock, random, self.registry, self.script.org_concurrency)
-        app.listen(Ear(self.stage, process))
+        app.listen(EventCounts(self.stage, process))
         return process, app
 
     def _start_worker(self, plan: WorkerPlan) -> None:
@@ -148,11 +148,11 @@ class World:
 
     def _start_clerk(self) -> None:
         process, app = self._process("clerk", "clerk")
-        self.loop.start(process, self._told(process, self.clerk.live(process, app)))
+        self.loop.start(process, self._told(process, self.operator.live(process, app)))
 
     async def operate(self, action: Callable[[Redrive], Any]) -> None:
         """A person at a console, who tries again."""
-        process, app = self.operator
+        process, app = self.operator_process
         while True:
             try:
                 await self.loop.start(process, action(app))
@@ -209,11 +209,11 @@ class World:
 
     async def perform(self, action: Callable[[], Any]) -> Any:
         """Ask the database, beside all processes."""
-        visit = await self.stage.turnstile.enter(self.loop.director)
+        visit = await self.stage.serial_database.enter(self.loop.director)
         try:
             return await self.seams[0].performed(action)
         finally:
-            self.stage.turnstile.leave(visit)
+            self.stage.serial_database.leave(visit)
 
     async def ask(self, text: str) -> list[Row]:
         rows: list[Row] = await self.perform(lambda: sql(self.database, text))
@@ -222,12 +222,12 @@ class World:
     async def _settle(self) -> None:
         end = self.loop.time() + MAX_LENGTH
         while self.loop.time() < end:
-            if self.client.finished and self.clerk.finished and not await self._unended():
+            if self.client.finished and self.operator.finished and not await self._unended():
                 return
             await asyncio.sleep(1.0)
         if not self.client.finished:
             self.watcher.find("I1", "client", "a start is not answered, although all faults are over")
-        if not self.clerk.finished:
+        if not self.operator.finished:
             self.watcher.find("I6", "clerk", "a chore is not answered, although all faults are over")
 
     async def _unended(self) -> bool:

@@ -19,7 +19,7 @@ from tests.cases import loop_over
 from tests.engine.workbench import new_app, working
 from tests.servers import PostgresServer
 from tests.store.build import ask, enqueued, said, value
-from tests.store.test_wall import drop_role
+from tests.store.test_row_level_security import drop_role
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK

@@ -40,7 +40,7 @@ from redrive.duration import Seconds, to_seconds
 from redrive.engine.enqueue import DEFAULT_ORG
 from redrive.errors import InProgressError, InvalidKeyError, KeyReusedError, LeaseLostError, StoreError
 from redrive.idempotency.hold import Hold
-from redrive.idempotency.service import DAY, LEASE_SECONDS, KeptOutcome
+from redrive.idempotency.service import DAY, LEASE_SECONDS, StoredOutcome
 from redrive.parts import parts_of
 from redrive.policy.idempotency_key import key_in_header
 
@@ -107,12 +107,12 @@ class IdempotencyMiddleware:
         except RefusedError as refused:
             await send_problem(refused.problem, http, send)
             return
-        if isinstance(taken, KeptOutcome):
+        if isinstance(taken, StoredOutcome):
             await replay(taken.value, http, send)
         else:
             await self._execute(taken, http, Reread(body, receive), send)
 
-    async def _take(self, key: str, scope: Scope, http: Http, body: bytes) -> KeptOutcome | Hold:
+    async def _take(self, key: str, scope: Scope, http: Http, body: bytes) -> StoredOutcome | Hold:
         try:
             return await self._redrive.idempotent.take(
                 key,

@@ -112,8 +112,8 @@ def _totals(found: dict[str, Any]) -> Row:
         "in_flight": count_runs(found["queues"], "executing"),
         "ready": count_runs(found["queues"], "ready"),
         "oldest_seconds": None if overview["oldest"] is None else round(overview["oldest"]["seconds"]),
-        "came": sum(flow["came"]),
-        "left": sum(flow["left"]),
+        "new_dead_letters": sum(flow["new"]),
+        "closed_dead_letters": sum(flow["closed"]),
         "workers": sum(map(is_at_work, found["workers"])),
         "silent_workers": sum(worker_state(worker) == "silent" for worker in found["workers"]),
         "blocked_workers": sum(worker_state(worker) == "blocked" for worker in found["workers"]),
@@ -202,12 +202,12 @@ def _waiting(queues: Sequence[Row]) -> str:
 
 def _draw_flow(screen: Screen, overview: Row) -> None:
     flow, replays = overview["dead_letters"], overview["replays"]
-    came, left = flow["came"], flow["left"]
+    new, closed = flow["new"], flow["closed"]
     out("")
     screen.columns(
         [
-            ("Dead letters", "in", f"{sum(came):,}", (_chart(came, left), "dim")),
-            (f"last {overview['span']}", "out", f"{sum(left):,}", (_chart(left, came), "dim")),
+            ("Dead letters", "new", f"{sum(new):,}", (_chart(new, closed), "dim")),
+            (f"last {overview['span']}", "closed", f"{sum(closed):,}", (_chart(closed, new), "dim")),
         ],
         right=(1, 2),
         widths=(LABEL_WIDTH, NUMBER_WIDTH, NUMBER_WIDTH - 1),

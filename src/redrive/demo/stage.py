@@ -83,10 +83,10 @@ class Stage:
 
     # Observations
 
-    async def seen(self, reference: str) -> Seen:
+    async def seen(self, reference: str) -> ServiceRequests:
         response = await self.outside.get("/control", params={"about": reference})
         about = response.json()["about"]
-        return Seen(about["acted"], about["asked"], about["keys"])
+        return ServiceRequests(about["acted"], about["asked"], about["keys"])
 
     async def breaker(self, name: str) -> str:
         found = {breaker.row.name: str(breaker.state) for breaker in await parts_of(self.app).breakers.all()}
@@ -113,7 +113,7 @@ class Stage:
         return sum(history.steps[attempt.step_index].name == step for attempt in history.attempts)
 
 
-class Seen(NamedTuple):
+class ServiceRequests(NamedTuple):
     """The requests about one reference, by path.
 
     acted  how often the service acted

@@ -54,7 +54,7 @@ class BreakerView(NamedTuple):
     slow_calls: int
     opened_at: Instant | None
     open_until: Instant | None
-    probes_under_way: int
+    probes_in_progress: int
     probe_successes: int
     force: ForceView | None
     waiting: Count
@@ -63,7 +63,7 @@ class BreakerView(NamedTuple):
     @property
     def idle(self) -> bool:
         half_open = self.state is BreakerState.HALF_OPEN and self.force is None
-        return half_open and not self.probes_under_way and not self.waiting.number
+        return half_open and not self.probes_in_progress and not self.waiting.number
 
 
 class Breakers:
@@ -139,7 +139,7 @@ class Breakers:
             now.slow_calls,
             now.opened_at,
             now.open_until,
-            now.probes_under_way,
+            now.probes_in_progress,
             now.probe_successes,
             None if now.force is None else self._force(now.force),
             held.by(HELD_BY_BREAKER + name),

@@ -184,7 +184,7 @@ class SharedBreakers:
         if self._of(name).probe is not None:
             self._start_probe(name)
             return [], False
-        free = self._of(name).policy.probe_slots - known.snapshot.probes_under_way
+        free = self._of(name).policy.probe_slots - known.snapshot.probes_in_progress
         return await self._release(name, free, await self._skip(name)), False
 
     async def _skip(self, name: str) -> int:

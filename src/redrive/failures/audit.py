@@ -13,7 +13,7 @@ from redrive.model.field import Instant
 from redrive.policy.audit_chain import ChainCheck, ChainFault
 from redrive.policy.bounds import choice, require, require_kind, require_whole
 from redrive.policy.codec import decode
-from redrive.store.audit import Wanted
+from redrive.store.audit import AuditFilter
 from redrive.store.store import Store
 from redrive.words.number import plural
 
@@ -87,7 +87,7 @@ class Audit:
         """
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         known = None if action is None else choice("action", action, Action)
-        wanted = Wanted(
+        wanted = AuditFilter(
             action=known,
             actor=actor,
             subject=subject,
@@ -106,7 +106,7 @@ class Audit:
         """
         require_whole("size", size, 1, MAX_PAGE_SIZE)
         since = _seconds("since", since) or 0.0
-        alone = await self._store.audit.page(self._org, Wanted(subject=subject), size, _BEYOND)
+        alone = await self._store.audit.page(self._org, AuditFilter(subject=subject), size, _BEYOND)
         together = await self._store.audit.batches_about(self._org, subject, since, size)
         found = sorted([*alone, *together], key=lambda entry: -entry.sequence)
         return [_readable(entry) for entry in found[:size]]

@@ -33,13 +33,13 @@ from redrive.policy.rollout import (
 )
 from redrive.store.bulk_replays import OperationSnapshot
 from redrive.store.database import Session
-from redrive.store.replays import Begun
+from redrive.store.replays import StartedReplays
 from redrive.store.store import Store
 from redrive.words.fact import text_of
 
 IDLE_SECONDS = 1.0
 BLOCKED = fact("dependency_unresolved")
-NO_REPLAYS = Begun((), ())
+NO_REPLAYS = StartedReplays((), ())
 
 
 class Advance(NamedTuple):
@@ -48,7 +48,7 @@ class Advance(NamedTuple):
     before: ReplayOperation
     after: ReplayOperation
     seconds: float = 0.0
-    begun: Begun = NO_REPLAYS
+    begun: StartedReplays = NO_REPLAYS
 
 
 class BulkReplayDriver:

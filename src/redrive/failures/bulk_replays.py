@@ -207,9 +207,9 @@ class BulkReplays:
         """The failures of the items of an operation by fingerprint, the most frequent first."""
         return await self._operations.failed_as((await self.view(operation_id)).id)
 
-    async def under_way(self) -> Sequence[ReplayOperation]:
+    async def active(self) -> Sequence[ReplayOperation]:
         """Running, paused and stopped operations, the newest first."""
-        return await self._operations.under_way(self._caller.org, MAX_PAGE_SIZE)
+        return await self._operations.active(self._caller.org, MAX_PAGE_SIZE)
 
     async def reaching(self, fingerprint: str) -> Mapping[str, int]:
         """Count the letters of this failure that running and paused operations have yet to start.

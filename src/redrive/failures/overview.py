@@ -1,4 +1,4 @@
-"""The overview of an organization: what needs you, what heals itself, and dead letters that came and left.
+"""The overview of an organization: what needs you, what heals itself, and new and closed dead letters.
 
 No query here gets slower as more work is stored. The database maintains the counts of dead letters with each
 change. Only the letters that wait for a stuck one are counted anew, through the dependencies that callers
@@ -99,9 +99,9 @@ class ReplayTotals(NamedTuple):
 class Overview(NamedTuple):
     """The overview at `now`. Series have one value per `width` seconds since `start`; the last is incomplete.
 
-    came  dead letters that were written or reopened
-    left  dead letters that were closed or removed
-    runs  finished runs by state, with every final state as a key
+    new     dead letters that were written or reopened
+    closed  dead letters that were closed or removed
+    runs    finished runs by state, with every final state as a key
     """
 
     span: Span
@@ -110,15 +110,15 @@ class Overview(NamedTuple):
     width: float
     totals: OverviewTotals
     oldest: OldestLetter | None
-    came: tuple[int, ...]
-    left: tuple[int, ...]
+    new: tuple[int, ...]
+    closed: tuple[int, ...]
     replays: ReplayTotals
     runs: Mapping[RunState, tuple[int, ...]]
 
     @property
     def moments(self) -> tuple[float, ...]:
         """The start of each part of the series."""
-        return tuple(self.start + number * self.width for number in range(len(self.came)))
+        return tuple(self.start + number * self.width for number in range(len(self.new)))
 
 
 class OverviewQueries:

@@ -31,7 +31,7 @@ from redrive.policy.automatic_redrive import CUSTOM_PREFIX, NO_FUNCTIONS, Functi
 from redrive.policy.bounds import require
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
 from redrive.store.automatic_redrive import Archived, Due
-from redrive.store.replays import Begun, NewReplay
+from redrive.store.replays import NewReplay, StartedReplays
 from redrive.store.store import Store
 
 MAX_DUE_BATCH = 10_000
@@ -206,7 +206,7 @@ class Processor:
             reason=REASON,
         )
 
-    def _emit(self, begun: Begun) -> None:
+    def _emit(self, begun: StartedReplays) -> None:
         if self._event_bus.is_subscribed(ReplayRequested):
             for replay in begun.replays:
                 names = (replay.org, replay.letter_id, replay.run_id, replay.mode)

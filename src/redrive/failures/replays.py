@@ -23,7 +23,7 @@ from redrive.policy.policy_change import PolicyOverride
 from redrive.policy.policy_json import policy_to_json
 from redrive.policy.retry import RetryPolicy
 from redrive.policy.user_text import clean_reason
-from redrive.store.replays import Begun, NewReplay, why_not
+from redrive.store.replays import NewReplay, StartedReplays, why_not
 from redrive.store.store import Store
 from redrive.words.fact import text_of
 from redrive.words.state import status
@@ -166,7 +166,7 @@ class Replays:
         return await self._store.replays.of_letter(letter_id, self._caller.org)
 
     async def _begin(self, new: NewReplay) -> Replay:
-        async def begin() -> Begun:
+        async def begin() -> StartedReplays:
             async with self._store.database.transaction() as session:
                 return await self._store.replays.begin(session, [new])
 

@@ -52,7 +52,7 @@ class Failures(DeadLetters):
         return await self._verdicts.of(letter_id)
 
     async def overview(self, span: Span | str = Span.DAY) -> Overview:
-        """Summarize what needs you, what heals itself, and the dead letters that came and left."""
+        """Summarize what needs you, what heals itself, and new and closed dead letters."""
         return await self._overview.read(span)
 
     async def totals(self) -> OverviewTotals:

@@ -59,7 +59,7 @@ class WhatIf(NamedTuple):
     """
     runs        the number of runs read
     attempts    the number of their recorded attempts
-    under_way   failures left out because their step is in progress or was cancelled
+    unfinished  failures left out because their step is in progress or was cancelled
     unreadable  failures left out because the definition of their run cannot be read
     """
 
@@ -68,7 +68,7 @@ class WhatIf(NamedTuple):
     attempts: int
     total: PolicyComparison
     steps: dict[StepName, StepOutcome]
-    under_way: int
+    unfinished: int
     unreadable: int
 
 

@@ -13,7 +13,7 @@ from redrive.engine.payload import converter
 from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError
 from redrive.idempotency.hold import Hold
-from redrive.idempotency.service import Idempotency, KeptOutcome
+from redrive.idempotency.service import Idempotency, StoredOutcome
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue
 
@@ -75,7 +75,7 @@ class Idempotent:
 
     async def take(
         self, key: str, request: object, *, org: str = DEFAULT_ORG, **options: Unpack[LeaseOptions]
-    ) -> KeptOutcome | Hold:
+    ) -> StoredOutcome | Hold:
         """Return the stored outcome of the request, or else a Hold, which is the right to execute it."""
         return await self._service_of(org).take(key, request, **options)
 

@@ -48,7 +48,7 @@ SWEEP_INTERVAL, MAX_SWEEP = 100, 200
 """Once every 100 executed requests, up to 200 expired keys are deleted, since no worker may be running."""
 
 
-class KeptOutcome(NamedTuple):
+class StoredOutcome(NamedTuple):
     """The stored outcome of a request that was executed before."""
 
     value: JsonValue
@@ -103,7 +103,7 @@ class Idempotency:
         taken = await self.take(
             key, request, ttl=ttl, lease_seconds=lease_seconds, wait=wait, domain=domain, user=user
         )
-        if isinstance(taken, KeptOutcome):
+        if isinstance(taken, StoredOutcome):
             return taken.value
         if iscoroutinefunction(function):
             return await self._execute(taken, function, classifier)
@@ -120,7 +120,7 @@ class Idempotency:
         wait: Seconds = 0.0,
         domain: str = "",
         user: str = "",
-    ) -> KeptOutcome | Hold:
+    ) -> StoredOutcome | Hold:
         """Return the stored outcome of the request, or else a Hold, which is the right to execute it.
 
         ttl            seconds until the stored outcome is deleted
@@ -134,7 +134,7 @@ class Idempotency:
         wait = require_seconds("wait", wait, 0.0, MAX_DELAY_SECONDS)
         clock, pause = self._services.clock, FIRST_PAUSE
         deadline = clock.monotonic() + wait
-        while not isinstance(taken := await self._take_now(checked), KeptOutcome | Hold):
+        while not isinstance(taken := await self._take_now(checked), StoredOutcome | Hold):
             left = deadline - clock.monotonic()
             if left <= 0.0:
                 raise _in_progress(checked.name, taken)
@@ -152,7 +152,7 @@ class Idempotency:
         digest = request_hash(to_json(request, limits=limits), limits=limits)
         return _CheckedRequest(name, digest, float(lease_seconds), float(ttl))
 
-    async def _take_now(self, request: _CheckedRequest) -> KeptOutcome | Hold | KeyState:
+    async def _take_now(self, request: _CheckedRequest) -> StoredOutcome | Hold | KeyState:
         """Take the key or return its outcome. Return its state if another caller holds it."""
         while True:
             hold = await self._acquire(request)
@@ -180,7 +180,7 @@ class Idempotency:
             await self._sweep()
         return hold if won else None
 
-    def _outcome(self, name: KeyName, state: KeyState, status: RequestStatus) -> KeptOutcome:
+    def _outcome(self, name: KeyName, state: KeyState, status: RequestStatus) -> StoredOutcome:
         """Return the stored outcome; raise KeyReusedError or RecordedFailureError."""
         if status is RequestStatus.REUSED:
             raise KeyReusedError(
@@ -189,7 +189,7 @@ class Idempotency:
             )
         if status is RequestStatus.FAILED:
             raise self._recorded_failure(name, state)
-        return KeptOutcome(decode(self._services.encryption.decrypt(state.response or "null")))
+        return StoredOutcome(decode(self._services.encryption.decrypt(state.response or "null")))
 
     def _recorded_failure(self, name: KeyName, state: KeyState) -> RecordedFailureError:
         error: Any = decode(self._services.encryption.decrypt(state.error or "{}"))

@@ -65,14 +65,14 @@ class BreakerSnapshot(NamedTuple):
     slow_calls: int
     opened_at: Instant | None
     open_until: Instant | None
-    probes_under_way: int
+    probes_in_progress: int
     probe_successes: int
     force: Force | None = None
 
     def is_idle(self, waiting: int) -> bool:
         """Return whether it is half-open and nothing waits, so that the next run tries the dependency."""
         half_open = self.state is BreakerState.HALF_OPEN and self.force is None
-        return half_open and not self.probes_under_way and not waiting
+        return half_open and not self.probes_in_progress and not waiting
 
 
 BREAKER_TRANSITIONS = TransitionTable(

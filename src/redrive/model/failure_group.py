@@ -194,11 +194,11 @@ class GroupDetail(NamedTuple):
 
 
 class GroupResolution(NamedTuple):
-    """`ids` are the dead letters resolved with the group; `left` is how many others could be resolved too."""
+    """`ids` are the dead letters resolved with the group; `remaining` others are open or exhausted."""
 
     group: FailureGroup
     ids: tuple[str, ...]
-    left: int
+    remaining: int
 
     @property
     def letters(self) -> int:

@@ -16,7 +16,7 @@ class ViewedPage(StrEnum):
     RUNS = "runs"
 
 
-class ShownView(StrEnum):
+class ViewMode(StrEnum):
     """The layout of the dead letters page. If omitted, the query decides."""
 
     GROUPS = "groups"

@@ -166,7 +166,7 @@ class Breaker:
             window.slow_calls,
             opened_at=None if self._state is _CLOSED else self._opened_at,
             open_until=self._refuses_until(now) if self._state is _OPEN else None,
-            probes_under_way=len(self._probes),
+            probes_in_progress=len(self._probes),
             probe_successes=self._probe_successes,
             force=self._force,
         )

@@ -18,7 +18,7 @@ from typing import NoReturn
 from redrive.errors import InvalidValueError, QueryWordError
 from redrive.model.failure_group import GroupSort
 from redrive.model.query import TEXT, Order, Query, Term, Value
-from redrive.model.saved_view import Looking, ShownView, ViewedPage
+from redrive.model.saved_view import Looking, ViewedPage, ViewMode
 from redrive.policy.bounds import choice, require_kind
 from redrive.policy.query_language import DEAD_LETTERS, GROUPS, GROUPS_ONLY, RUNS, TIMES, Language, Word
 from redrive.words.suggestion import closest, suggest
@@ -186,7 +186,7 @@ def require_understood(looking: Looking) -> None:
 def _shows_groups(looking: Looking) -> bool:
     if not looking.view:
         return about_groups(looking.query)
-    return choice("view", looking.view, ShownView) is ShownView.GROUPS
+    return choice("view", looking.view, ViewMode) is ViewMode.GROUPS
 
 
 def _require_order(sort: str, orders: type[StrEnum]) -> None:

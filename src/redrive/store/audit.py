@@ -20,13 +20,13 @@ from redrive.store.database import Session
 from redrive.store.statement import statements
 
 MAX_SUBJECTS = 1_000
-LOOK = 5_000
+MAX_SCANNED = 5_000
 PAGE = 1_000
 
 _by_org = attrgetter("org")
 
 
-class Wanted(NamedTuple):
+class AuditFilter(NamedTuple):
     """A filter: entries must match all fields that are set. `since` and `until` are Unix timestamps."""
 
     action: str | None = None
@@ -95,13 +95,13 @@ class AuditStore:
         parameters = {"org": _plain(org), "after": sequence, "most": most}
         return [AuditMark._make(row) for row in await self._session.fetch(_SQL["after"], parameters)]
 
-    async def page(self, org: str, wanted: Wanted, size: int, before: int) -> list[Entry]:
+    async def page(self, org: str, wanted: AuditFilter, size: int, before: int) -> list[Entry]:
         """Return entries before the sequence `before`, newest first.
 
         With a subject, only entries about this subject alone are found; see `batches_about`.
         """
         texts = {key: _plain(text) for key, text in wanted._asdict().items() if isinstance(text, str)}
-        bounds = {"org": _plain(org), "size": size, "before": before, "look": LOOK}
+        bounds = {"org": _plain(org), "size": size, "before": before, "look": MAX_SCANNED}
         parameters = {**wanted._asdict(), **texts, **bounds}
         return [Entry._make(row) for row in await self._session.fetch(_SQL[_page(wanted)], parameters)]
 
@@ -110,7 +110,7 @@ class AuditStore:
 
         The search is limited to the first and the newest entries since `since`.
         """
-        parameters = {"org": _plain(org), "since": since, "look": LOOK, "size": size}
+        parameters = {"org": _plain(org), "since": since, "look": MAX_SCANNED, "size": size}
         quoted = encode(_plain(subject))
         rows = await self._session.fetch(_SQL["batches_about"], {**parameters, "quoted": quoted})
         return [Entry._make(row) for row in rows]
@@ -136,7 +136,7 @@ class AuditStore:
             self._known |= {key.org for key in orgs if key.org not in made}
 
 
-def _page(wanted: Wanted) -> str:
+def _page(wanted: AuditFilter) -> str:
     """Choose the statement. The indexes by action and actor leave out the frequent entries of the engine."""
     if wanted.subject is not None:
         return "page_about"

@@ -254,7 +254,7 @@ class BulkReplayStore:
         parameters = {"id": operation_id, "most": MAX_LINES}
         return [FailedAs._make(row) for row in await self._session.fetch(_SQL["failed_as"], parameters)]
 
-    async def under_way(self, org: str, most: int) -> list[ReplayOperation]:
+    async def active(self, org: str, most: int) -> list[ReplayOperation]:
         """Return operations that have started and not finished, newest first."""
         rows = await self._session.fetch(_SQL["under_way"], {"org": org, "most": most})
         return read_rows(ReplayOperation, rows)

@@ -23,7 +23,7 @@ from redrive.store.work_row import WorkRow
 _SQL = statements("external_failures", Claim, WorkRow)
 
 
-class TakenTask(NamedTuple):
+class EnqueuedTask(NamedTuple):
     """`letter_id` is the live dead letter of the task, if any. `claim` is None while it is being replayed.
 
     task_id  the id under which the task is stored
@@ -50,7 +50,7 @@ class ExternalFailures:
 
     async def take(
         self, session: Session, new: NewFailedTask, max_size: int, *, separately: bool = False
-    ) -> TakenTask:
+    ) -> EnqueuedTask:
         """Claim the run of a failed task: the run of its live dead letter, or a new run.
 
         If another task has a live dead letter under the same id, raise ConflictError; with `separately`,
@@ -69,7 +69,7 @@ class ExternalFailures:
             return await self._insert(session, new, max_size)
         if _is_other(task, new):
             raise _conflict(task, new)
-        return TakenTask(await self._again(session, task, new), task.letter_id, new.correlation_id)
+        return EnqueuedTask(await self._again(session, task, new), task.letter_id, new.correlation_id)
 
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._session.fetch(_SQL["find"], {"org": org, "key": key})
@@ -101,10 +101,10 @@ class ExternalFailures:
         rows = await session.fetch(_SQL[statement], scope)
         return {task.key: task for task in map(KnownTask._make, rows)}
 
-    async def _insert(self, session: Session, new: NewFailedTask, max_size: int) -> TakenTask:
+    async def _insert(self, session: Session, new: NewFailedTask, max_size: int) -> EnqueuedTask:
         await self._require_room(session, new, max_size)
         [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return TakenTask(read_row(Claim, row), None, new.correlation_id)
+        return EnqueuedTask(read_row(Claim, row), None, new.correlation_id)
 
     async def _again(self, session: Session, task: KnownTask, new: NewFailedTask) -> Claim | None:
         rows = await session.fetch(_SQL["take_again"], {**new._asdict(), "run_id": task.run_id})

@@ -19,12 +19,12 @@ class NewOneTime(Row, frozen=True):
     user_id: str | None = None
 
 
-class Taken(Row, frozen=True):
+class UsedToken(Row, frozen=True):
     body: str
     user_id: str | None
 
 
-_SQL = statements("one_time", Taken)
+_SQL = statements("one_time", UsedToken)
 
 
 class OneTimeTokens:
@@ -36,10 +36,10 @@ class OneTimeTokens:
         rows = await (session or self._session).fetch(_SQL["insert"], new.asdict())
         return float(rows[0][0])
 
-    async def take(self, kind: str, hash_: str, session: Session | None = None) -> Taken | None:
+    async def take(self, kind: str, hash_: str, session: Session | None = None) -> UsedToken | None:
         """Remove a token and return its value; None if it was taken before, has expired or never existed."""
         rows = await (session or self._session).fetch(_SQL["take"], {"kind": kind, "hash": hash_})
-        return read_row(Taken, rows[0]) if rows else None
+        return read_row(UsedToken, rows[0]) if rows else None
 
     async def user_of(self, kind: str, hash_: str, session: Session) -> str | None:
         """Return the user that a token is for, without taking it."""

@@ -28,7 +28,7 @@ MAX_NAME_LENGTH = 63
 NOTIFY = """SELECT pg_catalog.pg_notify($1, queue)
 FROM pg_catalog.unnest(CAST($2 AS text[])) AS queue"""
 
-Heard = Callable[[str], None]
+OnNotification = Callable[[str], None]
 
 
 def channel_of(schema: str) -> str:
@@ -74,7 +74,7 @@ class Listener:
     """Listens until it is stopped, and reconnects whenever the connection is lost."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[Any]], channel: str, heard: Heard, clock: Clock
+        self, connect: Callable[[], Awaitable[Any]], channel: str, heard: OnNotification, clock: Clock
     ) -> None:
         self._connect = connect
         self._channel = channel

@@ -54,7 +54,7 @@ class NewReplay(Row, frozen=True):
         return self.mode is Mode.STEP_ONLY
 
 
-class Begun(NamedTuple):
+class StartedReplays(NamedTuple):
     """The result of starting replays: the started ones, the queues of their ready runs, and the new rows.
 
     letters  the ids of the dead letters that are being replayed, by run
@@ -193,7 +193,7 @@ class ReplayStore:
         rows = await self._session.fetch(_SQL["of_run"], {"run_id": run_id, "org": org})
         return read_rows(Replay, rows)
 
-    async def begin(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
+    async def begin(self, session: Session, replays: Sequence[NewReplay]) -> StartedReplays:
         """Start the replays whose run and dead letter still allow it; other replays change nothing.
 
         A replay that was started before, in a commit whose answer was lost, is not started again.
@@ -206,14 +206,14 @@ class ReplayStore:
         await self._audit.append(session, _requests(begun))
         return begun._replace(rows=tuple(read_rows(Replay, rows)))
 
-    async def begin_planned(self, session: Session, operation_id: str, most: int) -> Begun:
+    async def begin_planned(self, session: Session, operation_id: str, most: int) -> StartedReplays:
         """Start the next items of an operation; refuse, with a note, those that changed or cannot start."""
         rows = await session.fetch(_SQL["pick"], {"operation_id": operation_id, "most": most})
         if not rows:
-            return Begun((), ())
+            return StartedReplays((), ())
         picked = read_rows(NewReplay, [(*values, None, None) for *values, _ in rows])
         planned = [replay for replay, row in zip(picked, rows, strict=True) if row[-1] is not None]
-        begun = await self._restart(session, planned) if planned else Begun((), ())
+        begun = await self._restart(session, planned) if planned else StartedReplays((), ())
         won = {replay.id for replay in begun.replays}
         if len(won) < len(picked):
             startable = {replay.id for replay in planned}
@@ -257,12 +257,12 @@ class ReplayStore:
         changes = [_change(letter, after[letter.id]) for letter in replayed if letter.id in after]
         return [*settled, *changes]
 
-    async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> Begun:
+    async def _restart(self, session: Session, replays: Sequence[NewReplay]) -> StartedReplays:
         ordered = sorted(replays, key=lambda replay: replay.run_id)
         queues = {row[0]: row[1] for row in await session.fetch_many(_SQL["restart"], ordered)}
         won = [replay for replay in ordered if replay.run_id in queues]
         if not won:
-            return Begun((), ())
+            return StartedReplays((), ())
         await self._go_back(session, [replay for replay in won if replay.from_step < replay.step_index])
         by_letter = sorted(won, key=lambda replay: replay.letter_id)
         rows = await session.fetch_many(_SQL["mark_replaying"], by_letter)
@@ -273,7 +273,7 @@ class ReplayStore:
         letters: dict[str, list[str]] = {}
         for letter_id, run_id in marked.items():
             letters.setdefault(run_id, []).append(letter_id)
-        return Begun(tuple(won), tuple(sorted(set(queues.values()))), letters=letters)
+        return StartedReplays(tuple(won), tuple(sorted(set(queues.values()))), letters=letters)
 
     async def _go_back(self, session: Session, replays: Sequence[NewReplay]) -> None:
         """Remove the finished steps that will be executed again, but keep a record of their success."""
@@ -343,7 +343,7 @@ def why_not(letter: str | None, run: str | None, run_step: int | None, letter_st
     return fact("run_not_failed", state=run)
 
 
-def _requests(begun: Begun, operation_id: str | None = None) -> list[NewEntry]:
+def _requests(begun: StartedReplays, operation_id: str | None = None) -> list[NewEntry]:
     entries: dict[tuple[str, str], list[NewReplay]] = {}
     for replay in begun.replays:
         entries.setdefault((replay.org, replay.requested_by), []).append(replay)

@@ -22,7 +22,7 @@ _READ, _ADD, _CHANGE = "SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE"
 _ADD_AND_REMOVE = "SELECT, INSERT, DELETE"
 _ALL = "SELECT, INSERT, UPDATE, DELETE"
 
-WALLED: Mapping[str, str] = {
+TENANT_RIGHTS: Mapping[str, str] = {
     "run_inputs": _CHANGE,
     "ready": _ALL,
     "idle": _ALL,
@@ -62,7 +62,7 @@ SHARED: Mapping[str, str] = {
 }
 """Tables that belong to no org and are visible to all. `runs` is a view that shows each org its own runs."""
 
-RIGHTS: Mapping[str, str] = {**WALLED, **HOME, **SHARED}
+RIGHTS: Mapping[str, str] = {**TENANT_RIGHTS, **HOME, **SHARED}
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock($1)"
 _ROLE = """SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = $1"""
@@ -213,7 +213,7 @@ async def _require_no_hole(connection: Any, schema: str, place: str) -> None:
     An operator may have disabled it for a table, or granted more privileges to the role or to PUBLIC.
     """
     name = tenant_role(schema)
-    walled = [*WALLED, *HOME]
+    walled = [*TENANT_RIGHTS, *HOME]
     holes = [row[0] for row in await connection.fetch(_HOLES, name, schema, list(SHARED), walled)]
     if holes:
         raise StoreError(

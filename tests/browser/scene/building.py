@@ -8,11 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.browser.scene.goods import GOODS, Good
+from tests.browser.scene.incidents import troubles_at
 from tests.browser.scene.machines import DEPLOYMENTS, Machines
+from tests.browser.scene.payloads import GOODS, Good
 from tests.browser.scene.people import JON, NothingToDoError, People
 from tests.browser.scene.time import HOUR, SceneClock
-from tests.browser.scene.weather import troubles_at
 
 from redrive import BreakerPolicy
 from redrive.engine.handle import RunHandle

@@ -34,12 +34,12 @@ def section(page: Reading, name: str) -> Element:
     return found
 
 
-def seen(came: tuple[int, ...]) -> Overview:
+def seen(new: tuple[int, ...]) -> Overview:
     standing = OverviewTotals(NeedsYou(0, 0), HealsItself(NONE, NONE, 0, 0))
-    empty = tuple(0 for _ in came)
-    now = 1000.0 + len(came) * 300.0 - 60.0
+    empty = tuple(0 for _ in new)
+    now = 1000.0 + len(new) * 300.0 - 60.0
     return Overview(
-        *(Span.HOUR, now, 1000.0, 300.0, standing, None, came, empty, ReplayTotals(0, 0)),
+        *(Span.HOUR, now, 1000.0, 300.0, standing, None, new, empty, ReplayTotals(0, 0)),
         dict.fromkeys(ENDED_RUNS, empty),
     )
 

@@ -96,9 +96,9 @@ def resolve(
     done = found.post(client, "resolve", body)
     if done["resolved"]:
         notice(f"Resolved {letters(done['resolved'])}.")
-    if done["left"]:
+    if done["remaining"]:
         notice(
-            f"{letters_are(done['left'])} still open. To replay, run "
+            f"{letters_are(done['remaining'])} still open. To replay, run "
             f"`redrive replay plan --group {short_fingerprint(done['fingerprint'])}`."
         )
 

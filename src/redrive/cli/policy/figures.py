@@ -64,7 +64,7 @@ def all_figures(found: WhatIf) -> Row:
         "since": machine(found.since),
         "runs": found.runs,
         "attempts_read": found.attempts,
-        "left_out": {"under_way": found.under_way, "unreadable": found.unreadable},
+        "left_out": {"unfinished": found.unfinished, "unreadable": found.unreadable},
         **_compared(found.total),
         "steps": [
             {

@@ -106,7 +106,7 @@ def _show(found: WhatIf, output: str | None) -> None:
     if not found.runs:
         notice(f"Nothing to simulate: no runs since {machine(found.since)}.")
     elif not found.total.failures:
-        left_out = f"; {found.under_way:,} have not finished or were cancelled" if found.under_way else ""
+        left_out = f"; {found.unfinished:,} have not finished or were cancelled" if found.unfinished else ""
         runs = f"{plural(found.runs, 'run')} since {machine(found.since)}"
         notice(f"Nothing to simulate: no matching failures in {runs}{left_out}.")
     if form != "table":
@@ -145,8 +145,8 @@ def _scope(found: WhatIf) -> str:
     steps = list(found.steps)
     what = plural(found.total.failures, "failure") + (f" of {_name(steps[0])}" if len(steps) == 1 else "")
     text = f"{what} in {plural(found.runs, 'run')} since {machine(found.since)}."
-    if found.under_way:
-        text += f" Excluded: {found.under_way:,} not finished or cancelled."
+    if found.unfinished:
+        text += f" Excluded: {found.unfinished:,} not finished or cancelled."
     if found.unreadable:
         text += f" Excluded: {found.unreadable:,} with an unreadable definition."
     return text

@@ -103,9 +103,9 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
 
 def inflow_of(seen: Overview) -> Inflow:
     """Count the last two parts of the span: the very last one is still in progress."""
-    lately = sum(seen.came[-2:])
-    since = seen.start + (len(seen.came) - 2) * seen.width
-    last = max((at for at, number in enumerate(seen.came) if number), default=None)
+    lately = sum(seen.new[-2:])
+    since = seen.start + (len(seen.new) - 2) * seen.width
+    last = max((at for at, number in enumerate(seen.new) if number), default=None)
     return Inflow(lately, since, None if last is None else seen.start + (last + 1) * seen.width)
 
 
@@ -132,7 +132,7 @@ def runs_chart(seen: Overview, zone: tzinfo) -> Chart:
 
 
 def letters_chart(seen: Overview, zone: tzinfo) -> Chart:
-    series = [Series("New", "came", seen.came), Series("Closed", "left", seen.left, below=True)]
+    series = [Series("New", "came", seen.new), Series("Closed", "left", seen.closed, below=True)]
     return bars("New and closed dead letters", seen.start, seen.width, series, zone)
 
 
@@ -170,7 +170,7 @@ async def _needs(failures: Failures, lines: Sequence[GroupLine]) -> dict[str, in
 
 async def _active_replays(failures: Failures) -> Sequence[ActiveReplay]:
     """Return the replays in progress; paused and stopped ones come first."""
-    found = await failures.plans.under_way()
+    found = await failures.plans.active()
     first = sorted(found, key=lambda operation: operation.state == OperationState.RUNNING)[:REPLAYS]
     return [ActiveReplay(operation, await failures.plans.report(operation.id)) for operation in first]
 

@@ -42,7 +42,7 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     """Show those in progress first, on the first page."""
     failures = page.visit.failures
     found = await failures.plans.list(size=PAGE_SIZE, cursor=cursor)
-    active = await failures.plans.under_way() if cursor is None else ()
+    active = await failures.plans.active() if cursor is None else ()
     active_ids = {operation.id for operation in active}
     others = [operation for operation in found.operations if operation.id not in active_ids]
     counts = await failures.plans.progress([*active, *others])
@@ -99,7 +99,7 @@ async def new(
         # While another replay is in progress, only the plan knows how many will run: it rejects its items.
         other_in_progress=any(
             operation.state in (OperationState.RUNNING, OperationState.PAUSED)
-            for operation in await failures.plans.under_way()
+            for operation in await failures.plans.active()
         ),
         command="" if found is None else command_of(found.body),
         modes=MODES,

@@ -106,7 +106,7 @@ RESOLUTION = Resource(
     "ResolutionShape",
     description=(
         "The resolved group. `resolved` is the number of dead letters resolved with it, `ids` their ids; "
-        "`left` more are still open."
+        "`remaining` more are still open."
     ),
     flattened=("group",),
     properties=("letters",),

@@ -14,7 +14,7 @@ from redrive.policy.access import Permission
 from redrive.policy.user_text import MAX_WORD_LENGTH
 from redrive.server.access_control import may
 from redrive.server.answer import answer, nothing, page
-from redrive.server.api.members import AskedRole
+from redrive.server.api.members import RoleName
 from redrive.server.api.request import Cursor, RequestBody, Size, at_most
 from redrive.server.api.resource import Resource
 from redrive.server.request_context import Visiting
@@ -37,7 +37,7 @@ class NewKeyRequest(RequestBody):
     """`scopes` limits the key to some of the permissions of its role."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_WORD_LENGTH)]
-    role: AskedRole
+    role: RoleName
     scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=len(Permission))] = None
     expires_in_seconds: Annotated[float | None, Field(ge=60, le=MAX_LIFETIME_SECONDS)] = None
 

@@ -35,7 +35,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 READ, MANAGE = may(Permission.READ), may(Permission.MANAGE)
 
 UserName = Annotated[str, Field(min_length=1, max_length=200)]
-AskedRole = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADMIN"]
+RoleName = Literal["VIEWER", "STAFF", "ADMIN", "OWNER", "SUPER_ADMIN", "ORG_ADMIN"]
 OrgName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
@@ -46,11 +46,11 @@ class NewOrganization(RequestBody):
 
 class NewMember(RequestBody):
     name: UserName
-    role: AskedRole
+    role: RoleName
 
 
 class MemberChange(RequestBody):
-    role: AskedRole | None = None
+    role: RoleName | None = None
     active: bool | None = None
 
 

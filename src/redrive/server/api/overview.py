@@ -34,14 +34,14 @@ statistics_routes = Routes("statistics", "/api/v1/statistics")
 
 
 class Flow(NamedTuple):
-    """`came` counts created and reopened dead letters, `left` closed and removed ones."""
+    """`new` counts created and reopened dead letters, `closed` also removed ones."""
 
-    came: tuple[int, ...]
-    left: tuple[int, ...]
+    new: tuple[int, ...]
+    closed: tuple[int, ...]
 
 
 def _flow(overview: Overview) -> Flow:
-    return Flow(overview.came, overview.left)
+    return Flow(overview.new, overview.closed)
 
 
 FLOW = Resource(Flow, "FlowShape")
@@ -72,7 +72,7 @@ OVERVIEW = Resource(
     Overview,
     "OverviewShape",
     description="Lists have one number per interval of `seconds`, from `start` on. The last is incomplete.",
-    hidden=("came", "left"),
+    hidden=("new", "closed"),
     renamed={"width": "seconds"},
     flattened=("totals",),
     computed={"dead_letters": _flow},

@@ -8,7 +8,7 @@ SELECT user_id FROM redrive.one_time_tokens WHERE hash = :hash AND kind = :kind
 
 -- name: take
 DELETE FROM redrive.one_time_tokens WHERE hash = :hash AND kind = :kind AND expires_at > :now
-RETURNING {columns:Taken}
+RETURNING {columns:UsedToken}
 
 -- name: drop_of_user
 DELETE FROM redrive.one_time_tokens WHERE user_id = :user_id

@@ -1,0 +1,40 @@
+"""What the engine tells of itself, counted: retries, dead letters, holds, drains."""
+
+from __future__ import annotations
+
+from tests.simulation.loop import Process
+from tests.simulation.stage import Stage
+
+from redrive.model import event
+
+
+class EventCounts:
+    """Counts what the engine tells."""
+
+    def __init__(self, stage: Stage, process: Process) -> None:
+        self._stage = stage
+        self._process = process
+
+    def wants(self, kind: type) -> bool:
+        return kind is not event.StepStarted and kind is not event.RunQueued
+
+    def __call__(self, told: event.Event) -> None:
+        bitten = self._stage.bitten
+        name = event.name_of(told)
+        self._stage.note(self._process, name)
+        if isinstance(told, event.BreakerChanged):
+            bitten[f"breaker {told.after.lower()}"] += 1
+        elif isinstance(told, event.WorkerStopped):
+            bitten["given back at a drain"] += told.requeued
+        elif isinstance(told, event.StepDied):
+            bitten[f"dead: {told.explanation.reason}"] += 1
+        elif isinstance(told, event.StepReleased):
+            bitten[f"released: {told.reason}"] += 1
+        elif isinstance(told, event.StepHeld):
+            bitten[f"held by a {told.held_by.partition(':')[0]}"] += 1
+        elif isinstance(told, event.RetryScheduled):
+            bitten[f"retry: {told.explanation.reason}"] += 1
+        elif isinstance(told, event.QueuePaused):
+            bitten["queue paused"] += 1
+        elif isinstance(told, event.LeaseLost):
+            bitten["result too late"] += 1
