@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from tests.server.admin.reading import read
 from tests.server.house import House
-from tests.server.truth import truthful
+from tests.server.openapi_check import truthful
 
 from redrive.model.run import RunState
 from redrive.parts import parts_of
