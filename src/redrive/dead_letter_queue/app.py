@@ -23,6 +23,7 @@ from redrive.forking import ResetInChild, join_forks, never_finalize
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
+from redrive.policy.bounds import require_kind, require_list
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.template import Template
 from redrive.policy.triage import Strategy
@@ -79,8 +80,10 @@ class QueueApp(Redrive):
         self.strategy = Strategy(settings.dlq_strategy) if settings.dlq_enabled else Strategy.DISABLED
         self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
+        require_kind("policies", policies, Mapping)
         for policy, function in policies.items():
             self._parts.declared.add_redrive_function(policy, function)
+        require_list("templates", templates, "templates")
         for template in templates:
             self.template(template)
         self.classifier = task_options.get("classifier")
