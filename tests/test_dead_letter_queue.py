@@ -558,9 +558,7 @@ class TestDependencies:
     @pytest.mark.parametrize("after", ["a", b"a", 5, None])
     async def test_what_it_waits_for_is_a_list(self, small: DeadLetterQueue, after: Any) -> None:
         await small.enqueue("a", 1, error="x")
-        with pytest.raises(
-            InvalidValueError, match=r"after must be a list of task ids, such as \['order-7'\]"
-        ):
+        with pytest.raises(InvalidValueError, match="after must be a list of task ids, got "):
             await small.enqueue("b", 1, error="x", after=after)
         assert not await small.contains("b")
 

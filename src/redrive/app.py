@@ -44,7 +44,7 @@ from redrive.identity.members import Members
 from redrive.model.caller import APPLICATION, Caller, checked_caller
 from redrive.observe.log import LogListener
 from redrive.policy.access import Principal, program
-from redrive.policy.bounds import require_kind
+from redrive.policy.bounds import require_function, require_kind, require_list
 from redrive.policy.breaker_policy import BreakerPolicy, Ramp
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, decode_stored
 from redrive.policy.monitor import DEFAULT_THRESHOLDS, Thresholds
@@ -93,7 +93,17 @@ class Redrive(NamesRenamed):
         clock: Clock = SYSTEM_CLOCK,
         random: Random | None = None,
     ) -> None:
-        settings = Settings.load() if settings is None else settings
+        settings = Settings.checked(settings)
+        require_list("queues", queues, "names")
+        for name, value, kind in (
+            ("pooler", pooler, bool),
+            ("durable", durable, bool),
+            ("redactor", redactor, Redactor),
+            ("limits", limits, JsonLimits),
+            ("thresholds", thresholds, Thresholds),
+            ("log", log, bool),
+        ):
+            require_kind(name, value, kind)
         declarations = self._declare(
             settings=settings,
             redactor=redactor,
@@ -147,7 +157,12 @@ class Redrive(NamesRenamed):
         """Configure the breaker of a dependency. `probe` is a function that checks whether it works again."""
         checked_name("breaker", name)
         policy = self._parts.settings.breaker_policy if policy is None else policy
-        settings = BreakerSettings(policy, probe, Ramp() if ramp is None else ramp)
+        ramp = Ramp() if ramp is None else ramp
+        require_kind("policy", policy, BreakerPolicy)
+        require_kind("ramp", ramp, Ramp)
+        if probe is not None:
+            require_function("probe", probe)
+        settings = BreakerSettings(policy, probe, ramp)
         self._parts.declared.breakers[name] = settings
 
     def template(self, template: Template) -> None:
@@ -163,6 +178,7 @@ class Redrive(NamesRenamed):
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every event of the engine (redrive.model.event). It must return quickly."""
+        require_function("listener", listener)
         self._parts.event_bus.listen(listener)
 
     # Starting and finding runs
@@ -286,6 +302,8 @@ class Redrive(NamesRenamed):
 
     def run(self, run_id: str, org: str = DEFAULT_ORG, *, task: AnyTask | None = None) -> RunHandle[Any]:
         """Return a handle for an existing run. With `task`, its result has the task's return type."""
+        if task is not None:
+            require_kind("task", task, Task)
         read = decode_stored if task is None else task.signature.result
         return RunHandle(run_id, self._parts.tenant(org).runs, read)
 

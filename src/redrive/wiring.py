@@ -386,6 +386,8 @@ class Parts:
 
 def database_at(url: str, settings: Settings, clock: Clock, pooler: bool, durable: bool) -> Database:
     """sqlite:///relative/path.db, sqlite:////absolute/path.db, sqlite://:memory:, or postgresql://…"""
+    if not isinstance(url, str):
+        raise InvalidValueError(f"the database URL must be a string, got {type(url).__name__}")
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         path = rest.removeprefix("/")

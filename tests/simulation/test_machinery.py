@@ -201,7 +201,7 @@ def duel(seed: int) -> Script:
     runs = tuple(RunPlan(number, "slow", (step,), at=0.2 * number) for number in range(4))
     freeze = Fault(0.5, FaultKind.FREEZE, "w0", 7.0)
     late = Fault(0.0, FaultKind.LATE_ANSWER, "w1", 3.5, "reclaim")
-    others = (Fault(5.0, FaultKind.OUTAGE, "", 0.1), Fault(12.0, FaultKind.SLOW, "w1", 0.5))
+    others = (Fault(13.0, FaultKind.OUTAGE, "", 0.1), Fault(12.0, FaultKind.SLOW, "w1", 0.5))
     task = TaskPlan("slow", timeout=60.0)
     return Script(seed, workers, (task,), (), runs, (freeze, late, *others))
 

@@ -16,6 +16,7 @@ from redrive.duration import Seconds, to_seconds
 from redrive.errors import BreakerOpenError, InvalidValueError
 from redrive.model.breaker import BreakerSnapshot, CallOutcome, Permit, Refusal
 from redrive.model.failure import Failure
+from redrive.policy.bounds import require_kind
 from redrive.policy.breaker import Breaker, outcome_of
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.budget import Budget, BudgetPolicy
@@ -175,6 +176,7 @@ class Dependencies:
     def configure(
         self, name: str, breaker: BreakerPolicy | None, budget: BudgetPolicy | None, classifier: Classifier
     ) -> Dependency:
+        require_kind("the name of a dependency", name, str)
         settings = (breaker, budget, classifier)
         with self._lock:
             known = self._configured.get(name)

@@ -23,6 +23,7 @@ from redrive.forking import ResetInChild, join_forks, never_finalize
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.policy.automatic_redrive import BY_CATEGORY, Function, RedriveChoice
+from redrive.policy.bounds import require_kind, require_list
 from redrive.policy.presets import REDRIVE_NEVER
 from redrive.policy.template import Template
 from redrive.settings import Settings
@@ -77,8 +78,10 @@ class QueueApp(Redrive):
         self.can_execute = execute is not None
         self._declare = partial(QueueDeclarations, queue=self.queue)
         super().__init__(url, settings=settings, **app_options)
+        require_kind("policies", policies, Mapping)
         for policy, function in policies.items():
             self._parts.declared.add_redrive_function(policy, function)
+        require_list("templates", templates, "templates")
         for template in templates:
             self.template(template)
         self.classifier = task_options.get("classifier")

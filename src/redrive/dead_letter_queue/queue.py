@@ -102,7 +102,7 @@ class DeadLetterQueue(QueueOperations):
             name,
             execute,
             settings=_settings(settings, given, archive_days),
-            policies=policies or {},
+            policies={} if policies is None else policies,
             templates=templates,
             task_options=options,
             thresholds=thresholds,
@@ -143,7 +143,7 @@ def _settings(
     changes = {key: value for key, value in given.items() if value is not None}
     if archive_days is not ...:
         changes["dlq_archive_days"] = archive_days
-    return replace(Settings.load() if known is None else known, **changes)
+    return replace(Settings.checked(known), **changes)
 
 
 def _keywords() -> frozenset[str]:

@@ -29,7 +29,7 @@ from redrive.policy.automatic_redrive import (
     RedriveChoice,
     check_choice,
 )
-from redrive.policy.bounds import require_kind, require_whole
+from redrive.policy.bounds import require_kind, require_list, require_whole
 from redrive.policy.codec import decode
 from redrive.policy.idempotency_key import request_hash
 from redrive.policy.query import parse
@@ -234,9 +234,8 @@ def _max_redrives(fields: TaskFields) -> int | None:
 
 def _after(fields: TaskFields) -> Collection[str]:
     after = fields.get("after", ())
-    if isinstance(after, str | bytes) or not isinstance(after, Collection):
-        raise InvalidValueError(f"after must be a list of task ids, such as ['order-7'], got {after!r}")
-    return after
+    require_list("after", after, "task ids")
+    return list(after)
 
 
 def _priority(fields: TaskFields) -> int:

@@ -24,7 +24,14 @@ from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.forking import ResetInChild, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require, require_kind, require_seconds, require_whole
+from redrive.policy.bounds import (
+    MAX_DELAY_SECONDS,
+    require,
+    require_kind,
+    require_list,
+    require_seconds,
+    require_whole,
+)
 from redrive.policy.codec import DEFAULT_LIMITS, JsonLimits, encode
 from redrive.policy.idempotency_key import request_hash
 from redrive.store.joined import JoinedSession
@@ -152,9 +159,11 @@ class Enqueuer(ResetInChild):
             raise InvalidValueError(
                 "many runs cannot share one key; pass keys=[...] with one key for each run"
             )
+        require_list("payloads", payloads, "payloads")
         common = self._common(workflow, options)
         if keys is None:
             return (self._new_run(common, payload, None) for payload in payloads)
+        require_list("keys", keys, "keys")
         payload_list, key_list = list(payloads), list(keys)
         if len(payload_list) != len(key_list):
             raise InvalidValueError(
@@ -360,8 +369,9 @@ def _checked_key(key: object) -> str | None:
     return text
 
 
-def _checked_tags(tags: Sequence[str]) -> str | None:
-    words: list[Any] = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [None]
+def _checked_tags(tags: Iterable[str]) -> str | None:
+    require_list("tags", tags, "words")
+    words: list[Any] = list(tags)
     if len(words) > MAX_TAGS or not all(isinstance(word, str) and word for word in words):
         raise InvalidValueError(f"tags must be a list of at most {MAX_TAGS} non-empty strings, got {tags!r}")
     return encode(words) if words else None

@@ -8,6 +8,7 @@ from redrive.engine.definition import Definition, StepDefinition
 from redrive.engine.payload import Read
 from redrive.engine.task import DEFAULT_QUEUE, AnyTask, Task, checked_aliases, checked_name
 from redrive.errors import InvalidValueError, NotFoundError
+from redrive.policy.bounds import require_list
 from redrive.policy.codec import decode_stored
 from redrive.words.suggestion import suggest
 
@@ -33,6 +34,7 @@ class Registry:
         self, name: str, steps: Sequence[AnyTask | StepDefinition], aliases: Sequence[str] = ()
     ) -> Definition:
         checked_name("the name of a workflow", name)
+        require_list("steps", steps, "tasks")
         aliases = checked_aliases(aliases)
         self._reject_duplicates("workflow", name, aliases)
         definition = Definition(name, _distinct(name, [_step_of(name, step) for step in steps]))

@@ -37,7 +37,14 @@ from redrive.policy.automatic_redrive import (
     check_choice,
     check_max_redrives,
 )
-from redrive.policy.bounds import MAX_DELAY_SECONDS, choice, require_kind, require_seconds, require_whole
+from redrive.policy.bounds import (
+    MAX_DELAY_SECONDS,
+    choice,
+    require_kind,
+    require_list,
+    require_seconds,
+    require_whole,
+)
 from redrive.policy.classify import Classifier
 from redrive.policy.codec import JsonValue, encode
 from redrive.policy.policy_json import policy_to_json
@@ -384,9 +391,8 @@ def checked_name(what: str, name: object) -> str:
     return name
 
 
-def checked_aliases(names: object) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidValueError(f"aliases must be a list of names, got {names!r}")
+def checked_aliases(names: Iterable[object]) -> tuple[str, ...]:
+    require_list("aliases", names, "names")
     aliases = tuple(checked_name("an alias", name) for name in names)
     if len(set(aliases)) < len(aliases):
         raise InvalidValueError(f"aliases must be different names, got {aliases!r}")

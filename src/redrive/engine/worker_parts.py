@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -24,7 +24,7 @@ from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.strategies import CurrentStrategies
 from redrive.engine.work import WorkFactory
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import MAX_DELAY_SECONDS, require_whole, set_seconds
+from redrive.policy.bounds import MAX_DELAY_SECONDS, require_kind, require_list, require_whole, set_seconds
 from redrive.policy.redact import Redactor
 from redrive.store.database import Database
 from redrive.store.store import Store
@@ -70,13 +70,15 @@ class WorkerOptions:
         set_seconds(self, "heartbeat_seconds", 0.1, 3_600.0)
         if self.retention_seconds is not None:
             set_seconds(self, "retention_seconds", 0.0, 100 * MAX_DELAY_SECONDS)
+        require_kind("redrive", self.redrive, bool)
 
 
-def _words(name: str, words: object) -> tuple[str, ...]:
-    names = tuple(words) if isinstance(words, list | tuple | set | frozenset) else ()
+def _words(name: str, words: Iterable[object]) -> tuple[str, ...]:
+    require_list(name, words, "names")
+    names = tuple(words)
     if not names or not all(isinstance(word, str) for word in names):
         raise InvalidValueError(f"{name} must be a list of at least one name, got {words!r}")
-    return names
+    return names  # type: ignore[return-value]  # checked above
 
 
 class ReplayDriver(Protocol):

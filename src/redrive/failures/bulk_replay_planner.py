@@ -18,7 +18,7 @@ from redrive.model.fact import CountedFact, fact
 from redrive.model.operation import MAX_ITEMS, Plan, ReplayOperation
 from redrive.model.query import Query, Term
 from redrive.model.replay import Mode, OperationState, ReplayState
-from redrive.policy.bounds import choice, require_whole
+from redrive.policy.bounds import choice, require_list, require_whole
 from redrive.policy.codec import decode, encode
 from redrive.policy.policy_change import PolicyOverride
 from redrive.policy.policy_json import policy_from_json, policy_to_json
@@ -208,7 +208,8 @@ def plan_of(operation: ReplayOperation) -> Plan:
 
 
 def _unique(ids: Sequence[str]) -> list[str]:
-    if isinstance(ids, str) or not all(isinstance(letter_id, str) for letter_id in ids):
+    require_list("ids", ids, "dead-letter ids")
+    if not all(isinstance(letter_id, str) for letter_id in ids):
         raise InvalidValueError(f"ids must be a list of dead-letter ids, got {ids!r:.80}")
     require_whole("the number of ids", len(ids), 0, MAX_ITEMS)
     return list(dict.fromkeys(ids))

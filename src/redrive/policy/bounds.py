@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -50,6 +51,21 @@ def require_kind(name: str, value: object, *kinds: type) -> None:
     if not isinstance(value, kinds):
         allowed = " or ".join(kind.__name__ for kind in kinds)
         raise InvalidFieldError(name, f"must be of type {allowed}, got {value!r}")
+
+
+def require_list(name: str, value: object, items: str) -> None:
+    """Reject a single value where a list is expected. `items` says what the list contains.
+
+    Every iterable counts as a list, except text and mappings: their items are hardly ever meant.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        fix = f". For a single one, pass [{value!r:.80}]" if isinstance(value, str) else ""
+        raise InvalidFieldError(name, f"must be a list of {items}, got {value!r:.80}{fix}")
+
+
+def require_function(name: str, value: object) -> None:
+    if not callable(value):
+        raise InvalidFieldError(name, f"must be a function, got {value!r:.80}")
 
 
 def choice(name: str, value: str, choices: type[Choice]) -> Choice:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from redrive.errors import InvalidValueError
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.policy import exception
 from redrive.policy import known_errors as known
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import choice, require_function, require_kind, require_list, require_whole
 from redrive.policy.known_errors import ErrorMeaning
 from redrive.policy.public_code import CATEGORY_CODES, PublicCodes
 from redrive.policy.recognise import (
@@ -45,8 +44,7 @@ class Rule:
         object.__setattr__(self, "category", choice("category", self.category, Category))
         if self.error_class is not None:
             object.__setattr__(self, "error_class", choice("error_class", self.error_class, ErrorClass))
-        if not callable(self.matches):
-            raise InvalidValueError(f"the predicate of a rule must be a function, got {self.matches!r}")
+        require_function("the predicate of a rule", self.matches)
 
     @classmethod
     def for_type(
@@ -122,6 +120,7 @@ class Classifier:
         public_codes: PublicCodes = CATEGORY_CODES,
         unknown: ErrorClass = ErrorClass.FINAL,
     ) -> None:
+        require_list("rules", rules, "rules")
         self._rules = tuple(rules)
         for rule in self._rules:
             require_kind("a rule of a classifier", rule, Rule)

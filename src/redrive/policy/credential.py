@@ -19,6 +19,7 @@ from redrive.model.caller import APPLICATION, SELF
 from redrive.model.identity import KEY_PREFIX
 from redrive.model.role import Role
 from redrive.policy.access import PERMISSIONS, Permission
+from redrive.policy.bounds import require_list
 
 SECRET_BYTES = 32
 MAX_USER_LENGTH = 200
@@ -115,8 +116,7 @@ def checked_scopes(scopes: Iterable[str] | None, role: Role) -> frozenset[Permis
     """Return the permissions that a key is limited to; its role must have them."""
     if scopes is None:
         return None
-    if isinstance(scopes, str) or not isinstance(scopes, Iterable):
-        raise InvalidValueError(f"scopes must be a list of permissions, got {scopes!r:.100}")
+    require_list("scopes", scopes, "permissions")
     named = frozenset(_permission(scope) for scope in scopes)
     if not named:
         raise InvalidValueError("a key with no scopes has no permissions; name scopes, or omit the list")

@@ -123,7 +123,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 def _categories_to_json(categories: Iterable[Category]) -> list[JsonValue]:
-    return [*sorted(_category(category).value for category in categories)]
+    return [*sorted(category.value for category in categories)]
 
 
 def _category(word: str) -> Category:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from redrive.model.decision import (
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.model.step import Tally
 from redrive.policy.backoff import Backoff
-from redrive.policy.bounds import choice, require_kind, require_whole
+from redrive.policy.bounds import choice, require_kind, require_list, require_whole
 from redrive.policy.retry_after import LONGEST_HINT
 from redrive.policy.schedule import Schedule
 
@@ -54,6 +54,9 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         require_kind("backoff", self.backoff, Backoff)
+        object.__setattr__(self, "backoff_by_category", _backoffs(self.backoff_by_category))
+        for name in ("also_retry", "never_retry"):
+            object.__setattr__(self, name, _categories(name, getattr(self, name)))
         require_whole("max_attempts", self.max_attempts, 1, 1_000_000)
         require_whole("max_rate_limit_waits", self.max_rate_limit_waits, 0, 1_000_000)
         require_whole("max_holds", self.max_holds, 0, 1_000_000_000)
@@ -76,6 +79,19 @@ class RetryPolicy:
     def explain(self) -> Schedule:
         """Return the schedule of all attempts, with their earliest, typical and latest times. Print it."""
         return Schedule.of(self.name, self.max_attempts, self.backoff)
+
+
+def _backoffs(by_category: Mapping[Category, Backoff]) -> Mapping[Category, Backoff]:
+    name = "backoff_by_category"
+    require_kind(name, by_category, Mapping)
+    for backoff in by_category.values():
+        require_kind(name, backoff, Backoff)
+    return MappingProxyType({choice(name, word, Category): each for word, each in by_category.items()})
+
+
+def _categories(name: str, words: Iterable[str]) -> frozenset[Category]:
+    require_list(name, words, "categories")
+    return frozenset(choice(name, word, Category) for word in words)
 
 
 def decide(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from redrive.errors import InvalidValueError
-from redrive.policy.bounds import require_kind
+from redrive.policy.bounds import require_kind, require_list
 from redrive.policy.codec import encode
 from redrive.policy.redact import Redactor
 
@@ -42,10 +42,9 @@ def clean_reason(reason: object, redactor: Redactor) -> str:
     return clean_text("reason", reason, redactor, min_length=0, max_length=MAX_REASON_LENGTH)
 
 
-def clean_words(name: str, words: object, redactor: Redactor) -> list[str]:
+def clean_words(name: str, words: Iterable[object], redactor: Redactor) -> list[str]:
     """Clean short texts of one line each, such as tags."""
-    if isinstance(words, str) or not isinstance(words, Iterable):
-        raise InvalidValueError(f"{name} must be a list of words, got {words!r}")
+    require_list(name, words, "words")
     return [clean_word(name, word, redactor) for word in words]
 
 

@@ -9,7 +9,7 @@ from secrets import token_bytes
 from types import MappingProxyType
 from typing import Any, Self
 
-from redrive.errors import InvalidValueError
+from redrive.errors import InvalidFieldError, InvalidValueError
 from redrive.policy import REDRIVE_POLICIES, STEP, Additive, Backoff, BreakerPolicy, Exponential, RetryPolicy
 from redrive.policy.automatic_redrive import BY_CATEGORY
 from redrive.policy.triage import Strategy
@@ -245,6 +245,20 @@ class Settings(_WithOrigins):
         values = from_file(Path(path), _BY_NAME) if path else {}
         values |= from_environment(environment, _BY_NAME)
         return cls()._replace(values | from_arguments(arguments, _BY_NAME))
+
+    @classmethod
+    def checked(cls, settings: object) -> Self:
+        """Return the given settings; load them if there are none.
+
+        The message about another value does not show it: it may contain a password.
+        """
+        if settings is None:
+            return cls.load()
+        if not isinstance(settings, cls):
+            raise InvalidFieldError(
+                "settings", f"must be of type {cls.__name__}, got {type(settings).__name__}"
+            )
+        return settings
 
     def override(self, arguments: Mapping[str, object]) -> Self:
         """Return a copy with the settings from command line arguments."""
