@@ -184,6 +184,14 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     assert "its timeout is 10 s" in violation.text
     assert (await verify(database, leeway=120.0)).sound
 
+    # A blocked worker renews no leases, so they usually end before anyone looks.
+    table = "leases" if is_postgres else "runs"
+    await ask(database, f"UPDATE redrive.{table} SET leased_until = :now - 30")
+    assert only(await examine(database), "timeouts").state is State.BAD
+    assert [violation.subject for violation in (await verify(database, leeway=60.0)).findings] == [run.id]
+    await ask(database, "UPDATE redrive.workers SET seen_at = :now - 3600")
+    assert only(await examine(database), "timeouts").state is State.OK
+
 
 async def test_work_that_is_overdue(app: Redrive) -> None:
     """I6."""

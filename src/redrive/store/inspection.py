@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
+from redrive.model.worker import SILENT_SECONDS
 from redrive.policy.codec import decode_stored
 from redrive.store.database import Session
 from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
@@ -83,15 +84,20 @@ class Inspection:
         """Return the steps that block their worker `leeway` seconds past their timeout, the oldest first.
 
         Its claim does not tell whether a step is running: it may wait for a thread. So the worker must have
-        reported that the step blocks its event loop.
+        reported that the step blocks its event loop, and must still report. Its leases may have expired, since
+        a blocked worker doesn't renew them.
         """
-        blocking = await self._limits.blocking_runs()
+        blocking = {
+            worker.id: worker.blocking_step.run_id
+            for worker in await self._limits.workers()
+            if worker.blocking_step is not None and worker.seconds_silent <= SILENT_SECONDS
+        }
         if not blocking:
             return []
         rows = await self._session.fetch(_SQL["executing"], {"leeway": leeway, "most": MAX_COUNT})
         overruns = []
         for run_id, worker, step_index, seconds, body in rows:
-            if blocking.get(worker) != run_id:
+            if blocking.get(worker or "") != run_id:
                 continue
             definition: Any = decode_stored(body)
             step = definition["steps"][step_index]

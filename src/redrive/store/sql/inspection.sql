@@ -57,5 +57,5 @@ GROUP BY 1
 -- name: executing
 SELECT run.id, run.worker, run.step_index, :now - run.attempt_started_at, definition.body FROM redrive.runs AS run
 JOIN redrive.definitions AS definition ON definition.digest = run.definition
-WHERE run.place = 'leased' AND run.leased_until > :now AND run.attempt_started_at < :now - :leeway
+WHERE run.place = 'leased' AND run.attempt_started_at < :now - :leeway
 ORDER BY run.attempt_started_at LIMIT :most
