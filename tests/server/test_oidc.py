@@ -72,7 +72,7 @@ async def ana(lasting_house: House) -> str:
 
 
 @pytest.fixture
-def crooked(liar: FaultyProvider, ana: str) -> FaultyProvider:
+def faulty(liar: FaultyProvider, ana: str) -> FaultyProvider:
     """Honest until the test says otherwise; Ana has signed in there."""
     liar.reset(ana)
     return liar
@@ -181,78 +181,78 @@ async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everyon
 
 
 async def test_a_provider_that_wants_more_than_a_secret_cannot_be_used(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
-    crooked.metadata = but(token_endpoint_auth_methods_supported=["private_key_jwt"])
-    answer = await sign_in(Browser(house), crooked)
+    faulty.metadata = but(token_endpoint_auth_methods_supported=["private_key_jwt"])
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_misconfigured")
-    assert "/token" not in crooked.asked
+    assert "/token" not in faulty.asked
 
 
 # State, browser and next page
 
 
-async def test_a_sign_in_is_finished_once(house: House, crooked: FaultyProvider) -> None:
+async def test_a_sign_in_is_finished_once(house: House, faulty: FaultyProvider) -> None:
     browser = Browser(house)
-    state = crooked.meet(await browser.begin())
+    state = faulty.meet(await browser.begin())
     kept = dict(browser.client.cookies)
     assert (await browser.returns(state=state, code="a-code")).status_code == 200
     browser.client.cookies.update(kept)
     again = await browser.returns(state=state, code="a-code")
     assert (again.status_code, again.json()["code"]) == (400, "sign_in_stale")
-    assert crooked.asked.count("/token") == 1
+    assert faulty.asked.count("/token") == 1
 
 
 @pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
 async def test_a_state_that_no_one_was_given_is_refused(
-    house: House, crooked: FaultyProvider, state: str
+    house: House, faulty: FaultyProvider, state: str
 ) -> None:
-    answer = await sign_in(Browser(house), crooked, state=state)
+    answer = await sign_in(Browser(house), faulty, state=state)
     assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
-    assert "/token" not in crooked.asked
+    assert "/token" not in faulty.asked
 
 
 async def test_a_sign_in_is_finished_only_by_the_browser_that_started_it(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
     """An attacker has others sign in as the attacker: login CSRF, session fixation."""
     attacker, victim, other = Browser(house), Browser(house), Browser(house)
     await other.begin()  # it has a cookie, but of its own
     for browser in (victim, other):
-        state = crooked.meet(await attacker.begin())
+        state = faulty.meet(await attacker.begin())
         answer = await browser.returns(state=state, code="a-code")
         assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
         assert await browser.who() is None
-    assert "/token" not in crooked.asked
+    assert "/token" not in faulty.asked
 
 
-async def test_a_link_that_signs_in_is_no_state(house: House, crooked: FaultyProvider, ana: str) -> None:
+async def test_a_link_that_signs_in_is_no_state(house: House, faulty: FaultyProvider, ana: str) -> None:
     link = await house.app.members().sessions.link(ana)
-    answer = await sign_in(Browser(house), crooked, state=link.token)
+    answer = await sign_in(Browser(house), faulty, state=link.token)
     assert answer.json()["code"] == "sign_in_stale"
 
 
-async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, crooked: FaultyProvider) -> None:
+async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, faulty: FaultyProvider) -> None:
     """Somebody smuggles their own code into a sign-in that another has begun: PKCE."""
     attacker, victim = Browser(house), Browser(house)
-    state = crooked.meet(await victim.begin())
-    crooked.meet(await attacker.begin())  # the code is of this one
+    state = faulty.meet(await victim.begin())
+    faulty.meet(await attacker.begin())  # the code is of this one
     answer = await victim.returns(state=state, code="a-code")
     assert (answer.status_code, answer.json()["code"]) == (401, "code_refused")
     assert await victim.who() is None
 
 
-async def test_two_tabs_can_sign_in_at_once(house: House, crooked: FaultyProvider) -> None:
+async def test_two_tabs_can_sign_in_at_once(house: House, faulty: FaultyProvider) -> None:
     browser = Browser(house)
     first = await browser.begin()
     await browser.begin()
-    state = crooked.meet(first)
+    state = faulty.meet(first)
     assert (await browser.returns(state=state, code="a-code")).status_code == 200
 
 
 @pytest.mark.parametrize("path", [None, "/app/admin"])
 async def test_the_session_from_before_ends(
-    house: House, crooked: FaultyProvider, ana: str, path: str | None
+    house: House, faulty: FaultyProvider, ana: str, path: str | None
 ) -> None:
     """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
     await add(house, f"bob, not {ana}")
@@ -263,7 +263,7 @@ async def test_the_session_from_before_ends(
     for each in (browser, attacker):
         each.client.cookies.set("redrive_session", planted.token, domain="localhost.local", path="/")
         assert await each.who() == f"bob, not {ana}"
-    await browser.returns(state=crooked.meet(await browser.begin(path)), code="a-code")
+    await browser.returns(state=faulty.meet(await browser.begin(path)), code="a-code")
     assert await browser.who() == ana
     assert (await attacker.client.get("/api/v1/organizations")).status_code == 401
 
@@ -290,26 +290,24 @@ async def test_the_session_from_before_ends(
         *("/a/../b", "/a//b", "/.//evil.example", "/%2e/a"),
     ],
 )
-async def test_sign_in_redirects_only_to_this_server(
-    house: House, crooked: FaultyProvider, path: str
-) -> None:
+async def test_sign_in_redirects_only_to_this_server(house: House, faulty: FaultyProvider, path: str) -> None:
     answer = await Browser(house).client.get("/api/v1/session/oidc", params={"next": path})
     assert answer.status_code == 422, answer.headers
     assert "location" not in answer.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/app/admin/dlq?q=is:open%20-tag:a&size=5#top", "/a.b/..c/"])
-async def test_paths_of_this_server_are_gone_to(house: House, crooked: FaultyProvider, path: str) -> None:
+async def test_paths_of_this_server_are_gone_to(house: House, faulty: FaultyProvider, path: str) -> None:
     browser = Browser(house)
-    state = crooked.meet(await browser.begin(path))
+    state = faulty.meet(await browser.begin(path))
     answer = await browser.returns(state=state, code="a-code")
     assert (answer.status_code, answer.headers["location"]) == (303, path)
 
 
 async def test_behind_https_the_cookie_belongs_to_this_host_alone(
-    serve: Serve, crooked: FaultyProvider
+    serve: Serve, faulty: FaultyProvider
 ) -> None:
-    issuer = {"oidc_issuer": crooked.issuer, "oidc_client_id": faulty_module.CLIENT}
+    issuer = {"oidc_issuer": faulty.issuer, "oidc_client_id": faulty_module.CLIENT}
     async with serve(server_url="https://redrive.example.com", **issuer) as house:
         answer = await Browser(house).client.get("/api/v1/session/oidc")
         cookie = answer.headers["set-cookie"]
@@ -322,43 +320,43 @@ async def test_behind_https_the_cookie_belongs_to_this_host_alone(
 # What the provider answers
 
 
-async def test_a_refusal_of_the_provider_is_told(house: House, crooked: FaultyProvider) -> None:
-    answer = await sign_in(Browser(house), crooked, error="access_denied", error_description="<b>no</b>")
+async def test_a_refusal_of_the_provider_is_told(house: House, faulty: FaultyProvider) -> None:
+    answer = await sign_in(Browser(house), faulty, error="access_denied", error_description="<b>no</b>")
     assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
     assert "denied access" in answer.json()["detail"]
     assert "<b>" not in answer.text
-    assert "/token" not in crooked.asked
+    assert "/token" not in faulty.asked
 
 
 async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
-    answer = await sign_in(Browser(house), crooked, error="temporarily_unavailable")
+    answer = await sign_in(Browser(house), faulty, error="temporarily_unavailable")
     assert "temporarily_unavailable" in answer.json()["detail"]
-    answer = await sign_in(Browser(house), crooked, error="<script>alert(1)</script>")
+    answer = await sign_in(Browser(house), faulty, error="<script>alert(1)</script>")
     assert "script" not in answer.text
 
 
 async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
     """RFC 9207: a mix-up of providers."""
-    answer = await sign_in(Browser(house), crooked, iss="https://evil.example")
+    answer = await sign_in(Browser(house), faulty, iss="https://evil.example")
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
-    assert "/token" not in crooked.asked
+    assert "/token" not in faulty.asked
 
 
-async def test_one_that_always_names_itself_must_do_so(house: House, crooked: FaultyProvider) -> None:
-    crooked.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
-    assert (await sign_in(Browser(house), crooked)).status_code == 401
-    assert (await sign_in(Browser(house), crooked, iss=crooked.issuer)).status_code == 200
+async def test_one_that_always_names_itself_must_do_so(house: House, faulty: FaultyProvider) -> None:
+    faulty.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
+    assert (await sign_in(Browser(house), faulty)).status_code == 401
+    assert (await sign_in(Browser(house), faulty, iss=faulty.issuer)).status_code == 200
 
 
 @pytest.mark.parametrize("more", ["session_state", "scope", "authuser", "prompt", "hd", "client_info"])
 async def test_what_some_providers_send_along_does_no_harm(
-    house: House, crooked: FaultyProvider, more: str
+    house: House, faulty: FaultyProvider, more: str
 ) -> None:
-    assert (await sign_in(Browser(house), crooked, **{more: "anything"})).status_code == 200
+    assert (await sign_in(Browser(house), faulty, **{more: "anything"})).status_code == 200
 
 
 def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -399,15 +397,15 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 async def test_an_invalid_token_signs_no_one_in(
-    house: House, crooked: FaultyProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
+    house: House, faulty: FaultyProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     browser = Browser(house)
-    crooked.claims = lie
-    answer = await sign_in(browser, crooked)
+    faulty.claims = lie
+    answer = await sign_in(browser, faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
     assert await browser.who() is None
-    crooked.claims = dict
-    assert (await sign_in(browser, crooked)).status_code == 200
+    faulty.claims = dict
+    assert (await sign_in(browser, faulty)).status_code == 200
 
 
 def base64_of(content: bytes) -> str:
@@ -434,11 +432,11 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
 @pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 async def test_a_forged_token_signs_no_one_in(
-    house: House, crooked: FaultyProvider, key: Key, header: dict[str, Any]
+    house: House, faulty: FaultyProvider, key: Key, header: dict[str, Any]
 ) -> None:
     browser = Browser(house)
-    crooked.signing, crooked.header = key, header
-    answer = await sign_in(browser, crooked)
+    faulty.signing, faulty.header = key, header
+    answer = await sign_in(browser, faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
     assert await browser.who() is None
 
@@ -462,9 +460,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_token_signs_no_one_in(house: House, crooked: FaultyProvider, token: str) -> None:
-    crooked.token = token
-    answer = await sign_in(Browser(house), crooked)
+async def test_a_broken_token_signs_no_one_in(house: House, faulty: FaultyProvider, token: str) -> None:
+    faulty.token = token
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
 
 
@@ -480,79 +478,77 @@ async def test_a_broken_token_signs_no_one_in(house: House, crooked: FaultyProvi
 )
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 async def test_signatures_of_two_keys_are_taken(
-    house: House, crooked: FaultyProvider, key: Key, algorithm: str
+    house: House, faulty: FaultyProvider, key: Key, algorithm: str
 ) -> None:
-    crooked.signing, crooked.header = key, {"alg": algorithm, "kid": key.kid}
-    assert (await sign_in(Browser(house), crooked)).status_code == 200
+    faulty.signing, faulty.header = key, {"alg": algorithm, "kid": key.kid}
+    assert (await sign_in(Browser(house), faulty)).status_code == 200
 
 
-async def test_several_audiences_are_fine_if_it_was_made_for_us(
-    house: House, crooked: FaultyProvider
-) -> None:
-    crooked.claims = but(aud=["another", faulty_module.CLIENT], azp=faulty_module.CLIENT)
-    assert (await sign_in(Browser(house), crooked)).status_code == 200
+async def test_several_audiences_are_fine_if_it_was_made_for_us(house: House, faulty: FaultyProvider) -> None:
+    faulty.claims = but(aud=["another", faulty_module.CLIENT], azp=faulty_module.CLIENT)
+    assert (await sign_in(Browser(house), faulty)).status_code == 200
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_a_small_key_is_not_trusted(house: House, crooked: FaultyProvider) -> None:
+async def test_a_small_key_is_not_trusted(house: House, faulty: FaultyProvider) -> None:
     small = RSAKey.generate_key(1024, {"kid": "small"})
-    crooked.keys = [small, faulty_module.CURVE]
-    crooked.signing, crooked.header = small, {"alg": "RS256", "kid": "small"}
-    assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
+    faulty.keys = [small, faulty_module.CURVE]
+    faulty.signing, faulty.header = small, {"alg": "RS256", "kid": "small"}
+    assert (await sign_in(Browser(house), faulty)).json()["code"] == "token_refused"
 
 
 async def test_new_keys_of_the_provider_are_found_without_a_restart(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
-    assert (await sign_in(Browser(house), crooked)).status_code == 200
-    crooked.keys = [faulty_module.NEXT]
-    crooked.signing, crooked.header = faulty_module.NEXT, {"alg": "RS256", "kid": "two"}
-    assert (await sign_in(Browser(house), crooked)).status_code == 200
-    assert crooked.asked.count("/keys") == 2
-    crooked.signing, crooked.header = faulty_module.RSA, {"alg": "RS256", "kid": "one"}
-    assert (await sign_in(Browser(house), crooked)).json()["code"] == "token_refused"
+    assert (await sign_in(Browser(house), faulty)).status_code == 200
+    faulty.keys = [faulty_module.NEXT]
+    faulty.signing, faulty.header = faulty_module.NEXT, {"alg": "RS256", "kid": "two"}
+    assert (await sign_in(Browser(house), faulty)).status_code == 200
+    assert faulty.asked.count("/keys") == 2
+    faulty.signing, faulty.header = faulty_module.RSA, {"alg": "RS256", "kid": "one"}
+    assert (await sign_in(Browser(house), faulty)).json()["code"] == "token_refused"
 
 
 async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
     for number in range(5):
-        crooked.header = {"alg": "RS256", "kid": f"unknown {number}"}
-        assert (await sign_in(Browser(house), crooked)).status_code == 401
-    assert crooked.asked.count("/keys") == 2
+        faulty.header = {"alg": "RS256", "kid": f"unknown {number}"}
+        assert (await sign_in(Browser(house), faulty)).status_code == 401
+    assert faulty.asked.count("/keys") == 2
 
 
 # Who it is
 
 
 async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
-    house: House, crooked: FaultyProvider, ana: str
+    house: House, faulty: FaultyProvider, ana: str
 ) -> None:
     await add(house, f"bob, not {ana}")
     browser = Browser(house)
-    await sign_in(browser, crooked)
+    await sign_in(browser, faulty)
     for claims in (but(email=f"bob, not {ana}"), but(email=f"mallory, not {ana}", email_verified=False)):
-        crooked.claims = claims
-        await sign_in(browser, crooked)
+        faulty.claims = claims
+        await sign_in(browser, faulty)
         assert await browser.who() == ana
 
 
 async def test_a_name_with_an_identity_is_not_given_to_another_person(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
     """At the provider, the address was given to another person."""
-    await sign_in(Browser(house), crooked)
+    await sign_in(Browser(house), faulty)
     browser = Browser(house)
-    crooked.claims = but(sub="another person")
-    answer = await sign_in(browser, crooked)
+    faulty.claims = but(sub="another person")
+    answer = await sign_in(browser, faulty)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
     assert await browser.who() is None
 
 
 @pytest.mark.parametrize("verified", [False, "false", None, 1.5, "yes", [], {}])
-async def test_only_true_is_verified(house: House, crooked: FaultyProvider, verified: object) -> None:
-    crooked.claims = but(email_verified=verified)
-    answer = await sign_in(Browser(house), crooked)
+async def test_only_true_is_verified(house: House, faulty: FaultyProvider, verified: object) -> None:
+    faulty.claims = but(email_verified=verified)
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (403, "email_unverified")
 
 
@@ -568,41 +564,41 @@ LOOKALIKES: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("alike", LOOKALIKES.values(), ids=LOOKALIKES)
 async def test_a_name_that_only_looks_like_a_members_is_not_theirs(
-    house: House, crooked: FaultyProvider, ana: str, alike: Callable[[str], object]
+    house: House, faulty: FaultyProvider, ana: str, alike: Callable[[str], object]
 ) -> None:
-    crooked.claims = but(email=alike(ana))
-    answer = await sign_in(Browser(house), crooked)
+    faulty.claims = but(email=alike(ana))
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
 
-async def test_capital_letters_make_no_difference(house: House, crooked: FaultyProvider, ana: str) -> None:
-    crooked.claims = but(email=ana.upper())
-    assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
+async def test_capital_letters_make_no_difference(house: House, faulty: FaultyProvider, ana: str) -> None:
+    faulty.claims = but(email=ana.upper())
+    assert (await sign_in(Browser(house), faulty)).json()["name"] == ana
 
 
 async def test_a_member_whose_account_is_closed_stays_outside(
-    house: House, crooked: FaultyProvider, ana: str
+    house: House, faulty: FaultyProvider, ana: str
 ) -> None:
-    await sign_in(Browser(house), crooked)
+    await sign_in(Browser(house), faulty)
     await house.app.members().accounts.disable(ana)
-    answer = await sign_in(Browser(house), crooked)
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
 
 async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
-    house: House, crooked: FaultyProvider, ana: str
+    house: House, faulty: FaultyProvider, ana: str
 ) -> None:
-    crooked.claims = without("email")
-    crooked.userinfo = {"sub": f"subject of {ana}", "email": ana, "email_verified": "true"}
-    assert (await sign_in(Browser(house), crooked)).json()["name"] == ana
+    faulty.claims = without("email")
+    faulty.userinfo = {"sub": f"subject of {ana}", "email": ana, "email_verified": "true"}
+    assert (await sign_in(Browser(house), faulty)).json()["name"] == ana
 
 
 async def test_userinfo_about_another_person_is_rejected(
-    house: House, crooked: FaultyProvider, ana: str
+    house: House, faulty: FaultyProvider, ana: str
 ) -> None:
-    crooked.claims = without("email")
-    crooked.userinfo = {"sub": "another person", "email": ana, "email_verified": True}
-    answer = await sign_in(Browser(house), crooked)
+    faulty.claims = without("email")
+    faulty.userinfo = {"sub": "another person", "email": ana, "email_verified": True}
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
 
 
@@ -632,16 +628,16 @@ USELESS: dict[str, tuple[int, dict[str, str], bytes]] = {
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token", "/userinfo"])
 @pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
 async def test_an_unusable_answer_is_a_problem_not_a_fault(
-    house: House, crooked: FaultyProvider, path: str, answer: tuple[int, dict[str, str], bytes]
+    house: House, faulty: FaultyProvider, path: str, answer: tuple[int, dict[str, str], bytes]
 ) -> None:
-    crooked.answers[path] = answer
-    crooked.claims = without("email")
+    faulty.answers[path] = answer
+    faulty.claims = without("email")
     browser = Browser(house)
     told = await browser.client.get("/api/v1/session/oidc")
     if told.status_code == 303:
-        told = await browser.returns(state=crooked.meet(told.headers["location"]), code="a-code")
+        told = await browser.returns(state=faulty.meet(told.headers["location"]), code="a-code")
     assert (told.status_code, told.json()["code"]) == (503, "oidc_unavailable"), told.text
-    assert "/elsewhere" not in crooked.asked
+    assert "/elsewhere" not in faulty.asked
 
 
 @pytest.mark.parametrize(
@@ -664,41 +660,41 @@ async def test_an_unusable_answer_is_a_problem_not_a_fault(
     ],
 )
 async def test_whatever_the_token_endpoint_answers_is_a_problem_and_not_a_fault(
-    house: House, crooked: FaultyProvider, status: int, body: bytes, expected: tuple[int, str]
+    house: House, faulty: FaultyProvider, status: int, body: bytes, expected: tuple[int, str]
 ) -> None:
-    crooked.answers["/token"] = (status, {}, body)
-    answer = await sign_in(Browser(house), crooked)
+    faulty.answers["/token"] = (status, {}, body)
+    answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == expected
-    assert crooked.asked.count("/token") == 1
+    assert faulty.asked.count("/token") == 1
 
 
-async def test_the_size_of_an_answer_is_limited(house: House, crooked: FaultyProvider) -> None:
+async def test_the_size_of_an_answer_is_limited(house: House, faulty: FaultyProvider) -> None:
     for length, status in ((connection.MAX_ANSWER_BYTES, 503), (connection.MAX_ANSWER_BYTES // 2, 303)):
-        crooked.metadata = but(padding="x" * length)
+        faulty.metadata = but(padding="x" * length)
         site: Site = house.api.state.site
         site.oidc = provider_of(house.app)
         assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == status
 
 
 async def test_a_provider_that_never_answers_holds_no_one_up(
-    house: House, crooked: FaultyProvider, monkeypatch: pytest.MonkeyPatch
+    house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crooked.metadata = lambda honest: {**honest, "token_endpoint": f"{crooked.issuer}/hang"}
+    faulty.metadata = lambda honest: {**honest, "token_endpoint": f"{faulty.issuer}/hang"}
     browser = Browser(house)
-    state = crooked.meet(await browser.begin())
+    state = faulty.meet(await browser.begin())
     monkeypatch.setattr(connection, "EXCHANGE_SECONDS", 0.05)
     answer = await browser.returns(state=state, code="a-code")
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
 async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
-    house: House, crooked: FaultyProvider, monkeypatch: pytest.MonkeyPatch
+    house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each drop comes in time, and all of them would make a token."""
     browser = Browser(house)
-    state = crooked.meet(await browser.begin())
+    state = faulty.meet(await browser.begin())
     monkeypatch.setattr(connection, "EXCHANGE_SECONDS", 0.3)
-    crooked.drips = True
+    faulty.drips = True
     answer = await browser.returns(state=state, code="a-code")
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
@@ -716,36 +712,36 @@ async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
     ],
 )
 async def test_a_provider_that_names_a_strange_address_is_not_used(
-    house: House, crooked: FaultyProvider, field: str, address: str | None
+    house: House, faulty: FaultyProvider, field: str, address: str | None
 ) -> None:
-    crooked.metadata = but(**{field: address})
+    faulty.metadata = but(**{field: address})
     answer = await Browser(house).client.get("/api/v1/session/oidc")
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
 async def test_after_a_failure_the_next_ones_do_not_wait_for_another(
-    house: House, crooked: FaultyProvider
+    house: House, faulty: FaultyProvider
 ) -> None:
-    crooked.answers["/.well-known/openid-configuration"] = (500, {}, b"")
+    faulty.answers["/.well-known/openid-configuration"] = (500, {}, b"")
     for _ in range(3):
         assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == 503
-    assert len(crooked.asked) == 1
+    assert len(faulty.asked) == 1
 
 
 # Secrets, settings
 
 
 async def test_no_secret_of_a_sign_in_is_logged(
-    house: House, crooked: FaultyProvider, caplog: pytest.LogCaptureFixture
+    house: House, faulty: FaultyProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     """I9: neither in the lines about a success nor in those about failures."""
     caplog.set_level(logging.DEBUG)
     browser = Browser(house)
     secrets: list[str] = []
     for change in (dict, but(nonce="wrong"), without("email")):
-        crooked.claims = change
-        assert (await sign_in(browser, crooked, code="the-code-of-the-provider")) is not None
-        secrets += [crooked.sent["state"], crooked.sent["nonce"], crooked.signed()]
+        faulty.claims = change
+        assert (await sign_in(browser, faulty, code="the-code-of-the-provider")) is not None
+        secrets += [faulty.sent["state"], faulty.sent["nonce"], faulty.signed()]
     secrets += [faulty_module.SECRET, faulty_module.ACCESS, "the-code-of-the-provider"]
     secrets += browser.client.cookies.values()
     ours = [record for record in caplog.records if BASE not in record.getMessage()]  # not the browser's own
@@ -773,7 +769,7 @@ async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_p
         create_app(app)
 
 
-async def test_strangers_cannot_begin_without_end(house: House, crooked: FaultyProvider) -> None:
+async def test_strangers_cannot_begin_without_end(house: House, faulty: FaultyProvider) -> None:
     client = Browser(house).client
     answers = [(await client.get("/api/v1/session/oidc")).status_code for _ in range(15)]
     assert answers.count(303) == 10
