@@ -12,7 +12,8 @@ from tests.guards.guard import Guard
 from tests.guards.patch import Sql
 
 OWNER, STRANGER = "a", "b"
-ORG = r"(?<![\w.])(?:\w+\.)?org = (?:batch\.org|[?$]\d+|ANY\(CAST\(\$\d+ AS text\[\]\)\))"
+_COLUMN = r"(?<![\w.])(?:(?:\w+\.)?org|\((?:\w+\.)?org \|\| ''\))"
+ORG = rf"{_COLUMN} = (?:batch\.org|[?$]\d+|ANY\(CAST\(\$\d+ AS text\[\]\)\))"
 TEST = "tests/guards/test_org_filters.py::test_data_of_another_org_does_not_exist_w13"
 
 FINGERPRINT = "v1:" + "0" * 40
