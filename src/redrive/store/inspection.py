@@ -84,8 +84,8 @@ class Inspection:
         """Return the steps that block their worker `leeway` seconds past their timeout, the oldest first.
 
         Its claim does not tell whether a step is running: it may wait for a thread. So the worker must have
-        reported that the step blocks its event loop, and must still report. Its leases may have expired, since
-        a blocked worker doesn't renew them.
+        reported that the step blocks its event loop, and must still report. Its leases may have expired,
+        since a blocked worker doesn't renew them.
         """
         blocking = {
             worker.id: worker.blocking_step.run_id
