@@ -39,7 +39,9 @@ async def test_a_stopping_worker_claims_no_isolated_run(
         monkeypatch.setattr(worker.claimer, "wait_for_room", told_to_stop)
         await worker.run()
         left = await run.view()
+        [[epoch]] = await sql(app, "SELECT epoch FROM runs")
     assert (left.place, left.attempt) == ("alone", 0)
+    assert epoch == 0, "claimed, and given back"
 
 
 async def test_a_stopping_worker_queries_no_further_queue() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.engine.workbench import bench, new_app, seamed
+from tests.engine.workbench import bench, new_app, seamed, sql
 from tests.store.build import ask, value
 
 from redrive import Category, FinalError, RateLimitedError, Rule
@@ -383,6 +383,20 @@ async def test_a_holder_that_cannot_renew_is_stopped(world: World) -> None:
         await asyncio.wait_for(first, PATIENCE / 3)
     assert work.cancelled
     assert await world.run(Work("theirs")) == "theirs"
+
+
+async def test_a_holder_learns_with_the_next_renewal_that_another_one_has_its_key() -> None:
+    """Long before its own lease would have ended."""
+    app = new_app()
+    async with bench(app) as test:
+        hold = await app.idempotent.take("k", None, lease_seconds=60.0)
+        assert isinstance(hold, Hold)
+        with pytest.raises(LeaseLostError):
+            async with hold:
+                await sql(app, "UPDATE idempotency_keys SET token = token + 1")
+                test.clock.advance(20.1)
+                await parts_of(app).held_keys.lease_renewer.renew(parts_of(app).database)
+                await asyncio.wait_for(asyncio.Event().wait(), PATIENCE)
 
 
 async def test_a_lease_is_renewed_although_the_event_loop_is_blocked(tmp_path: Path) -> None:
