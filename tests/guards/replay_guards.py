@@ -611,11 +611,17 @@ OF_LETTERS = (
         (
             Schema("WHEN OLD.state <> NEW.state OR", "WHEN"),
             Schema(
-                "EXECUTE FUNCTION redrive.dead_letters_moved()",
-                "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_moved()",
+                "EXECUTE FUNCTION redrive.dead_letters_updated()",
+                "WHEN (false) EXECUTE FUNCTION redrive.dead_letters_updated()",
             ),
         ),
         _both(f"{LETTERS}test_figures_are_exact_m7"),
+    ),
+    Guard(
+        "counts.plan",
+        "counting a batch of dead letters takes time quadratic in its size",
+        (Schema(" SET enable_nestloop = off", ""),),
+        (f"{COUNTERS}test_the_plan_for_one_letter_is_not_used_for_a_batch",),
     ),
     Guard(
         "counts.deleted",

@@ -151,6 +151,7 @@ async def test_every_commit_is_on_disk_before_it_is_reported(
         await database.migrate()
         assert await value(database, "PRAGMA journal_mode") == "wal"
         assert await value(database, "PRAGMA synchronous") == synchronous
+        assert await value(database, "PRAGMA cache_size") == -16_000  # KiB
         await database.close()
 
 

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 BUSY_TIMEOUT_MS = 10_000
+CACHE_KIB = 16_000
+"""By default, SQLite keeps 2 MB of pages, and writes those of a batch of dead letters several times."""
 
 _UNAVAILABLE = (
     apsw.BusyError,
@@ -149,6 +151,7 @@ class SqliteSession:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             self._use_wal(connection)
             connection.pragma("synchronous", "full" if self._durable else "off")
+            connection.pragma("cache_size", -CACHE_KIB)
             self._prepare(connection)
             self._connection = connection
             self._file = _identity(self.path)
