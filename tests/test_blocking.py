@@ -101,10 +101,10 @@ def test_errors_reach_the_caller(app: Redrive) -> None:
     run = app.sync.start("double", 4, key="k")
     with pytest.raises(ConflictError):
         app.sync.start("double", 5, key="k")
-    with pytest.raises(TimeoutError, match=r"still PENDING after 0\.05 s"):
+    with pytest.raises(TimeoutError, match=r"still pending after 0\.05 s"):
         run.result(0.05)
     for waiting in (run.wait, run.result):
-        with pytest.raises(TimeoutError, match=r"still PENDING after 0\.05 s"):
+        with pytest.raises(TimeoutError, match=r"still pending after 0\.05 s"):
             waiting(timedelta(milliseconds=50))
     with pytest.raises(NotFoundError):
         app.sync.run("nobody").view()

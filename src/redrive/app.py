@@ -361,16 +361,16 @@ class Redrive(NamesRenamed):
     def worker(self, **options: Any) -> Worker:
         """Create a worker; see WorkerOptions. `await worker.run()` works until `worker.stop()` is called."""
         parts = self._parts
-        if parts.waiters.help is not None:
-            raise InvalidValueError(
-                "in_memory has no workers, because time passes only when the test says so; call "
-                "`await test.drain()` or `await test.advance(seconds)` instead"
-            )
         reject_unknown("a worker has no option", options, _WORKER_OPTIONS)
         worker_options = WorkerOptions(**{**parts.declared.worker_defaults, **options})
         for queue in worker_options.queues:
             parts.registry.queue(queue)
         parts.declared.check_redrive_functions()
+        if parts.waiters.help is not None:
+            raise InvalidValueError(
+                "in_memory has no workers, because time passes only when the test says so; call "
+                "`await test.drain()` or `await test.advance(seconds)` instead"
+            )
         return parts.worker(worker_options, Threads(parts.settings.worker_threads))
 
     async def work(self, **options: Any) -> None:

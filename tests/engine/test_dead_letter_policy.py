@@ -89,7 +89,7 @@ async def test_what_has_not_failed_does_not_enter() -> None:
     async with bench(app):
         run = await app.start(fine)
         await run.wait()
-        with pytest.raises(ReplayRefusedError, match="SUCCESS"):
+        with pytest.raises(ReplayRefusedError, match="succeeded"):
             await app.failures().add(run.id)
 
 

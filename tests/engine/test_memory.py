@@ -10,14 +10,24 @@ from typing import Any
 import pytest
 from tests.engine.workbench import bench, new_app, working
 
+from redrive.app import Redrive
 from redrive.engine.claimer import SIZED_CLAIMS
+from redrive.engine.invoker import Threads
+from redrive.engine.worker import Worker
+from redrive.engine.worker_parts import WorkerOptions
 from redrive.model.claim import Claim
+from redrive.parts import parts_of
 from redrive.store.leases import Leases
 
 BASE, BUDGET, COPIES = 60, 34, 4
 """Megabytes of an idle worker, the default of worker_payload_bytes, and how often a worker holds a text: as
 read, as argument, as result, and as written."""
 RUNS, CONCURRENCY = 200, 100
+
+
+def _worker(app: Redrive, **options: Any) -> Worker:
+    """A worker of which the test calls the parts, in virtual time too."""
+    return parts_of(app).worker(WorkerOptions(**options), Threads(1))
 
 
 async def a_worker(url: str, what: str, number: int) -> str:
@@ -90,7 +100,7 @@ async def test_a_large_payload_limits_claims_only_for_a_while(monkeypatch: pytes
 
     async with bench(app):
         monkeypatch.setattr(Leases, "claim", claim)
-        worker = app.worker(concurrency=10, payload_bytes=50_000)
+        worker = _worker(app, concurrency=10, payload_bytes=50_000)
         for length in (1, 1, 6_000, *(1 for _ in range(SIZED_CLAIMS + 1))):
             await app.start(take, "x" * length)
             await worker.work_off()
@@ -118,7 +128,7 @@ async def test_a_claim_goes_on_with_the_next_queue_unless_bytes_ended_it(
         return len(text)
 
     async with bench(app):
-        worker = app.worker(concurrency=10, payload_bytes=payload_bytes, queues=("one", "two"))
+        worker = _worker(app, concurrency=10, payload_bytes=payload_bytes, queues=("one", "two"))
         for queue in ("one", "two"):
             await app.start(take, text, queue=queue)
         assert await worker.claimer.claim(10) == claimed

@@ -239,6 +239,12 @@ async def test_postgres_backend_terminated_while_it_works(
         assert verdict(await working) == CUT_OFF
 
 
+async def test_asyncpg_meets_the_end_of_its_connection_in_the_middle_of_a_start() -> None:
+    """G3: seen 3 times in 1,200 when the server ended a connection at the moment a statement started."""
+    error = asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress")
+    assert verdict(error) == CUT_OFF
+
+
 @every_driver
 async def test_postgres_backend_terminated_while_idle(
     connect: Connect, live_postgres: PostgresServer

@@ -8,7 +8,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
@@ -263,8 +262,8 @@ async def test_operations(world: World) -> None:
 
 
 async def test_a_failed_run_enters_the_dead_letters(world: World) -> None:
-    """M5, M6: it was refused for its strategy, and somebody wants it kept."""
-    parts_of(world.back).declared.settings = replace(parts_of(world.back).settings, dlq_enabled=False)
+    """M5, M6: its strategy kept it out, and an operator wants it kept."""
+    await (await world.failures()).strategies.change("manual", reason="too many")
     assert await world.fail() == []
     [[run_id]] = await ask(world.base, "SELECT id FROM redrive.runs")
     failures = await world.failures()

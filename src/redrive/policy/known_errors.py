@@ -200,6 +200,8 @@ PHRASES: MappingProxyType[str, Phrases] = MappingProxyType(
         # asyncio, if a host name has several addresses and none can be reached
         "builtins:OSError": (("Multiple exceptions: [Errno", _NEVER_CONNECTED),),
         "asyncpg:InterfaceError": (("connection is closed", _NEVER_CONNECTED),),
+        # asyncpg, if the server ends the connection at the very moment a statement starts
+        "asyncpg:InternalClientError": (("another operation", _CONNECTION_LOST),),
         "psycopg:OperationalError": (
             ("password authentication failed", _DENIED),
             ("no password supplied", _DENIED),
