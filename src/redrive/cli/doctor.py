@@ -42,7 +42,7 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     if chosen(output) == "table":
         _draw(screen(), report, findings)
     else:
-        show_rows([finding._asdict() for finding in findings], COLUMNS, output)
+        show_rows([finding.to_json() for finding in findings], COLUMNS, output)
     if not report.is_well(strict=strict):
         raise CommandExit(Exit.FAILURES)
 
