@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redrive.cli.screen import Screen
     from redrive.doctor import Finding, HealthReport
 
-COLUMNS = ("state", "check", "seen", "advice", "command")
+COLUMNS = ("state", "check", "code", "seen", "advice", "command")
 SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "note": "·", "ok": "✓"}
 STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "note": "dim", "ok": "good"}
 HEADS = {"bad": "Problems", "warn": "Warnings", "unknown": "Not checked", "note": "Notes", "ok": "OK"}

@@ -79,7 +79,7 @@ def judge_letters(letters: Letters, max_letters: int | None, limits: DoctorLimit
             FindingCode.LETTERS_STUCK,
             f"redrive dlq view {letters.first_stuck}",
             dead_letters=letters.stuck,
-            first=letters.first_stuck,
+            dead_letter_id=letters.first_stuck,
         )
     need_you = live.open + live.exhausted
     if not need_you:

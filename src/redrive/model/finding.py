@@ -112,7 +112,7 @@ class FindingCode(StrEnum):
         "dead_letters exhausted oldest_seconds limit_seconds is_late",
     )
     LETTERS_FULL = "letters_full", "dead letters", "dead_letters limit"
-    LETTERS_STUCK = "letters_stuck", "dead letters", "dead_letters first"
+    LETTERS_STUCK = "letters_stuck", "dead letters", "dead_letters dead_letter_id"
     NO_KEY = "no_key", "encryption"
     KEYS_COMPLETE = "keys_complete", "encryption", "keys"
     KEY_MISSING = "key_missing", "encryption", "missing_keys runs"
