@@ -41,7 +41,7 @@ app.run_worker(poll_seconds=0.05)
 """
 
 
-def findings(ended: Any) -> list[dict[str, str]]:
+def findings(ended: Any) -> list[dict[str, Any]]:
     return [each for each in json.loads(ended.out) if each["seen"] not in OF_THE_SERVER]
 
 
@@ -76,6 +76,27 @@ def test_a_queue_without_a_worker(office: Command, shop: Shop) -> None:
     [found] = [each for each in findings(ended) if each["state"] == "bad"]
     assert found["seen"].startswith("the queue default has 1 run ready (oldest: ")
     assert found["command"] == "redrive worker MODULE:ATTRIBUTE --queue default"
+
+
+def test_programs_get_facts_and_people_texts(redrive: Command, shop: Shop) -> None:
+    shop.order(wait=False)
+    pause("mail")
+    found = {each["code"]: each for each in findings(redrive("doctor", "-o", "json"))}
+    waiting, paused = found["queue_without_worker"], found["queue_paused"]
+    assert 0.0 <= waiting.pop("oldest_seconds") < 3600.0
+    assert waiting.pop("seen").startswith("the queue default has 1 run ready (oldest: ")
+    assert waiting == {
+        "check": "queues",
+        "code": "queue_without_worker",
+        "state": "bad",
+        "queue": "default",
+        "runs": 1,
+        "meaning": "These runs can't start.",
+        "advice": "Start a worker that serves this queue.",
+        "command": "redrive worker MODULE:ATTRIBUTE --queue default",
+    }
+    assert (paused["queue"], paused["by"], paused["reason"]) == ("mail", "ana", "the provider moves")
+    assert redrive("doctor", "-o", "csv").out.startswith("state,check,code,seen,advice,command")
 
 
 def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.store.by_hand import letters
 
 from redrive import FinalError
 from redrive.app import Redrive
-from redrive.doctor import DoctorLimits, HealthReport, State, examine
+from redrive.doctor import DoctorLimits, FindingCode, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
 from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of, rewire
@@ -178,6 +178,9 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     assert f"run {run.id}: step 'wedge' has been running for " in timeout.seen
     assert all(map(is_complete, report.findings))
 
+    assert timeout.fields["run_id"] == worker.fields["blocking_step"]["run_id"] == run.id
+    assert timeout.fields["timeout_seconds"] == 10.0
+
     verdict = await verify(database, leeway=60.0)
     [violation] = verdict.findings
     assert (violation.invariant, violation.subject) == ("I6", run.id)
@@ -191,6 +194,25 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     assert [violation.subject for violation in (await verify(database, leeway=60.0)).findings] == [run.id]
     await ask(database, "UPDATE redrive.workers SET seen_at = :now - 3600")
     assert only(await examine(database), "timeouts").state is State.OK
+
+
+async def test_a_blocking_step_past_its_timeout_is_reported_without_leeway(app: Redrive) -> None:
+    """I6: otherwise the report would say that no step does what it says of the worker."""
+
+    @app.task(timeout=0.001)
+    async def wedge() -> None: ...
+
+    run = await app.start(wedge)
+    store, database = parts_of(app).store, parts_of(app).database
+    [claim] = await store.leases.claim("default", 1, Holder(7, "blocked", "", 3600.0))
+    await store.limits.heartbeat("blocked", "", '["default"]', 10, 1, "running", "shop-1", 42)
+    await store.limits.note_blocked(
+        "blocked", 1.0, BlockingStep(run.id, claim.org, "wedge", "wedge", "wedge", 1)
+    )
+    await asyncio.sleep(0.01)
+    report = await examine(database)
+    assert only(report, "workers").code == FindingCode.WORKER_BLOCKED
+    assert only(report, "timeouts").code == FindingCode.TIMEOUT_EXCEEDED
 
 
 async def test_work_that_is_overdue(app: Redrive) -> None:

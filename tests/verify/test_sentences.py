@@ -1,4 +1,4 @@
-"""Sentences are only shown: with all replaced, the checker, the simulator, the API and the pages agree."""
+"""Sentences are only shown: with all replaced, checker, doctor, simulator, API and pages agree."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.verify.history import History
 
 import redrive
 from redrive import words
+from redrive.doctor import DoctorLimits, HealthReport, examine
 from redrive.parts import parts_of
 from redrive.policy.policy_change import Alteration
 from redrive.verify import verify
@@ -138,6 +139,39 @@ async def answers(house: House, key: str, history: History) -> dict[str, Any]:
             page = await read(client, path)
             found[path] = (page.actions, page.links)
     return found
+
+
+IMPATIENT = DoctorLimits(
+    leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0, letter_seconds=0.0, connections=0.0
+)
+"""So that the doctor has much to say."""
+
+
+def facts_of(report: HealthReport) -> list[tuple[Any, ...]]:
+    """What the doctor found, without values that change from moment to moment."""
+    return [
+        (finding.check, finding.code, finding.state, sorted(finding.fields), finding.command)
+        for finding in report.findings
+    ]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_doctor_reads_no_sentence(history: History) -> None:
+    async def examined() -> HealthReport:
+        return await examine(history.app, keys=(), limits=IMPATIENT)
+
+    report = await examined()
+    assert {"breaker_forced", "letters_need_you", "queue_paused", "worker_silent"} <= {
+        finding.code for finding in report.findings
+    }
+    with blanked():
+        again = await examined()
+        assert facts_of(again) == facts_of(report)
+        assert again.is_well() == report.is_well()
+        told = [
+            text for finding in again.findings for text in (finding.seen, finding.meaning, finding.advice)
+        ]
+        assert [text for text in told if re.search("[A-Za-z0-9]", text)] == []
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -11,6 +11,7 @@ from docs.reference.generate.decisions import decisions
 from docs.reference.generate.drawing import drawing
 from docs.reference.generate.errors import error_page
 from docs.reference.generate.events import events
+from docs.reference.generate.findings import findings
 from docs.reference.generate.interface import interface
 from docs.reference.generate.known_errors import known_error_page
 from docs.reference.generate.policies import policies
@@ -26,6 +27,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_page,
     "reference/errors.md": error_page,
     "reference/events.md": events,
+    "reference/findings.md": findings,
     "reference/known-errors.md": known_error_page,
     "reference/policies.md": policies,
     "reference/query-language.md": query_language,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redrive.cli.screen import Screen
     from redrive.doctor import Finding, HealthReport
 
-COLUMNS = ("state", "check", "seen", "advice", "command")
+COLUMNS = ("state", "check", "code", "seen", "advice", "command")
 SIGNS = {"bad": "✗", "warn": "!", "unknown": "?", "note": "·", "ok": "✓"}
 STYLES = {"bad": "bad", "warn": "warn", "unknown": "dim", "note": "dim", "ok": "good"}
 HEADS = {"bad": "Problems", "warn": "Warnings", "unknown": "Not checked", "note": "Notes", "ok": "OK"}
@@ -42,7 +42,7 @@ def doctor(given: GlobalOptions, output: str | None, strict: bool) -> None:
     if chosen(output) == "table":
         _draw(screen(), report, findings)
     else:
-        show_rows([finding._asdict() for finding in findings], COLUMNS, output)
+        show_rows([finding.to_json() for finding in findings], COLUMNS, output)
     if not report.is_well(strict=strict):
         raise CommandExit(Exit.FAILURES)
 

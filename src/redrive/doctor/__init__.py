@@ -11,5 +11,6 @@ from __future__ import annotations
 
 from redrive.doctor.examination import examine
 from redrive.doctor.finding import DoctorLimits, Finding, HealthReport, State
+from redrive.model.finding import FindingCode
 
-__all__ = ["DoctorLimits", "Finding", "HealthReport", "State", "examine"]
+__all__ = ["DoctorLimits", "Finding", "FindingCode", "HealthReport", "State", "examine"]

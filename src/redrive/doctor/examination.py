@@ -12,6 +12,7 @@ from redrive.clock import SYSTEM_CLOCK, Clock
 from redrive.doctor import failures, postgres, sqlite, version, work
 from redrive.doctor.finding import DEFAULT_LIMITS, DoctorLimits, Finding, HealthReport, ok, unknown
 from redrive.errors import StoreError, StoreUnavailableError
+from redrive.model.finding import FindingCode
 from redrive.settings import Settings
 from redrive.store.database import Application, Database, database_of
 from redrive.store.inspection import Inspection
@@ -74,7 +75,7 @@ async def _findings(
 
 async def _sqlite_findings(database: Database, limits: DoctorLimits) -> AsyncIterator[Finding]:
     if not isinstance(database, SqliteReader):
-        yield ok("database", "SQLite, in memory")
+        yield ok(FindingCode.SQLITE_IN_MEMORY)
         return
     condition = await database.condition()
     yield sqlite.judge_file(database.path, condition)
@@ -167,7 +168,7 @@ class _WorkChecks:
         return [work.judge_leases(await self._inspection.expired(self._limits.leeway_seconds))]
 
     async def _overruns(self) -> Iterable[Finding]:
-        return work.judge_overruns(await self._inspection.overruns(self._limits.leeway_seconds))
+        return work.judge_overruns(await self._inspection.overruns(leeway=0.0))
 
     async def _overdue(self) -> Iterable[Finding]:
         return [work.judge_overdue(await self._inspection.overdue(self._limits.leeway_seconds))]
@@ -191,6 +192,6 @@ async def _run(checks: Mapping[str, CheckFunction]) -> AsyncIterator[Finding]:
         except StoreUnavailableError:
             raise
         except StoreError as error:
-            findings = [unknown(name, str(error))]
+            findings = [unknown(FindingCode.CHECK_REFUSED, error=str(error))._replace(check=name)]
         for finding in findings:
             yield finding

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redrive.duration import Seconds, to_seconds
-from redrive.model.query import MAX_COUNTED
-from redrive.words.number import noun
-
-MAX_NAMED = 5
+from redrive.model.finding import FindingCode
+from redrive.words.finding import Description, describe_finding
 
 
 class State(StrEnum):
@@ -25,21 +23,41 @@ class State(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The result of one check.
+    """The result of one check, as facts. `seen`, `meaning` and `advice` are rendered from them.
 
     check    the subject of the check, such as "queues"
-    seen     the observation, in one sentence
-    meaning  why it matters; empty if all is well
-    advice   what to do
-    command  a command that does it, or shows more
+    fields   the values that belong to the code, which are JSON values
+    command  a command that follows the advice, or shows more
     """
 
     check: str
     state: State
-    seen: str
-    meaning: str = ""
-    advice: str = ""
+    code: FindingCode
+    fields: Mapping[str, Any]
     command: str = ""
+
+    @property
+    def seen(self) -> str:
+        """The observation, in one sentence."""
+        return self._described.seen
+
+    @property
+    def meaning(self) -> str:
+        """Why it matters; empty if all is well."""
+        return self._described.meaning
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return self._described.advice
+
+    @property
+    def _described(self) -> Description:
+        return describe_finding(self.code, self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {"check": self.check, "code": self.code, "state": self.state, **self.fields}
+        return {**facts, **self._described._asdict(), "command": self.command}
 
 
 class HealthReport(NamedTuple):
@@ -59,22 +77,24 @@ class HealthReport(NamedTuple):
         return "\n".join(line for state in State for finding in self.of(state) for line in _lines(finding))
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """Format the number with its noun, and append "+" once it reaches `MAX_COUNTED`."""
-    more = "+" if number >= MAX_COUNTED else ""
-    return f"{min(number, MAX_COUNTED):,}{more} {noun(number, one, many)}"
+def bad(code: FindingCode, command: str = "", /, **fields: Any) -> Finding:
+    return Finding(code.check, State.BAD, code, fields, command)
 
 
-def ok(check: str, seen: str) -> Finding:
-    return Finding(check, State.OK, seen)
+def warn(code: FindingCode, command: str = "", /, **fields: Any) -> Finding:
+    return Finding(code.check, State.WARN, code, fields, command)
 
 
-def note(check: str, seen: str) -> Finding:
-    return Finding(check, State.NOTE, seen)
+def unknown(code: FindingCode, /, **fields: Any) -> Finding:
+    return Finding(code.check, State.UNKNOWN, code, fields)
 
 
-def unknown(check: str, why: str, advice: str = "") -> Finding:
-    return Finding(check, State.UNKNOWN, f"could not be checked: {why}", advice=advice)
+def note(code: FindingCode, /, **fields: Any) -> Finding:
+    return Finding(code.check, State.NOTE, code, fields)
+
+
+def ok(code: FindingCode, /, **fields: Any) -> Finding:
+    return Finding(code.check, State.OK, code, fields)
 
 
 def _lines(finding: Finding) -> Iterable[str]:

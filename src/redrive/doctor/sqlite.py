@@ -9,9 +9,9 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import DoctorLimits, Finding, State, ok, unknown
+from redrive.doctor.finding import DoctorLimits, Finding, bad, ok, unknown, warn
+from redrive.model.finding import FindingCode
 from redrive.store.sqlite_reader import SqliteCondition
-from redrive.words.number import size
 
 MOUNTS = Path("/proc/mounts")
 NETWORKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "9p")
@@ -32,81 +32,49 @@ def disk_of(path: str) -> Disk:
 
 
 def judge_file(path: str, condition: SqliteCondition) -> Finding:
-    free = f", {size(condition.free_bytes)} of it free" if condition.free_bytes else ""
-    return ok("database", f"SQLite {condition.version}: {path}, {size(condition.bytes)}{free}")
+    return ok(
+        FindingCode.SQLITE_FILE,
+        version=condition.version,
+        path=path,
+        bytes=condition.bytes,
+        free_bytes=condition.free_bytes,
+    )
 
 
 def judge_durability(condition: SqliteCondition) -> Finding:
-    seen = f"journal_mode is {condition.journal}, synchronous is {condition.synchronous}"
+    modes = {"journal_mode": condition.journal, "synchronous": condition.synchronous}
     if condition.synchronous == "off":
-        return Finding(
-            "durability",
-            State.BAD,
-            seen,
-            "A machine crash loses the last acknowledged writes and can damage the file.",
-            "Create the application without durable=False.",
-        )
+        return bad(FindingCode.SQLITE_SYNCHRONOUS_OFF, **modes)
     if condition.journal != "wal":
-        return Finding(
-            "durability",
-            State.WARN,
-            seen,
-            "Readers and writers block each other.",
-            "Start a worker: the first one turns on the write-ahead log. If a worker has already run, check "
-            "whether the file is on a network disk or another program changed the mode.",
-        )
-    return ok("durability", seen)
+        return warn(FindingCode.SQLITE_WITHOUT_LOG, **modes)
+    return ok(FindingCode.SQLITE_DURABLE, **modes)
 
 
 def judge_permissions(path: str, condition: SqliteCondition) -> Finding:
     if condition.mode & 0o077:
-        return Finding(
-            "file permissions",
-            State.WARN,
-            f"other users of this machine can open the file (mode {condition.mode:o})",
-            "The file contains payloads.",
-            "Restrict the file to the user that runs the workers.",
-            f"chmod 600 {quote(path)}",
-        )
-    return ok("file permissions", "only the owner can read and write the file")
+        restrict = f"chmod 600 {quote(path)}"
+        return warn(FindingCode.FILE_OPEN_TO_OTHERS, restrict, mode=f"{condition.mode:o}")
+    return ok(FindingCode.FILE_PRIVATE)
 
 
 def judge_log(condition: SqliteCondition, limits: DoctorLimits) -> Finding:
     if condition.log_bytes > limits.log_bytes:
-        return Finding(
-            "write-ahead log",
-            State.WARN,
-            size(condition.log_bytes),
-            "A long read keeps SQLite from truncating the log: the log grows and reads slow down.",
-            "End long transactions and backups in other programs that use the file.",
-        )
-    return ok("write-ahead log", size(condition.log_bytes))
+        return warn(FindingCode.LOG_LARGE, bytes=condition.log_bytes)
+    return ok(FindingCode.LOG_SIZE, bytes=condition.log_bytes)
 
 
 def judge_disk(disk: Disk, limits: DoctorLimits) -> Iterator[Finding]:
-    seen = f"{size(disk.free_bytes)} of {size(disk.bytes)} free"
     if disk.free_bytes >= limits.free_bytes:
-        yield ok("disk", seen)
+        yield ok(FindingCode.DISK_SPACE, free_bytes=disk.free_bytes, bytes=disk.bytes)
     else:
-        yield Finding(
-            "disk",
-            State.BAD if disk.free_bytes < limits.free_bytes / 10 else State.WARN,
-            seen,
-            "When the disk is full, no run can start and no result can be stored.",
-            "Free some space, or lower retention_days to keep finished runs for a shorter time.",
-        )
+        judge = bad if disk.free_bytes < limits.free_bytes / 10 else warn
+        yield judge(FindingCode.DISK_FULL, free_bytes=disk.free_bytes, bytes=disk.bytes)
     if disk.system in NETWORKS:
-        yield Finding(
-            "file system",
-            State.BAD,
-            f"the file is on a network file system ({disk.system})",
-            "SQLite's locks are unreliable there: two machines can damage the file.",
-            "Move the file to a local disk, or use PostgreSQL.",
-        )
+        yield bad(FindingCode.FILE_SYSTEM_NETWORK, file_system=disk.system)
     elif disk.system:
-        yield ok("file system", f"{disk.system}, local")
+        yield ok(FindingCode.FILE_SYSTEM_LOCAL, file_system=disk.system)
     else:
-        yield unknown("file system", "the operating system doesn't report the type")
+        yield unknown(FindingCode.FILE_SYSTEM_UNKNOWN)
 
 
 def _file_system(folder: Path) -> str:

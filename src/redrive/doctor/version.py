@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from redrive.doctor.finding import Finding, State, ok
+from redrive.doctor.finding import Finding, bad, ok
 from redrive.errors import NotFoundError
+from redrive.model.finding import FindingCode
 from redrive.store.database import Database
 from redrive.store.migration import Schema, migrations, schema_of
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite_reader import place_of, reading
 
 __all__ = ["DatabaseVersion", "judge_program", "judge_schema", "missing_file", "place_of", "read_version"]
+
+MIGRATE = "redrive migrate"
 
 
 class DatabaseVersion(NamedTuple):
@@ -73,27 +76,16 @@ def missing_file(database: Database) -> str | None:
 
 
 def judge_program(redrive: str, python: str) -> Finding:
-    return ok("program", f"Redrive {redrive} on Python {python}")
+    return ok(FindingCode.PROGRAM, redrive=redrive, python=python)
 
 
 def judge_schema(schema: Schema) -> Finding:
+    version, newest = schema.version, schema.newest
     if schema.is_newer:
-        return Finding(
-            "schema",
-            State.BAD,
-            f"the tables are at version {schema.version}; this Redrive supports up to {schema.newest}",
-            "A newer Redrive migrated the tables, so this one refuses to use them.",
-            "Install the newer Redrive here too.",
-            "pip install --upgrade redrive",
-        )
+        upgrade = "pip install --upgrade redrive"
+        return bad(FindingCode.SCHEMA_NEWER, upgrade, version=version, newest=newest)
     if schema.is_current:
-        return ok("schema", f"the tables are up to date (version {schema.version})")
-    seen = f"the tables are at version {schema.version}; this Redrive needs {schema.newest}"
-    return Finding(
-        "schema",
-        State.BAD,
-        seen if schema.applied else "this database has no Redrive tables",
-        "The work was not checked. An application migrates its tables when it starts.",
-        "To choose the moment yourself, migrate now.",
-        "redrive migrate",
-    )
+        return ok(FindingCode.SCHEMA_CURRENT, version=version)
+    if schema.applied:
+        return bad(FindingCode.SCHEMA_OLDER, MIGRATE, version=version, newest=newest)
+    return bad(FindingCode.SCHEMA_MISSING, MIGRATE)

@@ -7,18 +7,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import NamedTuple
 
-from redrive.doctor.finding import MAX_NAMED, DoctorLimits, Finding, State, count, note, ok
+from redrive.doctor.finding import DoctorLimits, Finding, bad, note, ok, warn
+from redrive.model.finding import FindingCode
 from redrive.model.run import Place
 from redrive.store.inspection import Expired, Overdue, Overrun
 from redrive.store.limits import QueueRow, WorkerRow
 from redrive.store.run_listing import Depth
-from redrive.words.number import names
-from redrive.words.time import age
-from redrive.words.timeline import unknown_work
-from redrive.words.worker import blocked_text, overrun_text
 
 WORK = "redrive worker MODULE:ATTRIBUTE"
 STOPPED = "stopped"
+MAX_OVERRUNS = 5
 _READY = (Place.READY, Place.ALONE)
 
 
@@ -32,61 +30,43 @@ class _Queue(NamedTuple):
 
 def judge_leases(expired: Sequence[Expired]) -> Finding:
     if not expired:
-        return ok("leases", "no expired leases")
-    number = sum(lease.number for lease in expired)
-    workers = names([lease.worker or "an unknown worker" for lease in expired], MAX_NAMED)
-    return Finding(
-        "leases",
-        State.BAD,
-        f"{count(number, 'step')} leased to {workers}; the oldest lease expired "
-        f"{age(expired[0].oldest_seconds)} ago, and no worker has taken it over",
-        "The workers that hold these leases were killed or are frozen, and no other worker has continued.",
-        "Start a worker. It takes the steps over immediately.",
+        return ok(FindingCode.LEASES_CURRENT)
+    return bad(
+        FindingCode.LEASES_EXPIRED,
         WORK,
+        steps=sum(lease.number for lease in expired),
+        workers=[lease.worker for lease in expired],
+        oldest_seconds=expired[0].oldest_seconds,
     )
 
 
 def judge_overruns(overruns: Sequence[Overrun]) -> Iterator[Finding]:
-    for overrun in overruns[:MAX_NAMED]:
-        yield Finding(
-            "timeouts",
-            State.BAD,
-            f"run {overrun.run_id}: {overrun_text(overrun.step, overrun.seconds, overrun.timeout)}; "
-            f"worker {overrun.worker} executes it",
-            "The step blocks the event loop of its worker, so the worker's other runs wait for it.",
-            'An async task must not block. Make it a sync task, or give it isolation="process".',
+    for overrun in overruns[:MAX_OVERRUNS]:
+        yield bad(
+            FindingCode.TIMEOUT_EXCEEDED,
             f"redrive run view {overrun.run_id}",
+            run_id=overrun.run_id,
+            step=overrun.step,
+            seconds=overrun.seconds,
+            timeout_seconds=overrun.timeout,
+            worker=overrun.worker,
         )
     if not overruns:
-        yield ok("timeouts", "no step blocks a worker for longer than its timeout")
+        yield ok(FindingCode.TIMEOUTS_KEPT)
 
 
 def judge_overdue(overdue: Overdue) -> Finding:
     if not overdue.number:
-        return ok("overdue work", "no run is overdue")
-    return Finding(
-        "overdue work",
-        State.BAD,
-        f"{count(overdue.number, 'run')} overdue, the oldest for {age(overdue.oldest_seconds)}",
-        "Retries and scheduled runs don't start.",
-        "Start a worker. If one is running, check its log.",
-        WORK,
-    )
+        return ok(FindingCode.NOTHING_OVERDUE)
+    return bad(FindingCode.WORK_OVERDUE, WORK, runs=overdue.number, oldest_seconds=overdue.oldest_seconds)
 
 
 def judge_unknown_work(unknown: Mapping[str, int]) -> Iterator[Finding]:
     """Judge the runs that no worker knows, by what holds them."""
     for holder, number in unknown.items():
-        yield Finding(
-            "unknown work",
-            State.BAD,
-            f"{unknown_work(holder)}: {count(number, 'run')}",
-            "These runs can't start. Their task was renamed or removed, or its worker is not running.",
-            "Start a worker that has the task, or give the renamed task its old name as an alias.",
-            "redrive run list is:held",
-        )
+        yield bad(FindingCode.WORK_UNKNOWN, "redrive run list is:held", holder=holder, runs=number)
     if not unknown:
-        yield ok("unknown work", "workers know all ready work")
+        yield ok(FindingCode.WORK_KNOWN)
 
 
 def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterator[Finding]:
@@ -96,32 +76,36 @@ def judge_workers(workers: Sequence[WorkerRow], limits: DoctorLimits) -> Iterato
         if worker.state != STOPPED and worker.seconds_silent > limits.silent_seconds
     ]
     for worker in lost:
-        yield Finding(
-            "workers",
-            State.WARN,
-            f"{worker.id} ({worker.host}, process {worker.process}) has not reported for "
-            f"{age(worker.seconds_silent)}",
-            "It was killed or is frozen. Other workers take over its runs when its leases expire.",
-            "Start it again, unless you stopped it. Redrive drops it from the list after a day.",
+        yield warn(
+            FindingCode.WORKER_SILENT,
             "redrive workers",
+            worker=worker.id,
+            host=worker.host,
+            process=worker.process,
+            seconds=worker.seconds_silent,
         )
     blocked = [worker for worker in workers if worker not in lost and _is_blocked(worker)]
     for worker in blocked:
-        yield Finding(
-            "workers",
-            State.BAD,
-            f"{worker.id} ({worker.host}, process {worker.process}) is blocked: "
-            f"{blocked_text(worker.seconds_blocked or 0.0, worker.blocking_step)}",
-            "It executes nothing. Other workers take over its runs when its leases expire.",
-            'Stop it (SIGTERM), and make the step a sync task or give it isolation="process".',
+        step = worker.blocking_step
+        yield bad(
+            FindingCode.WORKER_BLOCKED,
             "redrive workers",
+            worker=worker.id,
+            host=worker.host,
+            process=worker.process,
+            seconds=worker.seconds_blocked or 0.0,
+            blocking_step=None if step is None else step._asdict(),
         )
     alive = [worker for worker in workers if _is_alive(worker, limits)]
     if alive:
-        busy, slots = sum(worker.in_flight for worker in alive), sum(worker.concurrency for worker in alive)
-        yield ok("workers", f"{count(len(alive), 'worker')} running, {busy:,} of {slots:,} slots in use")
+        yield ok(
+            FindingCode.WORKERS_RUNNING,
+            workers=len(alive),
+            in_flight=sum(worker.in_flight for worker in alive),
+            slots=sum(worker.concurrency for worker in alive),
+        )
     elif not lost and not blocked:
-        yield ok("workers", "no workers are running")
+        yield ok(FindingCode.NO_WORKER)
 
 
 def judge_queues(
@@ -142,79 +126,56 @@ def judge_queues(
     if not troubled and not paused:
         waiting = sum(queue.ready + queue.later for queue in in_use)
         if not waiting:
-            yield ok("queues", "nothing is waiting")
+            yield ok(FindingCode.NOTHING_WAITS)
             return
-        yield ok(
-            "queues",
-            f"{count(waiting, 'run')} waiting in {count(len(in_use), 'queue')}, none without a worker",
-        )
+        yield ok(FindingCode.QUEUES_SERVED, runs=waiting, queues=len(in_use))
 
 
 def judge_encryption(sealed: Mapping[str, int], keys: Collection[str]) -> Finding:
     """Compare the keys of unfinished runs with `keys`, the ids of the configured keys."""
     missing = {key: number for key, number in sealed.items() if key not in keys}
     if missing:
-        return Finding(
-            "encryption",
-            State.BAD,
-            f"{count(sum(missing.values()), 'unfinished run')} can't be decrypted here: encrypted with "
-            f"the key {names(sorted(missing), MAX_NAMED)}, which is not configured",
-            "Workers with these settings postpone these runs until they have the key.",
-            "Add the key to encryption_keys, after the newest one.",
+        return bad(
+            FindingCode.KEY_MISSING,
             "redrive config",
+            missing_keys=sorted(missing),
+            runs=sum(missing.values()),
         )
-    if not keys:
-        return note("encryption", "no key is configured; payloads are stored unencrypted")
-    return ok("encryption", f"{count(len(keys), 'key')} configured; all unfinished runs can be decrypted")
+    return ok(FindingCode.KEYS_COMPLETE, keys=len(keys)) if keys else note(FindingCode.NO_KEY)
 
 
 def _paused(row: QueueRow, queue: _Queue | None) -> Finding:
-    waiting = 0 if queue is None else queue.ready + queue.later
-    by = row.paused_by or "an unknown user"
-    reason = f" (reason: {row.reason})" if row.reason else ""
-    return Finding(
-        "queues",
-        State.WARN,
-        f"{by} paused the queue {row.name}{reason}; {count(waiting, 'run')} waiting in it",
-        "Its runs don't start until an operator resumes it.",
-        "Resume it when the reason no longer applies.",
+    return warn(
+        FindingCode.QUEUE_PAUSED,
         f"redrive queue resume {quote(row.name)}",
+        queue=row.name,
+        by=row.paused_by,
+        reason=row.reason,
+        runs=0 if queue is None else queue.ready + queue.later,
     )
 
 
 def _judge_queue(queue: _Queue, limits: DoctorLimits) -> Finding | None:
+    serve = f"{WORK} --queue {quote(queue.name)}"
     if not queue.served and queue.ready:
-        return Finding(
-            "queues",
-            State.BAD,
-            f"{_ready(queue)} ready (oldest: {age(queue.oldest_seconds)}) and no worker",
-            "These runs can't start.",
-            "Start a worker that serves this queue.",
-            f"{WORK} --queue {quote(queue.name)}",
+        return bad(
+            FindingCode.QUEUE_WITHOUT_WORKER,
+            serve,
+            queue=queue.name,
+            runs=queue.ready,
+            oldest_seconds=queue.oldest_seconds,
         )
     if not queue.served and queue.later:
-        return Finding(
-            "queues",
-            State.WARN,
-            f"the queue {queue.name} has no worker; {count(queue.later, 'run')} in it will need one later",
-            "The runs are waiting for their due time, a breaker or a limit. Then they will need a worker.",
-            "Start a worker that serves this queue.",
-            f"{WORK} --queue {quote(queue.name)}",
-        )
+        return warn(FindingCode.QUEUE_WILL_NEED_WORKER, serve, queue=queue.name, runs=queue.later)
     if queue.ready and queue.oldest_seconds >= limits.backlog_seconds:
-        return Finding(
-            "queues",
-            State.WARN,
-            f"{_ready(queue)} ready (oldest: {age(queue.oldest_seconds)})",
-            "Work arrives faster than the workers finish it, or they are busy with other queues.",
-            "Start more workers, or raise worker_concurrency.",
+        return warn(
+            FindingCode.QUEUE_BACKLOG,
             "redrive workers",
+            queue=queue.name,
+            runs=queue.ready,
+            oldest_seconds=queue.oldest_seconds,
         )
     return None
-
-
-def _ready(queue: _Queue) -> str:
-    return f"the queue {queue.name} has {count(queue.ready, 'run')}"
 
 
 def _queue(name: str, depths: Sequence[Depth], served: set[str]) -> _Queue:
