@@ -27,7 +27,8 @@ RUNS, CONCURRENCY = 200, 100
 
 def _worker(app: Redrive, **options: Any) -> Worker:
     """A worker of which the test calls the parts, in virtual time too."""
-    return parts_of(app).worker(WorkerOptions(**options), Threads(1))
+    parts = parts_of(app)
+    return parts.worker(WorkerOptions(**{**parts.declared.worker_defaults, **options}), Threads(1))
 
 
 async def a_worker(url: str, what: str, number: int) -> str:
