@@ -23,7 +23,7 @@ LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease
 def run_row(**changes: Any) -> dict[str, Any]:
     """All columns of a run that must be told, and those that are changed; ready unless told otherwise."""
     number = next(_numbers)
-    identifier = f"{number:08d}{uuid.uuid4().hex[:8]}"
+    identifier = f"{number:08d}{uuid.uuid4().hex[:24]}"
     columns: dict[str, Any] = {
         "id": identifier,
         "org": ORG,
