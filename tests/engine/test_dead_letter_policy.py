@@ -13,6 +13,7 @@ from redrive.app import Redrive
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, ReplayRefusedError
 from redrive.model.event import AlertRaised
+from redrive.model.fact import fact
 from redrive.model.run import RunState
 from redrive.parts import parts_of
 from redrive.settings import Settings
@@ -77,6 +78,27 @@ async def test_on_request_a_failed_run_enters_and_can_be_replayed() -> None:
         assert await run.wait() is RunState.DLQ_PENDING
         assert (await failures.view(letter_id)).attempts == 2
         await check_sound(app)
+
+
+@pytest.mark.parametrize("by_the_version_before", [False, True])
+async def test_on_request_a_run_enters_the_group_that_its_worker_determined(
+    by_the_version_before: bool,
+) -> None:
+    app = app_with(dlq_strategy="manual")
+    async with bench(app):
+        run = await failed(app, "network")
+        text = "the same call path: shop.work; type ConnectionError, step work"
+        if by_the_version_before:
+            change = "UPDATE run_events SET detail = json_set(detail, '$.fingerprint_reason', ?1)"
+            await sql(app, change, text)
+        failures = app.failures()
+        letter = await failures.view(await failures.add(run.id))
+        group = (await failures.groups.view(letter.fingerprint)).group
+        assert letter.fingerprint_reason == group.reason
+        if by_the_version_before:
+            assert group.reason == fact("sentence", text=text)
+        else:
+            assert (group.reason.code, group.reason.fields["step"]) == ("same_call_path", "work")
 
 
 async def test_what_has_not_failed_does_not_enter() -> None:

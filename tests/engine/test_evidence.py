@@ -42,7 +42,7 @@ def check(evidence: Evidence) -> None:
         evidence.stack,
         evidence.title,
         evidence.fingerprint.pattern,
-        evidence.fingerprint.reason,
+        evidence.fingerprint.reason.encode(),
     ]
     assert len(texts[0]) <= MAX_MESSAGE_LENGTH + SLACK
     assert len(texts[1]) <= MAX_STACK_LENGTH + SLACK
@@ -235,7 +235,9 @@ def pieces(secret: str, surroundings: str) -> set[str]:
 def stored_texts(message: str) -> str:
     evidence = made_of(RuntimeError(message))
     mark = evidence.fingerprint
-    return "\n".join((evidence.failure.message, evidence.stack, evidence.title, mark.pattern, mark.reason))
+    return "\n".join(
+        (evidence.failure.message, evidence.stack, evidence.title, mark.pattern, mark.reason.encode())
+    )
 
 
 def test_no_part_of_a_secret_reaches_a_stored_text_i9() -> None:

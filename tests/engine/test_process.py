@@ -179,7 +179,7 @@ async def test_a_failure_is_the_one_it_would_be_in_process() -> None:
     assert error.evidence.fingerprint == expected.fingerprint
     assert error.evidence.failure.category is Category.RESOURCE
     assert type(error.evidence.failure.category) is Category
-    assert "process_tasks._deeper" in error.evidence.fingerprint.reason
+    assert "process_tasks._deeper" in error.evidence.fingerprint.reason.fields["calls"][0]
     assert "in _deeper" in error.evidence.stack
     assert "hunter2secret" not in str(error.evidence) + str(error)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, Seam, bench, new_app, sql
+from tests.engine.workbench import Ear, Seam, bench, new_app, settle, sql
 
 from redrive import FinalError, RetryableError
 from redrive.app import Redrive
+from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.engine.context import Context
 from redrive.engine.handle import RunHandle
 from redrive.errors import InvalidValueError, NotFoundError, PayloadError, ReplayRefusedError
@@ -23,6 +25,7 @@ from redrive.policy import Backoff, RetryPolicy
 from redrive.policy.codec import decode
 from redrive.policy.curve import Exponential, Immediate
 from redrive.policy.presets import GATEWAY
+from redrive.testing import Harness, in_memory
 from redrive.verify import verify
 
 TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
@@ -584,6 +587,63 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_started_once(
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 1
         assert (await run.view()).replays == 1
+
+
+# Runs whose function was never called: each dead letter has an attempt, so the run has started
+
+
+async def of_a_payload_that_does_not_fit(app: Redrive, test: Harness) -> RunHandle[Any]:
+    @app.task
+    async def pay(cents: int) -> None: ...
+
+    run = await app.start(pay, 7)
+    await sql(app, "UPDATE runs SET input = '\"seven\"'")
+    return run
+
+
+async def of_holds_used_up(app: Redrive, test: Harness) -> RunHandle[Any]:
+    @app.task(breaker="bank", retry=replace(TWICE, max_holds=1))
+    async def pay() -> None: ...
+
+    await app.breakers().force("bank", "OPEN", reason="maintenance")
+    run = await app.start(pay)
+    await test.drain()
+    held = await run.view()
+    assert (held.place, held.state, held.started_at, held.attempt) == ("held", "PENDING", None, 0)
+    assert (await run.history()).attempts == []
+    await sql(app, "UPDATE runs SET place = 'ready', held_by = NULL")
+    return run
+
+
+@pytest.mark.parametrize("start", [of_a_payload_that_does_not_fit, of_holds_used_up])
+async def test_a_dead_letter_of_work_that_was_never_called_has_an_attempt(
+    start: Callable[[Redrive, Harness], Awaitable[RunHandle[Any]]],
+) -> None:
+    app = new_app()
+    async with bench(app) as test:
+        run = await start(app, test)
+        await settle(test, app)
+        await check_replayed(app, run)
+
+
+async def test_a_dead_letter_of_another_system_has_an_attempt() -> None:
+    queue = DeadLetterQueue("sqlite://:memory:", log=False)
+    async with in_memory(queue.app):
+        await queue.enqueue("one", {"to": "ana"}, error="the mailbox is full")
+        [line] = (await queue.app.failures(org=queue.org).list()).lines
+        await check_replayed(queue.app, queue.app.run(line.run_id, queue.org))
+
+
+async def check_replayed(app: Redrive, run: RunHandle[Any]) -> None:
+    letter, ended = await letter_of(run), await run.view()
+    assert (letter.attempts, ended.state, ended.attempt) == (1, "DLQ_PENDING", 1)
+    assert len((await run.history()).attempts) == 1
+    assert ended.started_at is not None
+    await app.failures().replay(letter.id)
+    queued = await run.view()
+    assert (queued.place, queued.state, queued.status) == ("ready", "RUNNING", "queued")
+    assert queued.started_at == ended.started_at
+    await sound(app)
 
 
 # Retrying a run by hand (P8)

@@ -87,7 +87,7 @@ def test_the_frames_of_the_application_come_first_and_deepest_first() -> None:
 def test_what_was_caught_comes_before_what_led_to_it() -> None:
     told = stack_of(printed(handling)).exceptions
     assert kinds(stack_of(printed(handling))) == ["json.decoder.JSONDecodeError", "KeyError", "ValueError"]
-    assert [each.relation for each in told] == ["", "while handling", "caused by"]
+    assert [each.relation for each in told] == ["", "while_handling", "caused_by"]
     assert told[1].message == "KeyError: 'no such order'"
 
 
@@ -97,11 +97,11 @@ def test_a_group_comes_before_its_members_and_each_before_what_led_to_it() -> No
         (0, "", ""),
         (1, "1", ""),
         (2, "1", ""),
-        (2, "", "caused by"),
+        (2, "", "caused_by"),
         (1, "2", ""),
-        (1, "", "while handling"),
-        (1, "", "caused by"),
-        (0, "", "caused by"),
+        (1, "", "while_handling"),
+        (1, "", "caused_by"),
+        (0, "", "caused_by"),
     ]
     assert told[0].message == "ExceptionGroup: outer (2 sub-exceptions)"
     assert told[4].message.startswith("json.decoder.JSONDecodeError")

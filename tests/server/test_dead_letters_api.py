@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -11,8 +12,10 @@ import httpx
 import pytest
 from tests.server.house import House
 from tests.server.openapi_check import truthful
+from tests.store.letters import alter
 
 from redrive.dead_letter_queue import DeadLetterQueue
+from redrive.errors import FinalError
 from redrive.parts import parts_of, rewire
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
@@ -156,6 +159,42 @@ async def test_one_is_looked_at_from_all_sides_without_its_secrets(world: World)
     assert verdict["why"]["text"].startswith("It stopped after 1 attempt with redrive.errors.FinalError")
     assert (notes["items"], dependencies["items"]) == ([], [])
     assert [(each["number"], each["outcome"]) for each in attempts["items"]] == [(1, "failed")]
+
+
+async def test_a_traceback_of_python_is_also_given_as_exceptions_with_frames(world: World) -> None:
+    @world.house.app.task
+    async def parse(text: str) -> None:
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise FinalError("the text is no JSON") from error
+
+    letter_id = await world.letter("{", work="parse")
+    letter = (await world.owner.get(f"{LETTERS}/{letter_id}")).json()
+    caught, cause = letter["exceptions"]
+    assert caught["message"] == "redrive.errors.FinalError: the text is no JSON"
+    assert (caught["relation"], cause["relation"]) == ("", "caused_by")
+    assert cause["message"].startswith("json.decoder.JSONDecodeError: ")
+    [frame] = caught["frames"]
+    assert (frame["file"], frame["function"], frame["application"]) == (__file__, "parse", True)
+    assert frame["code"] == ['raise FinalError("the text is no JSON") from error']
+    assert f'File "{__file__}", line {frame["line"]}, in parse' in letter["stack"]
+    own = [(frame["function"], frame["application"]) for frame in cause["frames"]]
+    assert own[0] == ("raw_decode", False)
+    assert ("parse", True) in own
+    for path in (f"{LETTERS}/{letter_id}/attempts", f"/api/v1/runs/{letter['run_id']}/attempts"):
+        [attempt] = (await world.owner.get(path)).json()["items"]
+        assert attempt["exceptions"] == letter["exceptions"]
+    [line] = (await world.owner.get(LETTERS)).json()["items"]
+    assert "exceptions" not in line
+
+
+async def test_a_traceback_of_another_language_is_only_a_text(world: World) -> None:
+    letter_id = await world.letter()
+    foreign = "java.lang.IllegalStateException: closed\n\tat shop.Pay.charge(Pay.java:7)"
+    await alter(parts_of(world.house.app).database, letter_id, stack=foreign)
+    letter = (await world.owner.get(f"{LETTERS}/{letter_id}")).json()
+    assert (letter["stack"], letter["exceptions"]) == (foreign, [])
 
 
 async def test_attempts_are_those_of_the_failed_step(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,8 +11,10 @@ import httpx
 import pytest
 from tests.server.house import House
 from tests.server.openapi_check import truthful
+from tests.store.build import ask
 
 from redrive.errors import FinalError
+from redrive.parts import parts_of
 
 GROUPS, LETTERS = "/api/v1/groups", "/api/v1/dead-letters"
 CHANGES = ("acknowledge", "resolve", "ignore", "reopen")
@@ -42,6 +45,37 @@ SENSELESS: tuple[dict[str, Any], ...] = (
 async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
     async with truthful(await house.keyed("ADMIN", name="operator"), house.api) as admin:
         yield admin
+
+
+async def test_why_failures_are_grouped_is_a_fact_with_a_text(
+    house: House, client: httpx.AsyncClient
+) -> None:
+    letter_id = await house.dead_letter()
+    database = parts_of(house.app).database
+    [[stored]] = await ask(database, "SELECT fingerprint_reason FROM redrive.dead_letters")
+    assert await ask(database, "SELECT reason FROM redrive.failure_groups") == [(stored,)]
+    reason = json.loads(stored)
+    calls = ["tests.server.house.new_app.<locals>.charge"]
+    error_type = "redrive.errors.FinalError"
+    assert reason == {"code": "same_call_path", "calls": calls, "type": error_type, "step": "charge"}
+    letter = (await client.get(f"{LETTERS}/{letter_id}")).json()
+    text = f"the same call path: {calls[0]}; type {error_type}, step charge"
+    assert letter["fingerprint_reason"] == {**reason, "text": text}
+    [group] = (await client.get(GROUPS)).json()["items"]
+    assert group["reason"] == letter["fingerprint_reason"]
+
+
+async def test_a_text_that_a_worker_of_the_version_before_stored_stays_as_it_is(
+    house: House, client: httpx.AsyncClient
+) -> None:
+    letter_id = await house.dead_letter()
+    text = "the same call path: shop.charge; type FinalError, step charge"
+    database = parts_of(house.app).database
+    await ask(database, "UPDATE redrive.dead_letters SET fingerprint_reason = :old", old=text)
+    await ask(database, "UPDATE redrive.failure_groups SET reason = :old", old=text)
+    letter = (await client.get(f"{LETTERS}/{letter_id}")).json()
+    [group] = (await client.get(GROUPS)).json()["items"]
+    assert letter["fingerprint_reason"] == group["reason"] == {"code": "sentence", "text": text}
 
 
 async def test_groups_are_found_and_looked_at(house: House, client: httpx.AsyncClient) -> None:

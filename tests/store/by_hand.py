@@ -24,7 +24,7 @@ _LETTER = {
     "public_code": "TIMEOUT",
     "reason": "attempts_spent",
     "fingerprint": "f1",
-    "fingerprint_reason": "",
+    "fingerprint_reason": "type and place",
     "title": "no answer",
     "attempts": 4,
     "failures": 4,

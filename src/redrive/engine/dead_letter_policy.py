@@ -93,7 +93,7 @@ class DeadLetterPolicy:
             public_message=failure.public_message,
             reason=reason,
             fingerprint=mark.value,
-            fingerprint_reason=mark.reason,
+            fingerprint_reason=mark.reason.encode(),
             title=evidence.title,
             pattern=mark.pattern,
             payload=snapshot(_payload_of(work), redactor),

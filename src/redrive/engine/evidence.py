@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from redrive.engine.payload_mismatch import redacted
 from redrive.errors import PayloadError
+from redrive.model.fact import Fact
 from redrive.model.failure import Category, ErrorClass, Failure
 from redrive.policy import exception
 from redrive.policy.classify import DEFAULT_CLASSIFIER, Classifier
@@ -120,7 +121,14 @@ def _redacted(failure: Failure, stack: str, mark: Fingerprint, where: str, redac
 
 def _redacted_mark(mark: Fingerprint, redactor: Redactor) -> Fingerprint:
     """Redact what comes from names: of exceptions, functions and steps."""
-    return Fingerprint(mark.value, redactor.text(mark.reason), redactor.text(mark.pattern))
+    reason = Fact(
+        mark.reason.code, {name: _redacted_part(part, redactor) for name, part in mark.reason.fields.items()}
+    )
+    return Fingerprint(mark.value, reason, redactor.text(mark.pattern))
+
+
+def _redacted_part(part: str | list[str], redactor: Redactor) -> str | list[str]:
+    return redactor.text(part) if isinstance(part, str) else [redactor.text(name) for name in part]
 
 
 def _stack(error: BaseException, summary: TracebackSummary, redactor: Redactor) -> str:

@@ -312,7 +312,7 @@ def _rejected(work: Work, evidence: Evidence, reason: Fact, event_id: str) -> Ru
     rejected = RejectedLetter(
         reason=reason.code,
         fingerprint=mark.value,
-        fingerprint_reason=mark.reason,
+        fingerprint_reason=mark.reason.encode(),
         title=mark.pattern,
         may_have_executed=int(evidence.failure.may_have_executed),
     )

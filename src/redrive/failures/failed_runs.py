@@ -21,6 +21,7 @@ from redrive.failures.replays import MAX_TRIES, Replays, input_of
 from redrive.model.audit import Action, NewEntry
 from redrive.model.claim import Claim
 from redrive.model.dead_letter import LIVE, DeadLetter
+from redrive.model.fact import read_fact
 from redrive.model.failure import Category, Delivery, ErrorClass, Failure
 from redrive.model.replay import Mode
 from redrive.model.run import Run, RunEvent, RunState
@@ -241,7 +242,7 @@ def _failure(attempt: AttemptRecord, rejected: RejectedLetter | None) -> Failure
 
 def _fingerprint(attempt: AttemptRecord, rejected: RejectedLetter | None, step: str) -> Fingerprint:
     if rejected is not None:
-        return Fingerprint(rejected.fingerprint, rejected.fingerprint_reason, rejected.title)
+        return Fingerprint(rejected.fingerprint, read_fact(rejected.fingerprint_reason), rejected.title)
     return fingerprint(
         error_type=attempt.error_type or "",
         step=step,

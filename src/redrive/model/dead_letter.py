@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from redrive.model.decision import NO_FACTS, Reason, StoredDecision
+from redrive.model.fact import StoredFact
 from redrive.model.failure import Category, ErrorClass
 from redrive.model.field import Instant, Json, JsonList, RunId
 from redrive.model.row import Row
@@ -123,15 +124,16 @@ class DeadLetterLine(Row, frozen=True, kw_only=True):
 class DeadLetter(DeadLetterLine, frozen=True, kw_only=True):
     """A failed step with its full context. Payload, config and texts are redacted.
 
-    policy    the retry policy under which it failed
-    decision  why it was not retried
+    policy              the retry policy under which it failed
+    decision            why it was not retried
+    fingerprint_reason  why it belongs to its failure group
     """
 
     org: str
     stack: str
     public_message: str
     decision: StoredDecision = NO_FACTS
-    fingerprint_reason: str
+    fingerprint_reason: StoredFact
     payload: Json
     config: Json
     policy: Json

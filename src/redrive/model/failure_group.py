@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from redrive.model.fact import StoredFact
 from redrive.model.failure import Category
 from redrive.model.field import Instant
 from redrive.model.row import Row
@@ -95,7 +96,7 @@ class FailureGroup(Row, frozen=True, kw_only=True):
     fingerprint: str
     title: str
     pattern: str | None
-    reason: str
+    reason: StoredFact
     workflow: str
     step: str
     task: str

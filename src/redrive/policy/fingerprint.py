@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from types import TracebackType
 
+from redrive.model.fact import Fact, fact
 from redrive.policy import exception
 
 VERSION = "v1"
@@ -43,11 +44,11 @@ class TraceFrame:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A fingerprint. `reason` explains to an operator why failures share it; `pattern` is the message
-    without its variable parts."""
+    """A fingerprint. `reason` says why failures share it; `pattern` is the message without its variable
+    parts."""
 
     value: str
-    reason: str
+    reason: Fact
     pattern: str
 
     def __str__(self) -> str:
@@ -76,11 +77,12 @@ def _computed(key: str | None, situation: _Situation, places: _Places, message: 
     if error_type and not re.search(r"[^\W\d_]", re.sub(r"<[a-z]+>", "", text)):
         pattern = ": ".join(filter(None, (_abbreviate(error_type), text)))
     if key:
-        return Fingerprint(_digest("key", key), f"the same key: {_abbreviate(key)}", pattern)
+        return Fingerprint(_digest("key", key), fact("same_key", key=_abbreviate(key)), pattern)
     if places:
         return Fingerprint(*_by_places(situation, places), pattern)
-    reason = _reason("the same message, ignoring numbers, ids and quoted values", situation)
-    return Fingerprint(_digest("message", *situation, text), reason, pattern)
+    return Fingerprint(
+        _digest("message", *situation, text), fact("same_message", **_known(situation)), pattern
+    )
 
 
 _remembered = lru_cache(MAX_REMEMBERED)(_computed)
@@ -101,9 +103,10 @@ def fingerprint_of(
 
 
 @lru_cache(MAX_REMEMBERED)
-def _by_places(situation: _Situation, places: _Places) -> tuple[str, str]:
-    calls = ", called by ".join(_abbreviate(".".join(place)) for place in places[:2])
-    return _digest("frames", *situation, *chain(*places)), _reason(f"the same call path: {calls}", situation)
+def _by_places(situation: _Situation, places: _Places) -> tuple[str, Fact]:
+    calls = [_abbreviate(".".join(place)) for place in places[:2]]
+    reason = fact("same_call_path", calls=calls, **_known(situation))
+    return _digest("frames", *situation, *chain(*places)), reason
 
 
 def _places(frames: Iterable[TraceFrame]) -> _Places:
@@ -123,13 +126,9 @@ def _digest(*parts: str | None) -> str:
     return f"{VERSION}:{digest.hexdigest()[:40]}"
 
 
-def _reason(same: str, situation: _Situation) -> str:
-    known = [
-        f"{name} {_abbreviate(part)}"
-        for name, part in zip(("type", "step", "status"), situation, strict=True)
-        if part
-    ]
-    return "; ".join([same, ", ".join(known)] if known else [same])
+def _known(situation: _Situation) -> dict[str, str]:
+    named = zip(("type", "step", "status"), situation, strict=True)
+    return {name: _abbreviate(part) for name, part in named if part}
 
 
 def _with_status(text: str, message: str, status: str | None) -> str:

@@ -1,7 +1,7 @@
 """Parsing of stored tracebacks: their exceptions, and the frames of each.
 
 A reader first wants to know where their own code failed. The exception that was caught therefore comes first,
-followed by its causes. Its frames come deepest first, application frames separate from library frames. A text
+followed by its causes. Its frames come deepest first; application frames can be read separately. A text
 without frames, such as a traceback of another language, stays raw text.
 """
 
@@ -29,8 +29,8 @@ _MARGIN = re.compile(r"( *)(?:\| ?|\+ (?=Exception Group ))(.*)")
 _MEMBER = re.compile(r"( *)\+-(?:\+-)?-* (\d{1,9}|\.\.\.) -+")
 _END = re.compile(r" *\+-+")
 _LINKS = {
-    "The above exception was the direct cause of the following exception:": "caused by",
-    "During handling of the above exception, another exception occurred:": "while handling",
+    "The above exception was the direct cause of the following exception:": "caused_by",
+    "During handling of the above exception, another exception occurred:": "while_handling",
 }
 _GROUP = "Exception Group Traceback (most recent call last):"
 _OWN_FOLDER = __file__[: -len("policy/stack.py")]
@@ -38,7 +38,11 @@ _OWN_FOLDER = __file__[: -len("policy/stack.py")]
 
 
 class StackFrame(NamedTuple):
-    """`repeated` counts recursive calls that Python omitted; `application`: it is in the user's code."""
+    """A call. `code` has its lines of source.
+
+    repeated     the number of recursive calls that Python omitted
+    application  whether it is in the user's code
+    """
 
     file: str
     line: int
@@ -59,22 +63,31 @@ class StackFrame(NamedTuple):
 class RaisedException(NamedTuple):
     """An exception of a stack.
 
-    message      its last lines: the type and the message
-    application  its frames in the user's code
-    libraries    its other frames
-    relation     "caused by" or "while handling": its relation to the previous exception
-    member       its number in an exception group
-    depth        the number of exception groups around it
-    omitted      how many characters were omitted when the traceback was stored
+    message   its last lines: the type and the message
+    frames    its frames, deepest first
+    relation  "caused_by": it caused the previous exception; "while_handling": while it was handled, the
+              previous exception was raised; else ""
+    member    its number in an exception group
+    depth     the number of exception groups around it
+    omitted   how many characters were omitted when the traceback was stored
     """
 
     message: str
-    application: tuple[StackFrame, ...] = ()
-    libraries: tuple[StackFrame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
     relation: str = ""
     member: str = ""
     depth: int = 0
     omitted: int = 0
+
+    @property
+    def application(self) -> tuple[StackFrame, ...]:
+        """Its frames in the user's code."""
+        return tuple(frame for frame in self.frames if frame.application)
+
+    @property
+    def libraries(self) -> tuple[StackFrame, ...]:
+        """Its other frames."""
+        return tuple(frame for frame in self.frames if not frame.application)
 
 
 class Stack(NamedTuple):
@@ -86,7 +99,7 @@ class Stack(NamedTuple):
 
     @property
     def frames(self) -> int:
-        return sum(len(raised.application) + len(raised.libraries) for raised in self.exceptions)
+        return sum(len(raised.frames) for raised in self.exceptions)
 
     @property
     def origin(self) -> tuple[StackFrame, ...]:
@@ -248,11 +261,9 @@ def _relate(chain: list[_Parsed]) -> None:
 
 
 def _raised(parsed: _Parsed) -> RaisedException:
-    frames = list(reversed(parsed.frames))[:MAX_FRAMES]
     return RaisedException(
         "\n".join(parsed.message).strip("\n"),
-        tuple(frame for frame in frames if frame.application),
-        tuple(frame for frame in frames if not frame.application),
+        tuple(reversed(parsed.frames))[:MAX_FRAMES],
         parsed.link,
         parsed.member,
         parsed.depth,

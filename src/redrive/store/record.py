@@ -26,6 +26,7 @@ class NewDeadLetter(DeadLetter, frozen=True, kw_only=True):
     settings: str
     pattern: str
 
+    fingerprint_reason: str  # type: ignore[assignment]
     tags: JsonList | None = None  # type: ignore[assignment]  # the column stays empty without tags
     redrive_delay: float | None = None
 

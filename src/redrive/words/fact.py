@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from redrive.model.fact import SENTENCE, CountedFact, Fact
+from redrive.words.grouping import GROUPINGS
 from redrive.words.replay import REPLAYS
 from redrive.words.timeline import TIMELINE
 from redrive.words.verdict import VERDICTS
 
-_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE}
+_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE, **GROUPINGS}
 
 
 def text_of(fact: Fact) -> str:

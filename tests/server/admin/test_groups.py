@@ -15,6 +15,7 @@ from tests.store.build import ask
 
 from redrive.failures.groups import FailureGroups
 from redrive.parts import parts_of
+from redrive.words.fact import text_of
 
 GROUPS = "/app/admin/dlq/groups"
 
@@ -54,7 +55,7 @@ async def test_it_shows_whether_it_needs_you_and_is_still_happening(
     assert "Needs you 2 dead letters need attention" in page.text
     assert "Still happening 3 since" in page.text
     assert "Dead letters 3" in page.text
-    reason = (await failures.groups.view(name)).group.reason
+    reason = text_of((await failures.groups.view(name)).group.reason)
     assert f"{reason[0].upper()}{reason[1:]}." in page.text
     assert [each.text for each in page.find("a", class_="button primary")] == ["Replay 2…"]
     assert f"/app/admin/replays/new?group={quote(name, safe=':')}" in page.links

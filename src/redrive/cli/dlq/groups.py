@@ -113,7 +113,7 @@ def _facts(group: Row) -> Iterator[tuple[str, str | None]]:
     if group["changed_by"]:
         reason = f": {group['change_reason']}" if group["change_reason"] else ""
         yield group["status"], f"by {group['changed_by']}, {ago(group['changed_at'])}{reason}"
-    yield "grouped by", group["reason"]
+    yield "grouped by", group["reason"]["text"]
 
 
 def _draw_timeline(screen: Screen, timeline: Row) -> None:

@@ -21,7 +21,7 @@ from redrive.server.api.overview import STATISTICS, QueueName, statistics_of
 from redrive.server.api.replays import REPLAY, workflow_dlq
 from redrive.server.api.request import MAX_PAGE_SIZE, Cursor, LetterId, QueryText, Size, at_most
 from redrive.server.api.resource import COUNT, Resource, ResponseBody
-from redrive.server.api.runs import ATTEMPT, ATTEMPTS
+from redrive.server.api.runs import ATTEMPT, ATTEMPTS, exceptions_of
 from redrive.server.request_context import CallersFailures, CallersRuns, Visiting
 from redrive.server.route import Routes
 from redrive.words.state import letter_state, status
@@ -52,9 +52,12 @@ LINES = LINE.page("DeadLetterPage")
 LETTER = Resource(
     DeadLetter,
     "DeadLetterShape",
-    description="A dead letter, redacted. Its payload and config are at `/{id}/payload`.",
+    description=(
+        "A dead letter, redacted. Its payload and config are at `/{id}/payload`. `exceptions` is the parsed "
+        "`stack`; a text without frames of Python has none."
+    ),
     hidden=_APART,
-    computed={"version": version_of},
+    computed={"version": version_of, "exceptions": exceptions_of},
     status=_status,
 )
 PAYLOAD = Resource(

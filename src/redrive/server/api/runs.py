@@ -18,8 +18,10 @@ from redrive.engine.run_view import (
     StepView,
 )
 from redrive.errors import NotFoundError
+from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Cancellation, RunState
 from redrive.policy.access import Permission, may_retry
+from redrive.policy.stack import RaisedException, StackFrame, stack_of
 from redrive.server.access_control import forbidden, may
 from redrive.server.answer import answer, page
 from redrive.server.api.request import Cursor, QueryText, Reasoned, RunId, Size, at_most, reason_of
@@ -61,6 +63,18 @@ RUN = Resource(
     description="A run with its input and result, redacted. Undecryptable data is shown as `$sealed`.",
     properties=("next_retry_at", "updated_at", "status", "dlq_enqueued", "dlq_task_id"),
 )
+FRAME = Resource(StackFrame, "FrameShape")
+EXCEPTION = Resource(
+    RaisedException,
+    "ExceptionShape",
+    description="An exception of a stored traceback: the one that was caught, then what led to it.",
+)
+
+
+def exceptions_of(failed: AttemptView | DeadLetter) -> tuple[RaisedException, ...]:
+    return stack_of(failed.stack).exceptions
+
+
 STEP = Resource(
     StepView,
     "StepShape",
@@ -70,8 +84,9 @@ ATTEMPT = Resource(
     "AttemptShape",
     description=(
         "One execution of a step, redacted. `delay` is the wait after it in seconds; `replay` counts the "
-        "replays before it."
+        "replays before it. `exceptions` is the parsed `stack`; a text without frames of Python has none."
     ),
+    computed={"exceptions": exceptions_of},
 )
 ATTEMPTS = ATTEMPT.page("AttemptList")
 TIMELINE_EVENT = Resource(
