@@ -96,7 +96,8 @@ def test_the_same_page_forever(redrive: Command, strange: Strange) -> None:
 
 def test_nothing_steers_the_terminal(redrive: Command, strange: Strange) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x1b[8m\u202e"
-    strange.says(200, {"id": evil, "step": evil, "state": evil, "number": 1, "capped": False, "ids": [evil]})
+    letter = {"id": evil, "step": evil, "state": evil, "status": evil}
+    strange.says(200, {**letter, "number": 1, "capped": False, "ids": [evil]})
     for ended in (
         redrive("dlq", "resolve", "x", "--dry-run"),
         redrive("dlq", "resolve", "--query", "is:open", "--yes"),
