@@ -863,7 +863,6 @@ def _wall() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        (f"{TENANT}test_after_a_cancellation_the_next_request_sees_its_own_rows",),
         doubled_by="the end of a cancelled statement, which also ends its connection",
     )
     yield Guard(
