@@ -51,8 +51,19 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
     broken = {row["promise"]: row for row in json.loads(ended.out) if row["found"]}
     assert list(broken) == ["I4", "I7", "I10", "I14"]
     [finding] = broken["I7"]["findings"]
-    assert finding["subject"] == history["dead"]
-    assert "has 9 attempts and 3 failures" in finding["text"]
+    assert "has 9 attempts and 3 failures" in finding.pop("text")
+    assert finding.pop("dead_letter_id")
+    assert finding == {
+        "invariant": "I7",
+        "subject": history["dead"],
+        "code": "letter_different",
+        "dead_letter_attempts": 9,
+        "attempts": 3,
+        "dead_letter_failures": 3,
+        "failures": 3,
+    }
+    [fault] = [found for found in broken["I14"]["findings"] if found["code"] == "audit_entries_missing"]
+    assert (fault["first"], fault["last"], fault["text"]) == (1, 1, "Entry 1 is missing.")
     assert all(row["advice"] for row in broken.values())
 
     table = office("verify", "-o", "table")

@@ -180,4 +180,4 @@ async def _verified(world: World, rows: list[Ended]) -> list[Finding]:
     acknowledged = {run_id for ids in world.client.acknowledged.values() for run_id in ids}
     seen = Witness(acknowledged=acknowledged, refused=(), effects=dict(world.outside.accepted))
     verdict = await world.perform(lambda: verify(world.database, witness=seen, settled=True))
-    return [Finding(*finding) for finding in verdict.findings]
+    return [Finding(found.invariant, found.subject, found.text) for found in verdict.findings]

@@ -157,6 +157,12 @@ CHANGES = [
     Change("I7", "dead", LETTER.format("attempts = 9"), "has 9 attempts and 3 failures, but the run 3 and 3"),
     Change("I7", "dead", LETTER.format("workflow = 'other'"), "or different work"),
     Change(
+        "I7",
+        "dead",
+        LETTER.format("state = 'REPLAYING', next_redrive_at = NULL"),
+        "is still in progress, but the run has finished as DLQ_PENDING",
+    ),
+    Change(
         "I8 I14",
         "dead",
         LETTER.format("org = 'other'"),
@@ -283,6 +289,14 @@ CHANGES = [
         "UPDATE redrive.tallies SET number = number + 1 WHERE figure = 'standing' AND subject = 'OPEN' "
         "AND org IN (SELECT org FROM redrive.runs WHERE id = :id)",
         "live dead letters as OPEN, but there are",
+        "default",
+    ),
+    Change(
+        "I16",
+        "dead",
+        "UPDATE redrive.dead_letter_counts SET number = number + 1 WHERE fingerprint IN "
+        "(SELECT fingerprint FROM redrive.dead_letters WHERE run_id = :id)",
+        "has 2 dead letters as OPEN, but there are 1",
         "default",
     ),
 ]

@@ -16,7 +16,9 @@ import pytest
 from tests.cases import loop_over
 from tests.server.admin.reading import read
 from tests.server.house import House, served
+from tests.store.build import ask
 from tests.verify.history import History
+from tests.verify.tampering import LOST_IN_TIME, RUN, tampering
 
 import redrive
 from redrive import words
@@ -172,6 +174,34 @@ async def test_the_doctor_reads_no_sentence(history: History) -> None:
             text for finding in again.findings for text in (finding.seen, finding.meaning, finding.advice)
         ]
         assert [text for text in told if re.search("[A-Za-z0-9]", text)] == []
+
+
+SPOILING = (
+    RUN.format(f"held_by = 'task:' || 'ship', {LOST_IN_TIME}"),
+    "UPDATE redrive.runs SET epoch = 0 WHERE place = 'ended'",
+    "UPDATE redrive.dead_letters SET attempts = 9, state = 'OPEN'",
+    "DELETE FROM redrive.audit WHERE sequence = 1",
+)
+"""So that the checker has much to say."""
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_checker_reads_no_sentence(history: History) -> None:
+    """It also decides without one that no worker knows the work that a run waits with."""
+    async with tampering(history) as session:
+        for text in SPOILING:
+            await ask(session, text, id=history.runs["limited"])
+        verdict = await verify(session)
+        assert {"work_unknown", "contradiction", "letter_different", "audit_entries_missing"} <= {
+            found.code for found in verdict.findings
+        }
+        with blanked():
+            again = await verify(session)
+            assert [(found.subject, found.code) for found in again.findings] == [
+                (found.subject, found.code) for found in verdict.findings
+            ]
+            told = [found.text for found in again.findings]
+            assert [text for text in told if re.search("[A-Za-z0-9]", text)] == []
 
 
 @pytest.mark.asyncio(loop_scope="module")

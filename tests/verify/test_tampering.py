@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,9 @@ async def test_a_change_by_hand_is_found(history: History, change: Change) -> No
     expected = {(invariant, subject) for invariant in change.invariants.split() for subject in subjects}
     assert found(verdict) == expected, str(verdict)
     assert change.says in texts(verdict)
+    for each in verdict.findings:
+        assert tuple(each.fields) == each.code.fields
+        assert json.loads(json.dumps(each.to_json())) == each.to_json(), "JSON values, whatever the database"
 
 
 @pytest.mark.parametrize("app", ["postgres"], indirect=True)

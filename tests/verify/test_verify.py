@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.verify.history import History
 
+from redrive.model.violation import INVARIANTS
 from redrive.parts import parts_of
 from redrive.verify import Witness, verify
-from redrive.verify.verdict import ADVICE, INVARIANTS
+from redrive.words.violation import ADVICE, PROMISES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,4 +44,4 @@ async def test_on_check_receives_each_promise_before_its_check(history: History)
 
 
 async def test_for_each_promise_there_is_something_to_do() -> None:
-    assert ADVICE.keys() == INVARIANTS.keys()
+    assert tuple(ADVICE) == tuple(PROMISES) == INVARIANTS

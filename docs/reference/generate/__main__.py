@@ -20,6 +20,7 @@ from docs.reference.generate.rest import rest
 from docs.reference.generate.settings import settings
 from docs.reference.generate.states import TABLES, file_of, states
 from docs.reference.generate.tables import table_page
+from docs.reference.generate.violations import violations
 
 DOCS = Path(__file__).parents[2]
 PAGES: dict[str, Callable[[], str]] = {
@@ -35,6 +36,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/settings.md": settings,
     "reference/states.md": states,
     "reference/tables.md": table_page,
+    "reference/violations.md": violations,
     "decisions/index.md": decisions,
     **{f"images/{file_of(each)}": partial(drawing, each) for each in TABLES},
 }

@@ -17,6 +17,7 @@ from redrive.cli.progress import activity
 from redrive.cli.table import Row, TableColumn
 from redrive.cli.terminal import Part, notice, out
 from redrive.parts import parts_of
+from redrive.words.violation import ADVICE, PROMISES
 
 if TYPE_CHECKING:
     from redrive.app import Redrive
@@ -82,7 +83,6 @@ def verify(
 
     async def check(app: Redrive) -> Verdict:
         from redrive.verify import verify_unchanged
-        from redrive.verify.verdict import INVARIANTS
 
         with activity() as show:
             return await verify_unchanged(
@@ -91,7 +91,7 @@ def verify(
                 leeway=leeway,
                 most=most,
                 tolerance=tolerance,
-                on_check=lambda promise: show(f"Checking {promise}: {INVARIANTS[promise]} …"),
+                on_check=lambda promise: show(f"Checking {promise}: {PROMISES[promise]} …"),
             )
 
     verdict = run_on_database(given, check)
@@ -106,9 +106,7 @@ def verify(
 
 
 def _rows(verdict: Verdict) -> Iterator[Row]:
-    from redrive.verify.verdict import ADVICE, INVARIANTS
-
-    for promise, meaning in INVARIANTS.items():
+    for promise, meaning in PROMISES.items():
         if promise in FROM_OUTSIDE:
             continue
         findings = [finding for finding in verdict.findings if finding.invariant == promise]
@@ -119,7 +117,7 @@ def _rows(verdict: Verdict) -> Iterator[Row]:
             "found": verdict.found(promise),
             "complete": not verdict.is_capped(promise),
             "advice": ADVICE[promise] if findings else None,
-            "findings": [{"subject": finding.subject, "text": finding.text} for finding in findings],
+            "findings": [finding.to_json() for finding in findings],
         }
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Self
+from redrive.model.code import DeclaredCode
 
 
-class FindingCode(StrEnum):
+class FindingCode(DeclaredCode):
     """A code that the doctor can report, with its check and the names of its fields.
 
     Durations are in seconds and sizes in bytes. Numbers of runs, steps and dead letters stop at 10,000.
     """
 
-    check: str
-    fields: tuple[str, ...]
-
-    def __new__(cls, code: str, check: str = "", fields: str = "") -> Self:
-        made = str.__new__(cls, code)
-        made._value_ = code
-        made.check, made.fields = check, tuple(fields.split())
-        return made
+    @property
+    def check(self) -> str:
+        return self.group
 
     CHECK_REFUSED = "check_refused", "", "error"
     """The database refused a check; the finding names it."""

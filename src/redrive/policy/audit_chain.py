@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from redrive.model.audit import Entry, Head
+from redrive.model.fact import Fact, fact
+from redrive.words.fact import text_of
 
 _VERSION = "redrive audit 1"
 MAX_SUSPECTS = 32
@@ -31,7 +33,11 @@ class FaultKind(StrEnum):
 class ChainFault(NamedTuple):
     kind: FaultKind
     sequence: int
-    text: str
+    fact: Fact
+
+    @property
+    def text(self) -> str:
+        return text_of(self.fact)
 
 
 class _Suspect(NamedTuple):
@@ -88,9 +94,7 @@ class ChainCheck:
     def _take(self, entry: Entry) -> None:
         self.checked += 1
         if entry.sequence != self._sequence + 1:
-            self._find(
-                FaultKind.DELETED, self._sequence + 1, _missing(self._sequence + 1, entry.sequence - 1)
-            )
+            self._find_missing(FaultKind.DELETED, self._sequence + 1, entry.sequence - 1)
             self._hash = None
         if self._hash is not None and chain_hash(self._hash, entry) != entry.hash:
             self._suspects.append(_Suspect(entry, self._hash))
@@ -104,45 +108,47 @@ class ChainCheck:
         if exported is None or exported.org != self._org or entry.sequence != exported.sequence:
             return
         if entry.hash != exported.hash:
-            self._find(FaultKind.FOREIGN_HEAD, entry.sequence, _REWRITTEN)
+            self._find(FaultKind.FOREIGN_HEAD, entry.sequence, fact("audit_rewritten"))
 
     def _explain_suspects(self) -> None:
         suspects, self._suspects = self._suspects, []
         for entry, _ in suspects:
             place = _place_of(entry, suspects)
             if place is None:
-                self._find(FaultKind.EDITED, entry.sequence, _CHANGED)
+                changed = fact("audit_entry_changed", sequence=entry.sequence)
+                self._find(FaultKind.EDITED, entry.sequence, changed)
             elif place != entry.sequence:
-                self._find(FaultKind.REORDERED, entry.sequence, f"It was written as entry {place:,}.")
+                moved = fact("audit_entry_moved", sequence=entry.sequence, written_as=place)
+                self._find(FaultKind.REORDERED, entry.sequence, moved)
 
     def _check_end(self, head: Head, last: int) -> None:
         if last < head.sequence:
-            self._find(FaultKind.TRUNCATED, last + 1, _missing(last + 1, head.sequence))
+            self._find_missing(FaultKind.TRUNCATED, last + 1, head.sequence)
         elif last > head.sequence:
             first = head.sequence + 1
-            text = f"Entries {first:,} to {last:,} come after the head: Redrive did not write them."
-            self._find(FaultKind.ADDED, first, text)
+            self._find(FaultKind.ADDED, first, fact("audit_entries_added", first=first, last=last))
         elif self._sequence == last and (self._hash or "") != head.hash:
-            self._find(FaultKind.EDITED, last, "The last entry does not match the head.")
+            self._find(FaultKind.EDITED, last, fact("audit_end_changed", sequence=last))
 
     def _check_exported(self, last: int) -> None:
         exported = self._exported
         if exported is None:
             return
         if exported.org != self._org:
-            text = (
-                f"The head belongs to {exported.org!r}, the chain to {self._org!r}; use the head of this org."
-            )
-            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, text)
+            other = fact("audit_head_of_other_org", head_org=exported.org, org=self._org)
+            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, other)
         elif exported.sequence > last:
-            self._find(FaultKind.TRUNCATED, last + 1, _missing(last + 1, exported.sequence))
+            self._find_missing(FaultKind.TRUNCATED, last + 1, exported.sequence)
         elif exported.sequence < 1 and exported.hash:
-            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, _REWRITTEN)
+            self._find(FaultKind.FOREIGN_HEAD, exported.sequence, fact("audit_rewritten"))
 
-    def _find(self, kind: FaultKind, sequence: int, text: str) -> None:
+    def _find_missing(self, kind: FaultKind, first: int, last: int) -> None:
+        self._find(kind, first, fact("audit_entries_missing", first=first, last=last))
+
+    def _find(self, kind: FaultKind, sequence: int, found: Fact) -> None:
         self.found += 1
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(ChainFault(kind, sequence, text))
+            self.faults.append(ChainFault(kind, sequence, found))
 
 
 def _place_of(entry: Entry, suspects: list[_Suspect]) -> int | None:
@@ -154,16 +160,3 @@ def _place_of(entry: Entry, suspects: list[_Suspect]) -> int | None:
         if any(chain_hash(before, moved) in hashes for before in befores):
             return place
     return None
-
-
-def _missing(first: int, last: int) -> str:
-    if first == last:
-        return f"Entry {first:,} is missing."
-    return f"Entries {first:,} to {last:,} are missing."
-
-
-_CHANGED = "Its hash does not match: this entry, or the one before it, was changed after it was written."
-_REWRITTEN = (
-    "The entry does not match the exported head: the chain was rewritten, or the head belongs to another "
-    "database."
-)

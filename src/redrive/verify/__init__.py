@@ -9,8 +9,9 @@ It only reads, and can run while workers do.
 
 from __future__ import annotations
 
+from redrive.model.violation import ViolationCode
 from redrive.verify.verdict import Verdict, Violation
 from redrive.verify.verifier import verify, verify_unchanged
 from redrive.verify.witness import Witness
 
-__all__ = ["Verdict", "Violation", "Witness", "verify", "verify_unchanged"]
+__all__ = ["Verdict", "Violation", "ViolationCode", "Witness", "verify", "verify_unchanged"]

@@ -11,13 +11,13 @@ from __future__ import annotations
 from redrive.clock import Clock
 from redrive.errors import NotStorableError
 from redrive.model.breaker import BreakerState
+from redrive.model.run import is_unknown
+from redrive.model.violation import ViolationCode
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
 from redrive.store.verification import HolderRow, VerificationQueries
 from redrive.verify.verdict import Verdict
-from redrive.words.number import plural
-from redrive.words.timeline import unknown_work
 
 RECHECK_SECONDS = 5.0
 """Time until the second check: several times the poll interval of workers."""
@@ -30,15 +30,14 @@ async def check_holders(store: VerificationQueries, verdict: Verdict, clock: Clo
     holders = await store.holders()
     verdict.add_checked("I6", sum(holder.held for holder in holders))
     for holder in holders:
-        if holder.since < holder.now - leeway and (fault := _fault(holder, leeway)):
-            verdict.add_violation("I6", holder.name, f"It holds {plural(holder.held, 'run')}, but {fault}.")
+        if holder.since < holder.now - leeway:
+            _check_holder(holder, verdict, leeway)
     suspects = await _with_free_slots(store, holders, leeway)
     if suspects:
         await clock.sleep(min(RECHECK_SECONDS, leeway))
         again = await _with_free_slots(store, await store.holders(), leeway)
         for name, (run_id, _) in sorted(suspects.items() & again.items()):
-            text = f"It has free slots, but still holds run {run_id} and possibly more; is a worker running?"
-            verdict.add_violation("I6", name, text)
+            verdict.add_violation(ViolationCode.LIMIT_NOT_RELEASING, name, run_id=run_id)
 
 
 async def _with_free_slots(store: VerificationQueries, holders: list[HolderRow], leeway: float) -> Suspects:
@@ -53,18 +52,17 @@ async def _with_free_slots(store: VerificationQueries, holders: list[HolderRow],
     return suspects
 
 
-def _fault(holder: HolderRow, leeway: float) -> str:
-    """Describe a fault that needs no second check; "" if there is none."""
-    if reason := unknown_work(holder.name):
-        return reason
-    if holder.maximum is not None:
-        return ""
-    if holder.body is None or holder.updated_at is None:
-        return "it doesn't exist"
-    before = holder.now - leeway
-    if holder.updated_at < before and _admits_calls(holder.body, before):
-        return f"it could have released them more than {leeway:g} s ago; is a worker running?"
-    return ""
+def _check_holder(holder: HolderRow, verdict: Verdict, leeway: float) -> None:
+    """Look for faults that need no second check."""
+    name, runs, before = holder.name, holder.held, holder.now - leeway
+    if is_unknown(name):
+        verdict.add_violation(ViolationCode.WORK_UNKNOWN, name, holder=name, runs=runs)
+    elif holder.maximum is not None:
+        return
+    elif holder.body is None or holder.updated_at is None:
+        verdict.add_violation(ViolationCode.HOLDER_MISSING, name, runs=runs)
+    elif holder.updated_at < before and _admits_calls(holder.body, before):
+        verdict.add_violation(ViolationCode.BREAKER_NOT_RELEASING, name, runs=runs, leeway_seconds=leeway)
 
 
 def _admits_calls(body: str, moment: float) -> bool:

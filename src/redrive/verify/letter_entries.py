@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from redrive.errors import NotStorableError
 from redrive.model.audit import Action, Entry
 from redrive.model.dead_letter import DeadLetterState
+from redrive.model.violation import ViolationCode
 from redrive.policy.codec import decode
+from redrive.verify.verdict import Verdict
 
 _CLOSED_BY: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -58,14 +60,19 @@ class LetterEntries:
             if action in _CLOSED_BY.get(self._closed.get(letter_id, ""), ()):
                 del self._closed[letter_id]
 
-    def missing(self) -> Iterator[tuple[str, str]]:
-        """Yield the run of each dead letter that lacks an entry, with a sentence."""
+    def report_missing(self, verdict: Verdict) -> None:
+        """Add a violation for each entry that a dead letter lacks."""
         for letter_id in sorted(self._created):
-            text = f"The audit log has no entry that says when its dead letter {letter_id} was created."
-            yield self._runs[letter_id], text
+            verdict.add_violation(
+                ViolationCode.LETTER_CREATION_UNRECORDED, self._runs[letter_id], dead_letter_id=letter_id
+            )
         for letter_id, state in sorted(self._closed.items()):
-            text = f"Its dead letter {letter_id} is {state}, but the audit log has no entry that says why."
-            yield self._runs[letter_id], text
+            verdict.add_violation(
+                ViolationCode.LETTER_CLOSING_UNRECORDED,
+                self._runs[letter_id],
+                dead_letter_id=letter_id,
+                dead_letter_state=state,
+            )
 
 
 def _subjects(entry: Entry) -> list[str]:

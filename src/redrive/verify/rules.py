@@ -9,12 +9,12 @@ from redrive.errors import RedriveError
 from redrive.model.decision import Wait
 from redrive.model.failure import Category
 from redrive.model.step import Effect
+from redrive.model.violation import ViolationCode
 from redrive.policy.codec import decode
 from redrive.policy.policy_json import policy_from_json
 from redrive.policy.retry import RetryPolicy
 from redrive.store.verification import VerificationQueries, WaitRow
 from redrive.verify.verdict import Verdict
-from redrive.words.number import noun, plural
 
 MIN_WAITS = 20
 MIN_SPREAD = 0.1
@@ -71,11 +71,7 @@ async def check_rules(store: VerificationQueries, rules: DefinitionRules, verdic
     for text, runs, run_id in await store.ask("overrides"):
         verdict.add_checked("I10", 1)
         if rules.override(text) is None:
-            verdict.add_violation(
-                "I10",
-                run_id,
-                f"Its policy override can't be read; {plural(runs, 'run')} {noun(runs, 'has', 'have')} it.",
-            )
+            verdict.add_violation(ViolationCode.OVERRIDE_UNREADABLE, run_id, runs=runs)
 
 
 async def _check_definitions(store: VerificationQueries, rules: DefinitionRules, verdict: Verdict) -> None:
@@ -84,9 +80,7 @@ async def _check_definitions(store: VerificationQueries, rules: DefinitionRules,
         steps = await rules.steps(digest)
         if steps is None:
             if await store.definition(digest) is not None:
-                verdict.add_violation(
-                    "I10", digest, f"The definition of {plural(runs, 'run')} can't be read."
-                )
+                verdict.add_violation(ViolationCode.DEFINITION_UNREADABLE, digest, runs=runs)
             continue
         last = len(steps) - 1
         if highest > last or (earliest is not None and earliest < last):
@@ -95,8 +89,9 @@ async def _check_definitions(store: VerificationQueries, rules: DefinitionRules,
 
 async def _check_step_indexes(store: VerificationQueries, verdict: Verdict, digest: str, last: int) -> None:
     for run_id, index, state in await store.ask("steps_unknown", digest=digest, last=last):
-        text = f"It is {state} in step {index + 1}, but its definition has {plural(last + 1, 'step')}."
-        verdict.add_violation("I10", run_id, text)
+        verdict.add_violation(
+            ViolationCode.STEP_UNDEFINED, run_id, state=state, step_index=index, steps=last + 1
+        )
 
 
 def _steps(body: str) -> list[StepRule] | None:
@@ -146,26 +141,34 @@ async def check_waits(store: VerificationQueries, rules: DefinitionRules, verdic
 
 
 def _check_budget(row: WaitRow, policy: RetryPolicy, verdict: Verdict) -> None:
-    where = f"attempt {row.number} of step {row.step_index + 1}"
     if row.delay is None:
         if row.ordinal != policy.max_attempts:
-            used = f"{row.ordinal} of {policy.max_attempts}"
             verdict.add_violation(
-                "I3", row.run_id, f"Redrive gave up after {where}, with {used} attempts used."
+                ViolationCode.WRONG_LAST_ATTEMPT,
+                row.run_id,
+                step_index=row.step_index,
+                attempt=row.number,
+                used_attempts=row.ordinal,
+                max_attempts=policy.max_attempts,
             )
         return
     kind, limit = _limit_of(row.kind, policy)
     if row.ordinal > limit:
-        text = (
-            f"After {where} another execution was scheduled: {kind} {row.ordinal}, but {limit} are allowed."
+        verdict.add_violation(
+            ViolationCode.LIMIT_EXCEEDED,
+            row.run_id,
+            step_index=row.step_index,
+            attempt=row.number,
+            kind=kind,
+            number=row.ordinal,
+            limit=limit,
         )
-        verdict.add_violation("I3", row.run_id, text)
 
 
 def _limit_of(kind: str, policy: RetryPolicy) -> tuple[str, int]:
     return {
         "charged": ("retry", policy.max_retries),
-        "hinted": ("rate-limit wait", policy.max_rate_limit_waits),
+        "hinted": ("rate_limit_wait", policy.max_rate_limit_waits),
         "released": ("release", policy.max_holds),
     }[kind]
 
@@ -174,19 +177,22 @@ def _check_length(row: WaitRow, delay: float, policy: RetryPolicy, verdict: Verd
     """Return the position of the wait in its jitter interval, from 0 to 1; None if it was not random."""
     wait = _wait_of(row, policy)
     if wait is None:
-        text = (
-            f"Step {row.step_index + 1} was retried after attempt {row.number}, but its policy never retries."
+        verdict.add_violation(
+            ViolationCode.RETRY_FORBIDDEN, row.run_id, step_index=row.step_index, attempt=row.number
         )
-        verdict.add_violation("I3", row.run_id, text)
         return None
     rounding = _ROUNDING * max(1.0, wait.high)
     too_long = delay > wait.high + rounding and not row.asked_for
     if delay < wait.low - rounding or too_long:
-        text = (
-            f"After attempt {row.number} of step {row.step_index + 1}, the wait was {delay:g} s; "
-            f"the policy allows {wait.low:g} to {wait.high:g} s."
+        verdict.add_violation(
+            ViolationCode.WAIT_OUT_OF_RANGE,
+            row.run_id,
+            step_index=row.step_index,
+            attempt=row.number,
+            wait_seconds=delay,
+            min_seconds=wait.low,
+            max_seconds=wait.high,
         )
-        verdict.add_violation("I5", row.run_id, text)
         return None
     if row.asked_for or wait.high <= wait.low:
         return None
@@ -201,8 +207,6 @@ def _wait_of(row: WaitRow, policy: RetryPolicy) -> Wait | None:
 def _check_spreads(spreads: dict[tuple[str, int], _Spread], verdict: Verdict) -> None:
     for (definition, index), spread in spreads.items():
         if spread.waits >= MIN_WAITS and spread.highest - spread.lowest < MIN_SPREAD:
-            text = (
-                f"All {spread.waits:,} waits of step {index + 1} lie between {spread.lowest:.0%} and "
-                f"{spread.highest:.0%} of their jitter interval; jitter does not spread them."
+            verdict.add_violation(
+                ViolationCode.JITTER_WITHOUT_SPREAD, definition, step_index=index, **spread._asdict()
             )
-            verdict.add_violation("I5", definition, text)

@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-INVARIANTS = {
-    "I1": "acknowledged runs exist, rejected runs don't",
-    "I2": "each side effect was accepted once",
-    "I3": "attempts stay within the policy's limits",
-    "I4": "one worker at a time, one outcome per attempt",
-    "I5": "waits match the retry policy",
-    "I6": "nothing is stuck",
-    "I7": "failed runs and dead letters match",
-    "I8": "a run and its records belong to one organization",
-    "I10": "every stored state is reachable",
-    "I14": "the audit log is intact",
-    "I15": "stopped workers hold no leases",
-    "I16": "counters and totals add up",
-}
-ADVICE = {
-    "I1": "compare the database with a backup; rows may have been deleted, or an old backup restored",
-    "I2": "send the step's idempotency key to the receiver, so that it accepts each side effect once",
-    "I3": "look at the attempts of the run; a person or another program may have changed their rows",
-    "I4": "look at the attempts of the run; a person or another program may have changed their rows",
-    "I5": "compare the clocks of the machines that run workers, and see --tolerance",
-    "I6": "start a worker for its queue, or run `redrive doctor` to see why no worker serves it",
-    "I7": "look at the run and its dead letters; a person or another program may have changed their rows",
-    "I8": "find out who wrote the row; until then, lock out the members of that organization",
-    "I10": "look at the run; a person or another program changed its rows",
-    "I14": "keep a copy of the database, and run `redrive audit verify` to see where the audit was changed",
-    "I15": "start a worker; it takes the lease over as soon as it has expired",
-    "I16": "stop the workers and verify again; if it fails again, a person or another program changed rows",
-}
-"""What to do about a broken promise."""
+from redrive.model.violation import INVARIANTS, ViolationCode
+from redrive.words.violation import PROMISES, describe_violation
 
 OnCheck = Callable[[str], object]
 """Receives each promise, such as "I4", before its check."""
 
 
 class Violation(NamedTuple):
-    """A broken promise. `subject` is a run id, or names a breaker, limit, organization or definition."""
+    """A broken promise, as facts. `text` is rendered from them.
+
+    subject  a run id, or the name of a breaker, limit, organization or definition
+    fields   the values that belong to the code, which are JSON values
+    """
 
     invariant: str
     subject: str
-    text: str
+    code: ViolationCode
+    fields: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """How the promise is broken, in a sentence or two."""
+        return describe_violation(self.code, self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {"invariant": self.invariant, "subject": self.subject, "code": self.code, **self.fields}
+        return {**facts, "text": self.text}
 
 
 class Verdict:
@@ -81,11 +68,12 @@ class Verdict:
     def add_checked(self, invariant: str, rows: int) -> None:
         self.checked[invariant] += rows
 
-    def add_violation(self, invariant: str, subject: str, text: str) -> None:
+    def add_violation(self, code: ViolationCode, subject: str, /, **fields: Any) -> None:
         """Count a violation, and list it unless `max_listed` violations are listed already."""
+        invariant = code.invariant
         self._found[invariant] += 1
         if self._found[invariant] <= self._max_listed:
-            self.findings.append(Violation(invariant, subject, text))
+            self.findings.append(Violation(invariant, subject, code, fields))
 
     def __str__(self) -> str:
         return "\n".join([self._summary(), *self._listed(), *self._counts()])
@@ -107,6 +95,6 @@ class Verdict:
 
     def _counts(self) -> list[str]:
         return [
-            f"{name:<4} {INVARIANTS[name]}: {f'{rows:,} checked' if rows else 'nothing to check'}"
+            f"{name:<4} {PROMISES[name]}: {f'{rows:,} checked' if rows else 'nothing to check'}"
             for name, rows in self.checked.items()
         ]

@@ -18,7 +18,6 @@ from redrive.verify.checks import (
     SETTLED,
     WHILE_WORKING,
     check_chains,
-    check_contradictions,
     check_sums,
     check_timeouts,
     run_checks,
@@ -68,7 +67,6 @@ async def verify(
         if witness is not None:
             await check_witness(store, rules, verdict, witness)
         await run_checks(ALWAYS, store, verdict, populations)
-        await check_contradictions(store, verdict, populations)
         await check_rules(store, rules, verdict)
         await check_waits(store, rules, verdict)
         await run_checks(SETTLED if settled else WHILE_WORKING, store, verdict, populations)

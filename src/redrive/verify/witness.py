@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from redrive.model.run import RunState
 from redrive.model.step import Effect, step_key
+from redrive.model.violation import ViolationCode
 from redrive.store.verification import ExecutedRow, VerificationQueries
 from redrive.verify.rules import DefinitionRules
 from redrive.verify.verdict import Verdict
@@ -43,13 +44,13 @@ async def _check_acknowledged(store: VerificationQueries, verdict: Verdict, ids:
     known = await store.known(wanted)
     for run_id in wanted:
         if run_id not in known:
-            verdict.add_violation("I1", run_id, "Its start was acknowledged, but it is not in the database.")
+            verdict.add_violation(ViolationCode.START_LOST, run_id)
 
 
 async def _check_refused(store: VerificationQueries, verdict: Verdict, ids: Collection[str]) -> None:
     verdict.add_checked("I1", len(ids))
     for run_id in sorted(await store.known(sorted(set(ids)))):
-        verdict.add_violation("I1", run_id, "Its start was rejected, but it is in the database.")
+        verdict.add_violation(ViolationCode.REJECTED_START_FOUND, run_id)
 
 
 async def _check_effects(
@@ -57,7 +58,7 @@ async def _check_effects(
 ) -> None:
     for key, times in effects.items():
         if times > 1:
-            verdict.add_violation("I2", key, f"The side effect of this step was accepted {times} times.")
+            verdict.add_violation(ViolationCode.EFFECT_REPEATED, key, times=times)
     unknown = set(effects)
     async for row in store.executed():
         keys = [step_key(row.org, row.run_id, row.idempotency_key, index) for index in range(row.reached + 1)]
@@ -68,10 +69,9 @@ async def _check_effects(
             continue
         verdict.add_checked("I2", 1)
         if not effects.get(keys[index]):
-            text = "The step succeeded, but its side effect was never accepted."
-            verdict.add_violation("I2", keys[index], text)
+            verdict.add_violation(ViolationCode.EFFECT_MISSING, keys[index])
     for key in sorted(unknown):
-        verdict.add_violation("I2", key, "A side effect was accepted, but no run has a step with this key.")
+        verdict.add_violation(ViolationCode.EFFECT_OF_NO_STEP, key)
 
 
 def _succeeded(row: ExecutedRow) -> int | None:

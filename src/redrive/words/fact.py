@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from redrive.model.fact import SENTENCE, CountedFact, Fact
+from redrive.words.audit_chain import CHAIN_FAULTS
 from redrive.words.grouping import GROUPINGS
 from redrive.words.replay import REPLAYS
 from redrive.words.timeline import TIMELINE
 from redrive.words.verdict import VERDICTS
 
-_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE, **GROUPINGS}
+_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE, **GROUPINGS, **CHAIN_FAULTS}
 
 
 def text_of(fact: Fact) -> str:

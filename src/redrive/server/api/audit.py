@@ -51,7 +51,7 @@ HEAD = Resource(
     description="The end of the chain. Store `text` elsewhere to verify it later.",
     computed={"text": _text},
 )
-FAULT = Resource(ChainFault, "FaultShape")
+FAULT = Resource(ChainFault, "FaultShape", hidden=("fact",), properties=("text",))
 CHAIN = Resource(
     AuditVerdict,
     "ChainShape",

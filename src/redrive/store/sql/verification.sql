@@ -169,11 +169,11 @@ WHERE state IN ('FAILED', 'DLQ_PENDING') AND NOT EXISTS (
 LIMIT :most
 
 -- name: replays_unsettled
-SELECT run.id, 'dead letter ' || letter.id, run.state
+SELECT run.id, 'dead letter', letter.id, run.state
 FROM redrive.dead_letters AS letter JOIN redrive.runs AS run ON run.id = letter.run_id
 WHERE letter.state = 'REPLAYING' AND run.place = 'ended'
 UNION ALL
-SELECT run.id, 'replay ' || again.id, run.state
+SELECT run.id, 'replay', again.id, run.state
 FROM redrive.replays AS again JOIN redrive.runs AS run ON run.id = again.run_id
 WHERE again.state = 'RUNNING' AND run.place = 'ended'
 LIMIT :most
@@ -183,7 +183,7 @@ SELECT run_id, count(*) FROM redrive.replays WHERE state = 'RUNNING' GROUP BY ru
 LIMIT :most
 
 -- name: letters_miscounted
-SELECT org, fingerprint, state, sum(counted), sum(found) FROM (
+SELECT org, fingerprint, state, CAST(sum(counted) AS bigint), CAST(sum(found) AS bigint) FROM (
     SELECT org, fingerprint, queue, category, redrive, state, number AS counted, 0 AS found
     FROM redrive.dead_letter_counts
     UNION ALL
@@ -195,7 +195,7 @@ HAVING sum(counted) <> sum(found)
 LIMIT :most
 
 -- name: live_miscounted
-SELECT org, standing, sum(counted), sum(found) FROM (
+SELECT org, standing, CAST(sum(counted) AS bigint), CAST(sum(found) AS bigint) FROM (
     SELECT org, subject AS standing, number AS counted, 0 AS found FROM redrive.tallies
     WHERE figure = 'standing' AND bucket = 0
     UNION ALL
