@@ -162,7 +162,8 @@ _SENTENCES: Mapping[ViolationCode, Describe] = MappingProxyType(
         ViolationCode.HOLDER_MISSING: lambda it: _held(it, "it doesn't exist"),
         ViolationCode.BREAKER_NOT_RELEASING: lambda it: _held(
             it,
-            f"it could have released them more than {it['leeway_seconds']:g} s ago; is a worker running?",
+            f"it could have released them more than {it['leeway_seconds']:g} s ago. "
+            f"Check that a worker is running",
         ),
         ViolationCode.LIMIT_NOT_RELEASING: lambda it: (
             f"It has free slots, but still holds run {it['run_id']} and possibly more; is a worker running?"
