@@ -42,7 +42,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Drawings stand in the page itself, so that they have the colours of the theme."""
+    """Drawings stand in the page itself, so that they have the colors of the theme."""
     return _DRAWING.sub(_drawn, html)
 
 

@@ -349,6 +349,28 @@ async def test_a_claim_is_not_lost_when_its_adoption_fails_too() -> None:
     assert attempts == [1] * 3
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
+async def test_a_takeover_whose_answer_is_lost_is_finished(after: bool) -> None:
+    """Without looking, the runs would wait until the lease of the takeover expires too."""
+    app = new_app()
+    attempts: list[int] = []
+
+    @app.task(retry=TWICE)
+    async def work(context: Context) -> None:
+        attempts.append(context.attempt)
+        if context.attempt == 1:
+            await lose_lease(app, context.run_id)
+
+    async with seamed(app) as (test, seam):
+        await app.start_many(work, [None] * 3)
+        seam.fail("reclaim", after=after)
+        await drained(test, seam)
+        await check_ended(app, 3)
+        taken_over = [statement for statement in seam.executed if statement.startswith("reclaim")]
+    assert sorted(attempts) == [1] * 3 + [2] * 3
+    assert "reclaimed" in taken_over
+
+
 @pytest.mark.parametrize("statement", ["reclaim", "promote", "release", "definition", "steps"])
 @pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
 async def test_every_other_write_can_fail_without_losing_anything(statement: str, after: bool) -> None:

@@ -278,6 +278,27 @@ async def test_12_w9_the_reopened_letter_can_be_replayed_too() -> None:
         await sound(shop.app)
 
 
+async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_one_is_reopened() -> None:
+    """I14: its history has no replay of its own, so an entry must say why it is OPEN again (seed 703731)."""
+    shop = Shop()
+    async with bench(shop.app):
+        run, later = await gone_back(shop)
+        failures = shop.app.failures()
+        earlier = await letter_of(run)
+        shop.broken = {"ship"}
+        ear = Ear(shop.app)
+        await failures.replay(earlier.id)
+        await run.wait()
+        assert await live_letters(shop) == [("ship", "OPEN")]
+        told = [(entry.action, entry.actor) for entry in await failures.audit.about(later.id)]
+        assert told[0] == ("dead_letter.reopened", "redrive")
+        named = [entry.action for entry in await failures.audit.about(earlier.id)]
+        assert named[:2] == ["dead_letter.resolved", "replay.failed"]
+        changed = [change for change in ear.of(DeadLetterChanged) if change.letter_id == later.id]
+        assert (changed[-1].before, changed[-1].after) == ("REPLAYING", "OPEN")
+        await sound(shop.app)
+
+
 async def test_12_w9_closing_the_earlier_letter_leaves_the_later_one_replayable() -> None:
     shop = Shop()
     async with bench(shop.app):

@@ -161,6 +161,15 @@ BEGINNING = (
         ),
     ),
     Guard(
+        "letter failed along",
+        "a dead letter that fails again in the replay of an earlier one is open, and nothing in the audit says why",
+        (Code("redrive.store.records:_failed_along", "if letter.id in along", "if False"),),
+        (
+            "tests/failures/test_replays.py"
+            "::test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_one_is_reopened",
+        ),
+    ),
+    Guard(
         "letter replayed along",
         "the run succeeds, and the dead letter of a later step stays open",
         (

@@ -393,6 +393,17 @@ async def test_what_was_reclaimed_is_not_adopted(store: Store) -> None:
     assert await store.leases.adopt(claim.token, claim.worker) == []
 
 
+async def test_the_claims_of_a_takeover_are_found_by_its_token(store: Store) -> None:
+    lost, kept = await claimed(store, EXPIRED), await claimed(store, 60.0)
+    taken = await store.leases.reclaim(999_999, 60.0, 10)
+
+    assert [claim.id for claim in taken] == [lost.id]
+    assert await store.leases.reclaimed(999_999) == taken
+    assert await store.leases.reclaimed(kept.token) == [kept]
+    await store.records.record([Record(completed(taken[0]))])
+    assert await store.leases.reclaimed(999_999) == []
+
+
 # Renewing
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
+from tests.cases import loop_over
 
 from redrive.model.audit import Action
-from redrive.words.audit import describe_entry, describe_fold, fold_entries
+from redrive.words.audit import describe_detail, describe_entry, describe_fold, fold_entries
 
 
 class Entry(NamedTuple):
@@ -30,6 +31,22 @@ def test_every_action_has_a_sentence(action: Action) -> None:
         assert action.partition(".")[2] not in text or "." not in text
         assert "{" not in text
         assert "_" not in text
+
+
+@loop_over(
+    ("name", "value", "label", "text"),
+    [
+        ("mode", "FROM_STEP", "mode", "from the failed step to the end"),
+        ("from_step", 0, "step", "1"),
+        ("policy_override", True, "policy override", "yes"),
+        ("changed_fields", ["a", "b.c"], "changed fields", "a, b.c"),
+        ("before", "DLQ_PENDING", "before", "dead letter"),
+        ("reason", "fixed", "reason", "fixed"),
+        ("items", {"a": 1}, "items", '{"a": 1}'),
+    ],
+)
+def test_a_detail_is_written_in_words(name: str, value: object, label: str, text: str) -> None:
+    assert describe_detail(name, value) == (label, text)
 
 
 def test_a_sentence_counts_the_subjects() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.cases import loop_over
 
-from redrive.words.history import describe_action, describe_replay
+from redrive.words.history import describe_action, describe_closing, describe_replay
 
 
 @loop_over(
@@ -24,7 +24,28 @@ from redrive.words.history import describe_action, describe_replay
     ],
 )
 def test_an_action(action: str, detail: dict[str, Any], what: str, text: str) -> None:
-    assert describe_action(action, detail) == (what, text)
+    assert describe_action(action, detail, "ana") == (what, text)
+
+
+def test_redrive_itself_closes_and_reopens_a_dead_letter_because_of_a_replay() -> None:
+    resolved, reopened = "dead_letter.resolved", "dead_letter.reopened"
+    assert describe_action(resolved, {}, "redrive").what == "resolved it, because its step succeeded"
+    assert describe_action(reopened, {}, "redrive").what == "reopened it, because its run failed again"
+
+
+@loop_over(
+    ("state", "by", "resolution", "what", "text"),
+    [
+        ("RESOLVED", "ana", "replayed", "Resolved by a replay of ana", ""),
+        ("RESOLVED", "redrive", "replayed", "Resolved by an automatic replay", ""),
+        ("RESOLVED", "ana", "paid by hand", "Resolved by ana", "paid by hand"),
+        ("IGNORED", None, None, "Ignored", ""),
+    ],
+)
+def test_how_a_dead_letter_was_closed(
+    state: str, by: str | None, resolution: str | None, what: str, text: str
+) -> None:
+    assert describe_closing(state, by, resolution) == (what, text)
 
 
 def test_a_replay() -> None:

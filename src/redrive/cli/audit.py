@@ -17,7 +17,7 @@ from redrive.cli.output import NewestRows, chosen, show_one, show_rows
 from redrive.cli.table import Row, TableColumn, stamp
 from redrive.cli.terminal import notice, out
 from redrive.model.audit import Action
-from redrive.words.audit import describe_fold, fold_entries
+from redrive.words.audit import describe_detail, describe_fold, fold_entries
 from redrive.words.number import plural
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ FIELDS = ("sound", "checked", "found", "head")
 def _detail(detail: Row) -> str:
     """Format the detail of an entry, reason first."""
     pairs = sorted(detail.items(), key=lambda item: item[0] != "reason")
-    return ", ".join(f"{name}={value}" for name, value in pairs if value not in ("", None)) or "-"
+    texts = (describe_detail(name, value) for name, value in pairs if value not in (None, "", [], {}))
+    return ", ".join(f"{name}: {text}" for name, text in texts) or "-"
 
 
 COLUMNS = (

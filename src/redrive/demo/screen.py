@@ -16,7 +16,7 @@ class DemoScreen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.live = stream.isatty() and os.environ.get("TERM") != "dumb"
-        self.coloured = self.live and not os.environ.get("NO_COLOR")
+        self.colored = self.live and not os.environ.get("NO_COLOR")
         self._drawn: list[str] = []
         self._size = shutil.get_terminal_size()
 
@@ -24,7 +24,7 @@ class DemoScreen:
         return lines < shutil.get_terminal_size().lines
 
     def paint(self, style: str, text: str) -> str:
-        return f"\033[{style}m{text}\033[0m" if self.coloured and text else text
+        return f"\033[{style}m{text}\033[0m" if self.colored and text else text
 
     def say(self, text: str = "") -> None:
         """Print a permanent line below everything."""

@@ -17,6 +17,7 @@ from redrive.engine.signals import wait_for
 from redrive.engine.takeover_grace import TakeoverGrace
 from redrive.engine.work import Interruption, Work
 from redrive.engine.worker_parts import WorkerParts
+from redrive.model.claim import Claim
 from redrive.model.event import HeldReleased
 from redrive.model.run import HELD_BY_WORKFLOW, is_unknown
 from redrive.policy.codec import encode
@@ -66,6 +67,7 @@ class Maintenance:
         self._due_look_back, self._expiry_look_back = LookBack(parts.clock), LookBack(parts.clock)
         self._grace = TakeoverGrace(parts.clock, parts.retrier)
         self._blames = True
+        self._unsure: tuple[int, bool] | None = None
         self._reported_load, self._reported_at = 0, parts.clock.monotonic()
         self._moment = FROM_THE_BEGINNING  # a recent time of the database's clock, on which floors are based
 
@@ -223,20 +225,35 @@ class Maintenance:
 
         Pass `blame=False` after a time in which no worker could renew a lease: the attempts are not at fault.
         """
+        await self.finish_reclaim()
         token, moment = self._ids.token(), self._moment
         since, floor = self._clock.monotonic(), self._expiry_look_back.floor()
+        self._unsure = token, blame
         claims = await self._store.leases.reclaim(
             token, self._options.lease_seconds, MAX_RECLAIM_BATCH, floor
         )
         is_full = len(claims) == MAX_RECLAIM_BATCH
         self._expiry_look_back.looked(floor, since, floor if is_full else moment - FLOOR_MARGIN_SECONDS)
+        await self._handle_all_lost(claims, blame)
+        self._unsure = None
+        return len(claims)
+
+    async def finish_reclaim(self) -> None:
+        """Handle the leases of a takeover whose response never arrived, in case it was committed."""
+        if self._unsure is None:
+            return
+        token, blame = self._unsure
+        claims = await self._store.leases.reclaimed(token)
+        await self._handle_all_lost([claim for claim in claims if not self._in_flight.knows(claim.id)], blame)
+        self._unsure = None
+
+    async def _handle_all_lost(self, claims: Sequence[Claim], blame: bool) -> None:
         # A step that blocked the event loop of its worker is at fault alone.
         blocking = await self._store.limits.blocking_runs() if claims else {}
         for claim in claims:
             work = await self._claimer.readable(claim)
             if work is not None:
                 self._handle_lost(work, blame and blocking.get(claim.worker, claim.id) == claim.id)
-        return len(claims)
 
     def _handle_lost(self, work: Work, blame: bool) -> None:
         try:

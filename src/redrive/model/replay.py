@@ -16,6 +16,8 @@ HIDDEN = "(changed, not shown)"
 """In a payload change: both values are secret."""
 NOTHING = "(nothing)"
 """In a payload change: the field was added or removed."""
+REPLAYED = "replayed"
+"""The resolution of a dead letter whose step succeeded in a replay."""
 
 
 class Mode(StrEnum):

@@ -26,7 +26,7 @@ Line = tuple[str, str]
 
 class ConsoleListener:
     def __init__(self, write: Callable[[str, str], None], clock: Clock = SYSTEM_CLOCK) -> None:
-        """`write` receives the symbol and the whole line; it may add colour."""
+        """`write` receives the symbol and the whole line; it may add color."""
         self._write = write
         self._clock = clock
         self._throttle = Throttle(clock)

@@ -105,6 +105,10 @@ class Leases:
         parameters = {"token": token, "ttl": ttl, "most": most, "floor": floor}
         return read_rows(Claim, await self._session.fetch(_SQL["reclaim"], parameters))
 
+    async def reclaimed(self, token: int) -> list[Claim]:
+        """Return the claims of a takeover whose answer was lost."""
+        return read_rows(Claim, await self._session.fetch(_SQL["reclaimed"], {"token": token}))
+
     async def failed(self, session: Session, run_id: str, org: str) -> Claim | None:
         """Return the last claim of a failed run, and lock the run until the transaction ends."""
         rows = await session.fetch(_SQL["failed"], {"id": run_id, "org": org})

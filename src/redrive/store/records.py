@@ -32,7 +32,7 @@ from redrive.store.record import (
     Rescheduled,
     Stopped,
 )
-from redrive.store.replays import LetterChange, ReplayStore, Settled
+from redrive.store.replays import LetterChange, LockedLetter, ReplayStore, Settled
 from redrive.store.statement import statements
 from redrive.store.work_row import WorkRow
 
@@ -177,6 +177,7 @@ class Records:
         letters = await self._insert_letters(session, letters) if letters else []
         settled = await self._replays.settle(session, settlements, locked)
         settled += [_exhausted(letter) for letter in letters if letter.state == DeadLetterState.EXHAUSTED]
+        settled += _failed_along(letters, locked, settled)
         changes = await self.letter_writer.count_and_audit(session, letters, settled)
         replays: dict[str, list[Settled | LetterChange]] = {}
         for replay in settled:
@@ -278,6 +279,20 @@ def _exhausted(letter: NewDeadLetter) -> LetterChange:
     """The last automatic redrive of a dead letter has failed."""
     after, action = DeadLetterState.EXHAUSTED.value, Action.DEAD_LETTER_EXHAUSTED
     return LetterChange(letter.org, letter.id, letter.run_id, SELF, after, action)
+
+
+def _failed_along(
+    letters: Sequence[NewDeadLetter], locked: Sequence[LockedLetter], settled: Sequence[Settled | LetterChange]
+) -> list[LetterChange]:
+    """Dead letters of later steps that failed again in the replay of an earlier one, which alone it names."""
+    along = {letter.id for letter in locked if letter.state == DeadLetterState.REPLAYING}
+    along -= {change.letter_id for change in settled}
+    after, action = DeadLetterState.OPEN.value, Action.DEAD_LETTER_REOPENED
+    return [
+        LetterChange(letter.org, letter.id, letter.run_id, SELF, after, action)
+        for letter in letters
+        if letter.id in along
+    ]
 
 
 class _Freed(NamedTuple):

@@ -16,7 +16,7 @@ from redrive.model.caller import SELF
 from redrive.model.dead_letter import DeadLetterState
 from redrive.model.fact import Fact, fact
 from redrive.model.field import RunId
-from redrive.model.replay import Mode, Replay, ReplayState
+from redrive.model.replay import REPLAYED, Mode, Replay, ReplayState
 from redrive.model.row import Row
 from redrive.policy.codec import JsonValue, decode
 from redrive.store.audit import AuditStore
@@ -168,7 +168,6 @@ _SQL = statements(
     WorkRow,
 )
 
-REPLAYED = "replayed"
 CANCELLED = "the run was cancelled"
 
 

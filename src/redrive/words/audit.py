@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
@@ -11,6 +12,8 @@ from redrive.model.audit import Action
 from redrive.model.caller import SELF
 from redrive.words.folds import Fold, fold
 from redrive.words.number import plural
+from redrive.words.replay import MODES
+from redrive.words.state import LABELS, status
 
 
 class EntryFields(Protocol):
@@ -139,6 +142,25 @@ def describe_entry(entry: EntryFields) -> str:
         return entry.action.replace("_", " ").replace(".", ": ")
     number = len(entry.subjects)
     return text.format(plural(number, noun) if number > 1 else _one(noun))
+
+
+def describe_detail(name: str, value: Any) -> tuple[str, str]:
+    """Write a value of an entry, and its name. Steps are stored from 0 and shown from 1."""
+    if name == "from_step" and isinstance(value, int):
+        return "step", str(value + 1)
+    return name.replace("_", " "), _value(name, value)
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if name == "mode" and value in MODES:
+        return MODES[value][0].lower()
+    return status(value) if value in LABELS else value
 
 
 def describe_fold(entries: Fold[E], operation: str | None) -> AuditLine:

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redrive.model.audit import Action
-from redrive.model.replay import Mode, ReplayState
+from redrive.model.caller import SELF
+from redrive.model.replay import REPLAYED, Mode, ReplayState
+from redrive.words.state import state_label
 
 _TEXTS: Mapping[str, str] = MappingProxyType(
     {
@@ -19,6 +21,13 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         Action.DEAD_LETTER_REVEALED: "revealed its payload",
         Action.RUN_CANCELLED: "cancelled its run",
         Action.RUN_RETRIED: "retried its run",
+    }
+)
+
+_AFTER_REPLAY: Mapping[str, str] = MappingProxyType(
+    {
+        Action.DEAD_LETTER_RESOLVED: "resolved it, because its step succeeded",
+        Action.DEAD_LETTER_REOPENED: "reopened it, because its run failed again",
     }
 )
 
@@ -45,8 +54,10 @@ class ActionText(NamedTuple):
     text: str = ""
 
 
-def describe_action(action: str, detail: Mapping[str, Any]) -> ActionText:
-    """Describe an entry of the audit about a dead letter."""
+def describe_action(action: str, detail: Mapping[str, Any], actor: str) -> ActionText:
+    """Describe an entry of the audit about a dead letter. Redrive itself acts because of a replay."""
+    if actor == SELF and action in _AFTER_REPLAY:
+        return ActionText(_AFTER_REPLAY[action])
     if action == Action.DEAD_LETTER_ASSIGNED:
         name = detail.get("assignee")
         return ActionText(f"assigned it to {name}" if name else "unassigned it")
@@ -87,6 +98,13 @@ def describe_replay(
         what += f" with an edited payload ({paths}{more})" if paths else " with an edited payload"
     result = f"{note[0].upper()}{note[1:]}" if note else ""
     return ActionText(what, ". ".join(text for text in (None if automatic else reason, result) if text))
+
+
+def describe_closing(state: str, by: str | None, resolution: str | None) -> ActionText:
+    """Say how a dead letter was closed, and with which reason: "Resolved by ana"."""
+    if resolution == REPLAYED:
+        return ActionText("Resolved by an automatic replay" if by == SELF else f"Resolved by a replay of {by}")
+    return ActionText(f"{state_label(state).word} by {by}" if by else state_label(state).word, resolution or "")
 
 
 def _describe_link(detail: Mapping[str, Any]) -> str:

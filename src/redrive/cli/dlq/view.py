@@ -152,7 +152,7 @@ def _history(letter: Row) -> Iterator[tuple[str, str]]:
     """Yield the time and the description of each action, replay and note."""
     for entry in letter["history"]["entries"]:
         if entry["action"] not in LISTED_ELSEWHERE:
-            what, text = describe_action(entry["action"], entry["detail"])
+            what, text = describe_action(entry["action"], entry["detail"], entry["actor"])
             others = len(entry["subjects"]) - 1
             what += f" and {plural(others, 'other dead letter')}" if others > 0 else ""
             yield entry["at"], f"{entry['actor']} {what}{f': {text}' if text else ''}"

@@ -26,7 +26,7 @@ MAX_REMEMBERED_LENGTH, MAX_REMEMBERED = 4_096, 512
 _MAX_WORD_LENGTH = 4096
 _MAX_PASSES = 6
 _JSON_BEGINS = re.compile(r"\s*+[\[{\"]")
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_COLOR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _DOUBLE = ("&quot;", "&#34;", "&#x22;")
 _QUOTE_ENTITY = re.compile(r"&quot;|&#34;|&#x22;|&#39;|&#x27;|&apos;")
 _SPLIT_AT_MARKERS = re.compile(f"({MARKER.pattern})")
@@ -128,7 +128,7 @@ class Redactor:
         return has_token_shape(lowered) or has_context(lowered) or self._names.may_occur(text)
 
     def _unveiled_pass(self, text: str, depth: int) -> str:
-        """Redact without colours and quote entities, which separate names from values; keep them if clean."""
+        """Redact without colors and quote entities, which separate names from values; keep them if clean."""
         redacted, plain = self._pass(text, depth), _unveiled(text)
         if redacted != text or plain == text:
             return redacted
@@ -180,7 +180,7 @@ def _shortened(text: str) -> str:
 
 def _unveiled(text: str) -> str:
     if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+        text = _COLOR.sub("", text)
     if "&quot;" in text or "&#" in text:
         text = _QUOTE_ENTITY.sub(lambda match: '"' if match[0] in _DOUBLE else "'", text)
     return text

@@ -13,11 +13,10 @@ from redrive.errors import InvalidValueError
 from redrive.failures.audit import Audit, AuditEntry, AuditPage
 from redrive.model.audit import Action
 from redrive.model.id import short_id
-from redrive.policy.codec import encode
 from redrive.server.admin.environment import link, segment
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.api.request import Cursor
-from redrive.words.audit import AuditLine, describe_entry, describe_fold, fold_entries
+from redrive.words.audit import AuditLine, describe_detail, describe_entry, describe_fold, fold_entries
 from redrive.words.failure import short
 from redrive.words.folds import Fold
 
@@ -117,17 +116,11 @@ def _row(entries: Fold[AuditEntry], operation: str | None) -> AuditRow:
 
 
 def _pair(name: str, value: Any) -> tuple[str, str | float]:
-    """Return a value with its name. Steps are stored from 0 and shown from 1."""
-    if name == "from_step" and isinstance(value, int):
-        return "step", str(value + 1)
-    return name, _value(name, value)
-
-
-def _value(name: str, value: Any) -> str | float:
+    """Return a value with its name; a time as a number."""
+    label, text = describe_detail(name, value)
     if name.endswith(_MOMENTS) and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    text = value if isinstance(value, str) else encode(value)
-    return short_id(text) if _ID.fullmatch(text) else short(text)
+        return label, float(value)
+    return label, short_id(text) if _ID.fullmatch(text) else short(text)
 
 
 def _links(entry: AuditEntry) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ from redrive.words.decision import why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, short
 from redrive.words.folds import fold, letter_look
-from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_replay
+from redrive.words.history import describe_closing, LISTED_ELSEWHERE, describe_action, describe_replay
 from redrive.words.number import plural
 from redrive.words.state import letter_state, status
 from redrive.words.time import machine
@@ -83,6 +83,7 @@ async def dead_letter(page: OnPage, letter_id: LetterId, compare: AttemptNumbers
         planned_in=await _planned_in(failures, replays),
         step_count=len(story.steps) if story is not None else None,
         tags=letter.tags,
+        closing=describe_closing(letter.state, letter.resolved_by, letter.resolution),
         verdict=verdict,
         **await _surroundings(failures, letter),
         **_attempts(_attempts_of(letter, story), compare),
@@ -251,7 +252,7 @@ def history_of(
 
 
 def _action_event(entry: AuditEntry) -> HistoryEvent:
-    what, text = describe_action(entry.action, entry.detail)
+    what, text = describe_action(entry.action, entry.detail, entry.actor)
     return HistoryEvent(entry.at, entry.actor, what, text, together=max(1, len(entry.subjects)))
 
 

@@ -135,6 +135,11 @@ WITH picked AS MATERIALIZED (
 )
 {_claims}
 
+-- name: reclaimed
+-- A lease is a separate row.
+WITH leased AS (SELECT * FROM redrive.leases WHERE token = :token)
+{_claims}
+
 -- name: renew
 -- SKIP LOCKED: a run that is being recorded now needs no renewal.
 WITH picked AS MATERIALIZED (

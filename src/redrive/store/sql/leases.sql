@@ -69,6 +69,9 @@ WHERE id IN (
 )
 RETURNING {columns:Claim}
 
+-- name: reclaimed
+SELECT {columns:Claim} FROM redrive.runs WHERE place = 'leased' AND token = :token
+
 -- name: renew
 UPDATE redrive.runs SET leased_until = :now + :ttl
 WHERE id = :id AND token = :token AND place = 'leased'
