@@ -9,6 +9,7 @@ from tests.engine.hand_clock import HandClock
 from tests.engine.workbench import bench, new_app, sql
 
 from redrive.engine.event_bus import EventBus
+from redrive.engine.maintenance import MAX_RECLAIM_BATCH
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.engine.takeover_grace import GRACE_SECONDS, MAX_COUNTED_SECONDS, TakeoverGrace
 from redrive.errors import StoreUnavailableError
@@ -83,6 +84,25 @@ async def test_the_grace_ends_although_something_fails_before_every_pass() -> No
         await worker.fail(0.5)
         taken_over.append(worker.passes(0.5))
     assert sum(taken_over) >= 5
+
+
+async def test_no_batch_of_expired_leases_is_blamed_for_the_outage() -> None:
+    """More leases have expired than one pass takes over."""
+    app = new_app()
+
+    @app.task
+    async def work() -> None: ...
+
+    async with bench(app) as test:
+        await app.start_many(work, [None] * (MAX_RECLAIM_BATCH + 1))
+        worker = parts_of(app).worker_in_test()
+        await parts_of(app).store.leases.claim("default", 1_000, Holder(1, "another", "", 60.0))
+        test.clock.advance(61)
+        for _ in range(2):
+            await worker.maintenance._maintain()
+            worker.maintenance.maintained_at = test.clock.monotonic()
+        await worker.parts.recorder.flush()
+        assert await sql(app, "SELECT DISTINCT place, losses FROM runs") == [("ready", 0)]
 
 
 async def test_after_the_grace_no_run_is_blamed_for_the_outage() -> None:

@@ -293,8 +293,8 @@ async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_
         told = [(entry.action, entry.actor) for entry in await failures.audit.about(later.id)]
         assert told[0] == ("dead_letter.reopened", "redrive")
         named = [entry.action for entry in await failures.audit.about(earlier.id)]
-        assert named[:2] == ["dead_letter.resolved", "replay.failed"]
-        changed = [change for change in ear.of(DeadLetterChanged) if change.letter_id == later.id]
+        assert named[:2] == ["replay.failed", "dead_letter.resolved"]
+        changed = [change for change in ear.of(DeadLetterChanged) if change.dlq_id == later.id]
         assert (changed[-1].before, changed[-1].after) == ("REPLAYING", "OPEN")
         await sound(shop.app)
 

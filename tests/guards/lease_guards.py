@@ -382,6 +382,24 @@ GUARDS = (
         (f"{RECORDER}test_a_claim_whose_answer_is_lost_is_adopted[after the commit]",),
     ),
     Guard(
+        "unknown takeover",
+        "when the response to a takeover is lost, no worker executes the runs until their leases expire again",
+        (Code("redrive.engine.maintenance:Maintenance.finish_reclaim", "if self._unsure is None:", "if True:"),),
+        (f"{RECORDER}test_a_takeover_whose_answer_is_lost_is_finished[after the commit]",),
+    ),
+    Guard(
+        "reclaimed.token",
+        "a worker handles the leases of other workers as if it had taken them over",
+        (Sql("leases.reclaimed", TOKEN),),
+        (f"{LEASES}test_the_claims_of_a_takeover_are_found_by_its_token",),
+    ),
+    Guard(
+        "reclaimed.place",
+        "a worker handles a finished run as one whose lease it has taken over",
+        (Sql("leases.reclaimed", PLACE, sides=SQLITE),),
+        (_on("sqlite", f"{LEASES}test_the_claims_of_a_takeover_are_found_by_its_token"),),
+    ),
+    Guard(
         "unknown record",
         "when the response to a record is lost, the worker takes a written result for a lost one",
         (Code("redrive.store.records:RecordBatch.write", "if self._tried:", "if False:"),),
@@ -590,11 +608,23 @@ GUARDS = (
         (
             Code(
                 "redrive.engine.maintenance:Maintenance._maintain",
-                "self._blames = self._blames or takes_over",
-                "self._blames = True",
+                "self._blames or (takes_over and taken_over < MAX_RECLAIM_BATCH)",
+                "True",
             ),
         ),
         (f"{GRACE}test_after_the_grace_no_run_is_blamed_for_the_outage",),
+    ),
+    Guard(
+        "outage batches",
+        "after an outage, runs count as suspects if more leases have expired than one pass takes over",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance._maintain",
+                "(takes_over and taken_over < MAX_RECLAIM_BATCH)",
+                "takes_over",
+            ),
+        ),
+        (f"{GRACE}test_no_batch_of_expired_leases_is_blamed_for_the_outage",),
     ),
     Guard(
         "lease renewer.expired",

@@ -173,14 +173,17 @@ class Maintenance:
         if after_outage and not blocked:
             self._blames = False
         takes_over = self._grace.seconds_left() == 0.0
-        await self.maintain(blame=self._blames, takes_over=takes_over)
+        taken_over = await self.maintain(blame=self._blames, takes_over=takes_over)
         self._grace.reached(took_over=takes_over)
-        self._blames = self._blames or takes_over
+        # The outage may have ended the leases of the next batch, too.
+        self._blames = self._blames or (takes_over and taken_over < MAX_RECLAIM_BATCH)
 
-    async def maintain(self, *, blame: bool = True, takes_over: bool = True) -> None:
-        """Take over expired leases, pass on cancellations, write progress and follow changed strategies."""
-        if takes_over:
-            await self.reclaim(blame=blame)
+    async def maintain(self, *, blame: bool = True, takes_over: bool = True) -> int:
+        """Take over expired leases, pass on cancellations, write progress and follow changed strategies.
+
+        Return how many leases were taken over.
+        """
+        taken_over = await self.reclaim(blame=blame) if takes_over else 0
         queues, workflows = self._options.queues, self._known_work.workflows
         self._claimer.isolate(sorted(await self._store.leases.isolated_queues(queues, workflows)))
         for run_id, token in await self._store.leases.cancelling(self._worker_id):
@@ -192,6 +195,7 @@ class Maintenance:
         if progress:
             await self._store.records.note_progress(progress)
         await self._strategies.refresh()
+        return taken_over
 
     async def _hold_unknown(self) -> None:
         """Hold ready work that no worker of its queue knows, so that operators see it.

@@ -51,6 +51,14 @@ class Registry:
             raise NotFoundError(f"there is no workflow or task {name!r}; {suggest(name, self.workflows)}")
         return self.workflows[current]
 
+    def checks_source(self, workflow: str, step_index: int) -> bool:
+        """Return whether the task of this step asks its `source` check before a run is retried."""
+        definition = self.workflows.get(self.aliases.get(workflow, workflow))
+        if definition is None or step_index >= len(definition.steps):
+            return False
+        task = self.task(definition.steps[step_index].task)
+        return task is not None and task.source is not None
+
     @property
     def runnable(self) -> dict[str, Definition]:
         """The definitions by every name under which runs of them may be stored."""

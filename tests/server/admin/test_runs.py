@@ -9,7 +9,7 @@ import pytest
 from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
-from redrive.errors import RetryableError
+from redrive.errors import FinalError, RetryableError
 from redrive.parts import parts_of
 from redrive.server.admin.runs import asked
 
@@ -183,6 +183,30 @@ async def test_it_says_what_it_waits_for_and_until_when(house: House, viewer: ht
     assert "Waiting for attempt 2 of flaky, due " in page.text
     [row] = (await read(viewer, RUNS)).find("tr", data_row="")
     assert "retry in " in row.text or "retry due " in row.text or "retry now" in row.text
+
+
+async def test_p8_a_list_leaves_the_source_check_of_a_task_to_the_page_of_the_run(house: House) -> None:
+    """Calling a function of the application for every row would make lists as slow as that function."""
+    called: list[Any] = []
+
+    def source_exists(payload: Any) -> bool:
+        called.append(payload)
+        return False
+
+    @house.app.task(source=source_exists, max_attempts=1)
+    async def scan(path: str) -> None:
+        raise FinalError("unreadable")
+
+    run = await house.app.start("scan", "a.pdf")
+    await house.work()
+    visitor = await house.keyed()
+    found = await read(visitor, f"{RUNS}?q=is:failed")
+    assert not any(action.endswith("/retry") for action in found.actions)
+    assert [link.text for link in found.find("a", href=f"{RUNS}/{run.id}")][-1] == "Retry…"
+    assert not called
+    page = await read(visitor, f"{RUNS}/{run.id}")
+    assert "no longer exists" in page.text
+    assert called == ["a.pdf"]
 
 
 async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncClient) -> None:

@@ -83,7 +83,7 @@ async def dead_letter(page: OnPage, letter_id: LetterId, compare: AttemptNumbers
         planned_in=await _planned_in(failures, replays),
         step_count=len(story.steps) if story is not None else None,
         tags=letter.tags,
-        closing=describe_closing(letter.state, letter.resolved_by, letter.resolution),
+        how_closed=describe_closing(letter.state, letter.resolved_by, letter.resolution),
         verdict=verdict,
         **await _surroundings(failures, letter),
         **_attempts(_attempts_of(letter, story), compare),

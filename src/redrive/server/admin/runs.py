@@ -75,7 +75,7 @@ async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Resp
         problem=problem,
         quick=QUICK,
         asked=asked,
-        retriable=await _retriable(page, [line.run for line in found["lines"]]),
+        **await _retriable(page, [line.run for line in found["lines"]]),
         views=await page.saved_views("runs"),
         command=f"redrive run list {quote(q)}" if q else "redrive run list",
         **found,
@@ -153,13 +153,17 @@ async def _found(page: Page, runs: Runs, query: str, cursor: str | None) -> dict
     }
 
 
-async def _retriable(page: Page, runs: Sequence[RunSummary]) -> set[str]:
-    """Return the failed runs that the visitor may retry."""
-    principal = page.visit.principal
-    failed = [run.id for run in runs if run.state in FAILED_RUNS]
-    if may_retry(principal, None):
-        return set(failed)
-    return {run_id for run_id in failed if may_retry(principal, await page.visit.runs.owner(run_id))}
+async def _retriable(page: Page, runs: Sequence[RunSummary]) -> dict[str, set[str]]:
+    """Return the failed runs that the visitor may retry, and which of them have a source to check first.
+
+    A list does not call the checks, which are functions of the application: the page of the run does.
+    """
+    principal, registry = page.visit.principal, page.visit.parts.registry
+    failed = [run for run in runs if run.state in FAILED_RUNS]
+    if not may_retry(principal, None):
+        failed = [run for run in failed if may_retry(principal, await page.visit.runs.owner(run.id))]
+    checked = {run.id for run in failed if registry.checks_source(run.workflow, run.step_index)}
+    return {"retriable": {run.id for run in failed} - checked, "checked": checked}
 
 
 def _step(step: StepView, planned: PlannedStep | None) -> RunStep:
