@@ -140,3 +140,22 @@ def test_after_an_outage_all_workers_write_their_results_before_leases_are_taken
     """Gap 3: the worker whose connection comes back first leaves the others the time to come back."""
     taken_over = [play(cut_off_in_the_middle(schedule)).bitten["reclaim"] for schedule in range(20)]
     assert not any(taken_over)
+
+
+def stopped_before_the_answer() -> Script:
+    """The answer of a takeover is late, and the worker must leave at once before it comes (seed 703996)."""
+    worker = WorkerPlan("w0", ("default",), 2, lease=9.0, poll=1.0, grace=0.0, skew=0.0)
+    run = RunPlan(0, "t", (StepPlan((), (Trouble.LONG,)),))
+    faults = (
+        Fault(0.5, FaultKind.CRASH, "w0", 2.0),
+        Fault(9.0, FaultKind.LATE_ANSWER, "w0", 20.0, "reclaim"),
+        Fault(17.0, FaultKind.HURRY, "w0", 60.0),
+    )
+    return Script(0, (worker,), (TaskPlan("t"),), (), (run,), faults)
+
+
+def test_a_stopping_worker_finishes_a_takeover_whose_answer_has_not_come() -> None:
+    """I15: it would keep leases that it does not know of until they expire."""
+    assert not play(stopped_before_the_answer()).findings
+    with switched_off("unknown takeover"):
+        assert play(stopped_before_the_answer()).invariants == {"I15"}
