@@ -36,7 +36,7 @@ def test_redrive_itself_closes_and_reopens_a_dead_letter_because_of_a_replay() -
 @loop_over(
     ("state", "by", "resolution", "what", "text"),
     [
-        ("RESOLVED", "ana", "replayed", "Resolved by a replay of ana", ""),
+        ("RESOLVED", "ana", "replayed", "Resolved when ana replayed it", ""),
         ("RESOLVED", "redrive", "replayed", "Resolved by an automatic replay", ""),
         ("RESOLVED", "ana", "paid by hand", "Resolved by ana", "paid by hand"),
         ("IGNORED", None, None, "Ignored", ""),
