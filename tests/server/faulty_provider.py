@@ -1,7 +1,7 @@
-"""An OpenID provider that lies on request: a real HTTP server with keys of its own.
+"""An OpenID provider that lies on request: a real HTTP server with its own keys.
 
-It has no page to sign in at. A test takes the part of the browser there: it reads the address that it was
-sent to, and goes back with any code. PKCE and the nonce are honest unless a test says otherwise.
+It has no sign-in page. The test acts as the browser: it reads the address of the redirect and returns with
+any code. PKCE and the nonce are honest unless a test says otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FaultyProvider:
         self.reset("somebody")
 
     def reset(self, person: str) -> None:
-        """Honest again."""
+        """Make the provider honest again."""
         self.person = person
         self.keys: list[Key] = [RSA, CURVE, EDWARDS]
         self.claims: Change = dict
@@ -68,7 +68,7 @@ class FaultyProvider:
         self.asked: list[str] = []
 
     def meet(self, location: str) -> str:
-        """A browser comes by; the state that it has to bring back."""
+        """Record the visit of a browser, and return the state that the browser must bring back."""
         self.sent = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
         return self.sent["state"]
 
@@ -144,14 +144,14 @@ def faulty_provider() -> Iterator[FaultyProvider]:
             for name, value in {**headers, "Content-Length": str(blanks + len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            with suppress(ConnectionError):  # nobody waits for the rest
+            with suppress(ConnectionError):  # the client no longer waits for the rest
                 for _ in range(blanks):
                     self.wfile.write(b" ")
                     provider.released.wait(2 / DRIPS)
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Not in the output of the tests."""
+            """Keep requests out of the output of the tests."""
 
     with ThreadingHTTPServer((HOST, 0), Handler) as server:
         provider = FaultyProvider(server.server_address[1])

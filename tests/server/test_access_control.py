@@ -1,4 +1,4 @@
-"""Who is let in, and how they are told why not (security baseline, RFC 9457)."""
+"""Which requests the server admits, and how it explains a rejection (security baseline, RFC 9457)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_another_host_name_is_not_answered(small_house: House) -> None:
     client = small_house.client()
     answer = await client.get("/api/docs", headers={"Host": "evil.example"})
     assert (answer.status_code, answer.json()["code"]) == (421, "unknown_host")
-    for probe in ("/healthz", "/readyz"):  # asked by the address of a container, which nobody knows before
+    for probe in ("/healthz", "/readyz"):  # a container's address, unknown in advance
         assert (await client.get(probe, headers={"Host": "10.0.0.7:8400"})).status_code == 200
 
 
@@ -176,7 +176,7 @@ async def test_another_method_is_told_all_that_the_address_knows(small_house: Ho
 
 
 async def test_every_operation_of_the_document_is_named_and_summed_up(small_house: House) -> None:
-    """For those who generate a client from it."""
+    """Generators of clients need both."""
     paths = (await small_house.client().get("/api/openapi.json")).json()["paths"]
     operations = [each for methods in paths.values() for each in methods.values()]
     ids = [each["operationId"] for each in operations]
@@ -191,7 +191,7 @@ async def test_every_operation_of_the_document_is_named_and_summed_up(small_hous
 async def test_a_database_that_is_silent_is_waited_for_once(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks /readyz while it hangs does not queue behind all others who do."""
+    """Probes of /readyz share one check, so they don't queue while the database hangs."""
     asked = 0
 
     async def silent() -> None:
@@ -212,7 +212,7 @@ async def test_a_database_that_is_silent_is_waited_for_once(
 async def test_a_key_that_is_revoked_before_the_body_is_whole_changes_nothing(
     small_house: House, headers: dict[str, str]
 ) -> None:
-    """Its request was let in when it began (security baseline)."""
+    """The server admitted its request before the key was revoked (security baseline)."""
     thief, owner = small_house.client(await small_house.key(name="thief")), await small_house.keyed()
     begun, revoked = asyncio.Event(), asyncio.Event()
 
@@ -232,7 +232,7 @@ async def test_a_key_that_is_revoked_before_the_body_is_whole_changes_nothing(
 
 
 async def test_what_a_session_changes_it_changes_where_it_stands_now(tmp_path: Path) -> None:
-    """Also where another process has let it in a moment ago, when it stood elsewhere (W13)."""
+    """W13: also when another process cached the session a moment ago, in another organization."""
     url = f"sqlite:///{tmp_path}/work.db"
     async with served(new_app(url)) as one, served(new_app(url)) as other:
         await one.organization("acme")

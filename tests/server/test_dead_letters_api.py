@@ -98,7 +98,7 @@ class World:
         return await self.house.dead_letter(payload, org, work)
 
     async def everything(self) -> list[Any]:
-        """What a refused change must leave as it was."""
+        """Everything that a rejected change must not alter."""
         desks = [self.house.app.failures(org=org) for org in ("default", "acme")]
         letters = [(await each.list("is:any")).lines for each in desks]
         return [letters, [await each.audit.head() for each in desks]]
@@ -309,7 +309,7 @@ async def test_many_are_changed_by_ids_or_by_a_query_with_an_expected_number(wor
 
 
 async def test_one_foreign_id_makes_a_whole_batch_not_found(world: World) -> None:
-    """W13, I8: all or nothing, and no word about whose it is."""
+    """W13, I8: the batch changes nothing, and the response doesn't reveal whose letter it is."""
     await world.house.organization("acme")
     own, foreign = await world.letter(), await world.letter(org="acme")
     before = await world.everything()
@@ -403,14 +403,14 @@ async def test_another_organizations_queue_is_not_cleared(world: World) -> None:
 
 
 async def test_ids_in_addresses_are_texts(world: World) -> None:
-    """An id is never read as anything else than the whole part of the address."""
+    """The server never interprets an id as anything but one whole segment of the path."""
     letter = await world.letter()
     assert (await world.owner.get(f"{LETTERS}/{quote(letter)}")).status_code == 200
     assert (await world.owner.get(f"{LETTERS}/{letter}/")).status_code == 404
 
 
 def _stand_alone(house: House, org: str = "default") -> DeadLetterQueue:
-    """On the same database; who closes the queue would close that."""
+    """Create a stand-alone queue on the same database. Closing the queue would close that database."""
     queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, org=org, log=False)
     rewire(queue.app, parts_of(house.app).database, parts_of(house.app).clock, parts_of(house.app).random)
     return queue

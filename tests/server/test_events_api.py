@@ -1,4 +1,4 @@
-"""The stream of events: what it tells, to whom, and when it ends (W13, I8, I9)."""
+"""The stream of events: its content, its readers, and when it ends (W13, I8, I9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSWORD = "a horse, a horse, my kingdom"
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes are looked for, and signs of life given, many times a second."""
+    """Poll for changes and send heartbeats many times a second."""
     monkeypatch.setattr(changes, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(changes, "BEAT_SECONDS", 0.05)
 

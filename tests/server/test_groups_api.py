@@ -146,7 +146,7 @@ async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(
     address = f"{GROUPS}/{group['fingerprint']}"
     read = (await client.get(address)).headers["ETag"]
     assert read == f'"{group["version"]}"'
-    await house.dead_letter()  # that it occurs again is no change of what was said about it
+    await house.dead_letter()  # another occurrence does not change the state or the note of the group
     seen = await client.post(f"{address}/acknowledge", headers={"If-Match": read})
     assert seen.status_code == 200
     for how in CHANGES:

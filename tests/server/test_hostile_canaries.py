@@ -1,8 +1,8 @@
-"""Secrets, left wherever a client can leave them, are read nowhere (I9): in no answer, event, problem, metric
-or line of the log, and on no disk.
+"""Secrets that a client leaves in any field appear nowhere (I9).
 
-What may be read is said here: a run's own input and results in its own row, as long as no key for encryption
-is configured; whatever is revealed for a reason; and a credential by whoever has just been given it.
+No response, event, problem, metric or log line contains them, and no file on disk. The exceptions are
+explicit: the input and results of a run in its own row, as long as no encryption key is configured; a payload
+that an operator reveals for a reason; and a new credential, in the response that creates it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ NEEDED = {
     ("attempts", "output"),
     ("payloads", "payload"),
 }
-"""What runs need to be executed; sealed where there is a key."""
+"""Columns that runs need to execute; encrypted if a key is configured."""
 
 NAMES = {
     (table, column)
     for table in ("runs", "run_inputs")
     for column in ("idempotency_key", "given_correlation_id", "correlation_id", "tags")
 }
-"""Given to a run by whoever starts it, to be found by. They are shown redacted."""
+"""Columns that callers choose to find a run by. Readers see them redacted."""
 
 ONE = SECRETS["stripe"]
 
@@ -83,7 +83,7 @@ def _add_work(house: House) -> None:
 
 
 async def planted(scene: Scene, *, names: bool = False) -> None:
-    """Secrets in everything that is sent."""
+    """Send secrets in every field of every request."""
     owner, text, value = scene.owner, secret_text(), secret_value()
     named: dict[str, Any] = {"tags": [ONE, SECRETS["aws"]], "correlation_id": ONE} if names else {}
     header = {"Idempotency-Key": ONE} if names else {}
@@ -118,7 +118,7 @@ async def planted(scene: Scene, *, names: bool = False) -> None:
 
 
 async def signed_in(scene: Scene) -> None:
-    """And credentials of every kind."""
+    """Use credentials of every kind."""
     house, credentials = scene.house, scene.credentials
     await house.member("olga", PASSWORD)
     browser = await house.signed_in("olga", PASSWORD)
@@ -139,7 +139,7 @@ async def signed_in(scene: Scene) -> None:
 
 
 def found_in(scene: Scene, text: str) -> set[str]:
-    """Secrets, and parts of credentials that would be enough to use them."""
+    """Return the secrets in a text, and parts of credentials long enough to use."""
     parts = {name: re.sub("^rdk_[0-9a-f]+_", "", value) for name, value in scene.credentials.items()}
     return told(text) | {name for name, part in parts.items() if part in text}
 
@@ -170,7 +170,7 @@ async def test_no_event_tells_a_secret(scene: Scene) -> None:
 
 
 async def test_no_row_and_no_file_holds_a_secret(scene: Scene) -> None:
-    """But for what runs need, while nothing is encrypted."""
+    """Except in the columns that runs need, while nothing is encrypted."""
     await planted(scene)
     await signed_in(scene)
     places = {
@@ -188,7 +188,7 @@ async def test_no_row_and_no_file_holds_a_secret(scene: Scene) -> None:
 
 
 async def test_names_of_runs_are_stored_as_they_are_and_nothing_else_is(scene: Scene) -> None:
-    """Tags, correlation ids and idempotency keys must be found again; nobody is shown a secret in them."""
+    """Tags, correlation ids and keys must stay searchable; no reader sees a secret in them."""
     await planted(scene, names=True)
     places = {
         (table, column)
@@ -219,7 +219,7 @@ async def test_neither_the_log_nor_the_metrics_tell_a_secret(
 
 
 async def test_no_problem_repeats_a_secret(scene: Scene) -> None:
-    """Something pasted into the wrong place comes back in many messages: the name of what is not there."""
+    """Many messages repeat the name of a missing object, which may be a pasted secret."""
     for answer in await _refused(scene):
         assert answer.status_code >= 400, answer.url
         assert answer.json()["code"]

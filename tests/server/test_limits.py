@@ -1,5 +1,4 @@
-"""How much somebody may ask: counted by the key, the organization, the address and the name that is tried
-(security baseline)."""
+"""Rate limits by key, organization, address and the name of a sign-in (security baseline)."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def coming_from(address: str) -> Request:
 
 
 def admitted(*tries: Callable[[], None]) -> int:
-    """How many of them, until one is refused."""
+    """Count the calls until the first one that the limit rejects."""
     for number, each in enumerate(tries):
         try:
             each()

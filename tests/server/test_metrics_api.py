@@ -68,7 +68,7 @@ async def test_what_has_happened_and_what_there_is_is_counted(house: House) -> N
 
 @pytest.fixture
 async def elsewhere(request: pytest.FixtureRequest, house: House, tmp_path: Path) -> AsyncIterator[Redrive]:
-    """What another process has on the same database: its work is not known to the server."""
+    """Another process on the same database, with work that the server does not know."""
     url, schema = f"sqlite:///{tmp_path}/work.db", "redrive"
     if request.node.callspec.params["house"] == "postgres":
         server: PostgresServer = request.getfixturevalue("live_postgres")

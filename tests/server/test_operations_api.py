@@ -1,4 +1,4 @@
-"""Bulk replays over HTTP: planned by anybody who may look, started by who may operate."""
+"""Bulk replays over HTTP: viewers may plan them, and callers with the permission start them."""
 
 from __future__ import annotations
 

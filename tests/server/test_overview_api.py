@@ -1,4 +1,4 @@
-"""The overview over HTTP: of the caller's organization, for everybody who may read."""
+"""The overview over HTTP: for the caller's organization and every reader in it."""
 
 from __future__ import annotations
 

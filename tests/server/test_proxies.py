@@ -1,4 +1,4 @@
-"""Whose requests are counted behind a proxy: by what the proxy says, not by what clients write."""
+"""Behind a proxy, rate limits count the address that the proxy reports, not one that a client writes."""
 
 from __future__ import annotations
 

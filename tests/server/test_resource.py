@@ -1,4 +1,4 @@
-"""Resources: schema and view follow the declaration of a class, whatever kind of class it is."""
+"""Resources: schema and view follow the declaration of a class, of any kind."""
 
 from __future__ import annotations
 

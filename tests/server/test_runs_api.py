@@ -101,7 +101,7 @@ BAD_QUERIES: list[dict[str, Any]] = [
 
 
 class World:
-    """`file` works on something that may be gone; `executed` is what was executed, and when."""
+    """`file` works on an object that may be gone; `executed` lists executions and their times."""
 
     def __init__(self, house: House, client: httpx.AsyncClient) -> None:
         self.house = house
@@ -307,7 +307,7 @@ async def test_many_that_cannot_be_started_are_refused(small_world: World) -> No
 
 
 async def test_a_repeated_request_for_many_is_answered_from_memory(world: World) -> None:
-    """G6: without keys of their own, the key of the request protects them."""
+    """G6: the runs have no keys, so the key of the request protects them."""
     body, key = {"work": "note", "payloads": [1, 2]}, {"Idempotency-Key": "batch-1"}
     answers = [await world.client.post(f"{RUNS}/many", json=body, headers=key) for _ in range(2)]
     assert answers[0].json() == answers[1].json()
@@ -316,7 +316,7 @@ async def test_a_repeated_request_for_many_is_answered_from_memory(world: World)
 
 
 async def test_many_are_not_started_twice_when_the_answer_was_lost_in_a_kill(world: World) -> None:
-    """G6: the runs are there, the key is left behind by somebody whose lease has ended."""
+    """G6: the runs exist, and the killed server left a key whose lease has expired."""
     body, key = {"work": "note", "payloads": [1, 2]}, {"Idempotency-Key": "batch-1"}
     first = (await world.client.post(f"{RUNS}/many", json=body, headers=key)).json()["items"]
     killed = (
@@ -451,7 +451,7 @@ async def test_what_has_not_failed_is_not_retried_p8(world: World) -> None:
 
 
 async def test_a_run_of_another_organization_does_not_exist(world: World) -> None:
-    """W13, I8: not to be read, not to be changed, not to be found."""
+    """W13, I8: a caller can neither read nor change nor find it."""
     await world.house.organization("acme")
     run_id = await world.started("file", {"canary": "default-canary"})
     await world.house.work()

@@ -1,4 +1,4 @@
-"""Saved views over HTTP: shared by an organization, at most 100, and what is removed is in the audit."""
+"""Saved views over HTTP: shared by an organization, at most 100, and the audit records removals."""
 
 from __future__ import annotations
 

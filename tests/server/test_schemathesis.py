@@ -1,7 +1,7 @@
-"""Requests at the bounds of everything that the OpenAPI document says, and at random, by everybody.
+"""Requests at all bounds of the OpenAPI document, and random ones, as every role.
 
-No answer is other than the document says, none is a fault of the server, what the document forbids is
-refused, and nothing of another organization is reached, seen or changed (I8). `make fuzz` asks more.
+Every response matches the document, none is a server error, the server rejects what the document forbids, and
+no caller reaches, sees or changes rows of another organization (I8). `make fuzz` sends more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.servers import PostgresServer
 from redrive.server.api import members
 
 EVERY = 5
-"""Of the requests at the bounds, one in so many is asked; on each database others."""
+"""Send one of this many requests at the bounds; each database gets different ones."""
 
 MEMBERS = "/api/v1/members"
 
@@ -82,7 +82,7 @@ async def _drop(url: str, schema: str) -> None:
     await connection.close()
 
 
-# Would it be noticed?
+# Do these checks find faults?
 
 
 def test_an_answer_that_is_not_as_documented_would_be_noticed(

@@ -1,5 +1,4 @@
-"""Serving: beyond this machine only when somebody could be asked who they are, and no way in is left in a log
-(security baseline)."""
+"""`redrive serve`: other machines reach it only if it can authenticate them, and no log has a credential."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ async def test_the_server_stays_on_loopback_until_a_credential_exists(tmp_path: 
 
 
 async def test_an_invalid_credential_identifies_no_caller(tmp_path: Path) -> None:
-    """A key that is revoked, a member without a password, one that is disabled."""
+    """A revoked key, a member without a password, a disabled member."""
     async with to_listen(tmp_path, "0.0.0.0") as app:
         members = app.members()
         await members.keys.create("ci", "OWNER")

@@ -1,4 +1,4 @@
-"""Two attempts side by side: what differs is marked, and comparing stacks of any kind ends soon."""
+"""Two attempts side by side: differences are marked, and comparing long tracebacks stays fast."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_long_stacks_are_compared_in_part() -> None:
 
 
 def test_no_two_stacks_take_long() -> None:
-    """Lines that come again and again are what makes such comparisons slow."""
+    """Repeated lines are the slow case of such comparisons."""
     random = Random(1)
     for kinds in (1, 2, 8, 30, 300):
         words = [f"line {n}" for n in range(kinds)]
@@ -138,7 +138,7 @@ def test_no_two_stacks_take_long() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abc"), max_size=20))
 def test_the_difference_is_true(one: list[str], other: list[str]) -> None:
-    """What only the first has, and what both have, is the first; likewise the second."""
+    """The removed and common lines add up to the first text; the added and common lines, to the second."""
     told = stack_diff("\n".join(one), "\n".join(other))
     removed = [line.text for line in told.lines if line.sign == "-"]
     added = [line.text for line in told.lines if line.sign == "+"]
@@ -153,7 +153,7 @@ def test_the_difference_is_true(one: list[str], other: list[str]) -> None:
     assert told.equal is (one == other or "\n".join(one) == "\n".join(other))
 
 
-# Choosing them
+# Choosing attempts
 
 
 THREE = [ATTEMPT._replace(number=number) for number in (1, 2, 5)]

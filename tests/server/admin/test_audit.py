@@ -1,4 +1,4 @@
-"""The page of the audit (W16)."""
+"""The audit page (W16)."""
 
 from __future__ import annotations
 

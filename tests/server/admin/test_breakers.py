@@ -1,4 +1,4 @@
-"""The page of breakers: states, windows, what waits, and who may take them by hand (P4, W12)."""
+"""The page of breakers: states, windows, held work, and who may change them (P4, W12)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
 
 
 async def test_after_an_outage_one_without_work_is_no_alarm(house: House) -> None:
-    """It is probed by the next call: there may be none for hours."""
+    """The next call probes it, but the next call may be hours away."""
     house.app.breaker("bank")
 
     @house.app.task(breaker="bank")

@@ -1,4 +1,4 @@
-"""Charts: everything inside of the box, nothing that is there unseen, round numbers and round times."""
+"""Charts: everything is inside the frame, every value is visible, labels are round numbers and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of one dead letter: what it tells, and what it lets whom do (W8, W11, W12, W14)."""
+"""The page of one dead letter: what it shows, and which role may do what (W8, W11, W12, W14)."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ async def letter_of(house: House, letter: str) -> DeadLetter:
 
 
 async def altered(house: House, letter: str, **fields: Any) -> None:
-    """What could be stored, by whatever way."""
+    """Overwrite stored fields of a dead letter."""
     await alter(parts_of(house.app).database, letter, **fields)
 
 
 def verbs(page: Reading, letter: str) -> set[str]:
-    """What can be done to it."""
+    """Return the actions that the page offers for a dead letter."""
     address = f"POST {API}/{letter}/"
     return {each.removeprefix(address) for each in page.actions if each.startswith(address)}
 
@@ -83,7 +83,7 @@ def replays(page: Reading) -> list[str]:
     return [each.attributes["href"] for each in page.find("a", data_key="r")]
 
 
-# What it tells
+# What the page shows
 
 
 async def test_the_verdict_comes_first(house: House, admin: httpx.AsyncClient) -> None:
@@ -310,7 +310,7 @@ async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: h
     assert "Open as JSON" in answer.text
 
 
-# What it lets whom do
+# Which role may do what
 
 
 async def test_where_nothing_is_redacted_there_is_nothing_to_reveal(
@@ -398,7 +398,7 @@ async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncCl
 
 
 async def test_a_change_is_made_to_what_was_seen(house: House, admin: httpx.AsyncClient) -> None:
-    """Each change names the version that the page was made of, and can be undone."""
+    """Each change names the version that the page shows, and can be undone."""
     letter = await house.dead_letter()
     version = version_of(await letter_of(house, letter))
     page = await read(admin, f"{PAGE}/{letter}")
@@ -425,11 +425,11 @@ async def test_effects_that_may_repeat_are_warned_of(house: House, admin: httpx.
     assert "Careful: the step may have taken effect already" in page.text
 
 
-# Who is nobody, and what is not there
+# Callers without access, and missing pages
 
 
 async def test_a_missing_page_has_the_look_of_the_pages(house: House, admin: httpx.AsyncClient) -> None:
-    """W13: nor is what belongs to another organization."""
+    """W13: a dead letter of another organization is missing, too."""
     await house.organization("acme")
     foreign = await house.dead_letter(org="acme")
     for letter in ("nothing", foreign, "%3Cscript%3E", "a%00b", "%ff"):
@@ -444,7 +444,7 @@ async def test_a_missing_page_has_the_look_of_the_pages(house: House, admin: htt
 
 
 async def test_what_is_stored_is_text(house: House, admin: httpx.AsyncClient) -> None:
-    """Security baseline: whatever was stored, in whichever field, none of it becomes markup."""
+    """Security baseline: no stored text becomes markup, in any field."""
     letter, other = await house.dead_letter({EVIL: EVIL, "long": EVIL * 9}), await house.dead_letter(2)
     failures = house.app.failures(by=EVIL)
     await failures.note(letter, EVIL)
@@ -478,7 +478,7 @@ async def test_changed_attempts_are_text_too(house: House, admin: httpx.AsyncCli
     assert not Reading(answer.text).find("img")
 
 
-# In words
+# Wording
 
 
 def test_a_policy_in_words() -> None:
@@ -501,7 +501,7 @@ async def test_a_ticket_says_what_matters(small_house: House) -> None:
 
 
 async def _stubborn(house: House) -> str:
-    """Fails three times, each time with another message."""
+    """Fail three times, each time with a different message."""
     soon = RetryPolicy(max_attempts=3, backoff=Backoff(Immediate()))
     tries = iter(range(1, 100))
     if "stubborn" not in parts_of(house.app).registry.tasks:
@@ -523,7 +523,7 @@ async def _stubborn(house: House) -> str:
 async def test_a_plan_that_never_started_is_not_called_a_replay(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    """ "Replayed it", for plans that nobody started, was in the history twice."""
+    """The history listed "Replayed it" twice for plans that were never started."""
     letter = await house.dead_letter()
     plans = house.app.failures().plans
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The list of dead letters: what needs somebody, what heals itself, what is done to many (W8, W12, W13)."""
+"""The list of dead letters: needs you, heals itself, bulk actions (W8, W12, W13)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def desk_of(house: House, by: str = "ana") -> Failures:
 
 
 async def letters(house: House, number: int, work: str = "charge") -> list[str]:
-    """The ids of so many dead letters, of one failure; `refund` fails in another way than `charge`."""
+    """Create dead letters of one failure and return their ids. `refund` fails differently from `charge`."""
     if "refund" not in parts_of(house.app).registry.tasks:
         house.app.task(refund)
     runs = await house.app.start_many(work, list(range(number)))
@@ -76,7 +76,7 @@ async def refund(order: Any = None) -> None:
 
 
 def healing(house: House, **options: Any) -> None:
-    """A task whose dead letters will be redriven automatically."""
+    """Register a task whose dead letters Redrive will redrive automatically."""
 
     async def flake(order: Any = None) -> None:
         raise RetryableError("the bank is closed")
@@ -85,7 +85,7 @@ def healing(house: House, **options: Any) -> None:
 
 
 async def spoil(house: House, letter: str, text: str) -> None:
-    """Whatever somebody could have written into the tables by hand."""
+    """Write a text into every column that a person with database access could have changed."""
     for table, names, key in (
         ("dead_letters", LETTER_TEXTS, "id = :id"),
         ("failure_groups", GROUP_TEXTS, "sample = :id"),
@@ -164,7 +164,7 @@ async def test_what_heals_itself_is_separate_from_what_needs_you(
 async def test_12_gap_9_a_letter_that_waits_for_another_one_shows_no_time(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    """Its own time passes while it waits."""
+    """The time of its own redrive passes while it waits."""
     healing(house)
     waiting, other = await letters(house, 2, "flake")
     await (await desk_of(house)).link(waiting, other)
@@ -180,7 +180,7 @@ async def test_12_gap_9_a_letter_that_waits_for_another_one_shows_no_time(
 
 
 async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: httpx.AsyncClient) -> None:
-    """Whatever its policy is: none may be left."""
+    """The policy doesn't matter: it may have no redrives left."""
     healing(house, max_redrives=0)
     [left] = await letters(house, 1, "flake")
     failures = await desk_of(house)
@@ -295,7 +295,7 @@ def test_the_suggestion_is_put_in_its_place(query: str, expected: str) -> None:
     assert corrected(query, caught.value) == expected
 
 
-# Nothing to show
+# Empty lists
 
 
 async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
@@ -317,11 +317,11 @@ async def test_a_filter_that_leaves_nothing_can_be_left(house: House, admin: htt
     assert {DLQ, f"{DLQ}?q=is:any"} <= set(page.links)
 
 
-# What is done to many
+# Bulk actions
 
 
 async def test_the_number_shown_is_the_number_affected(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """UI, rule 3: what the page would send is exactly what the API does, and its answer undoes it."""
+    """UI, rule 3: the page sends exactly what the API executes, and the API's response undoes it."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     await letters(house, 3)
@@ -335,7 +335,7 @@ async def test_the_number_shown_is_the_number_affected(house: House, monkeypatch
         assert done.json()["changed"] == body["expect"] in (2, 3)
         undone = await admin.post("/api/v1/dead-letters/reopen", json={"ids": done.json()["ids"]})
         assert undone.json() == {"changed": body["expect"]}
-    assert "that match" not in page.text  # all are on this page
+    assert "that match" not in page.text  # all of them are on this page
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
     page = await read(admin, DLQ)
     assert "Select all 5 matches" in page.text
@@ -350,7 +350,7 @@ def selection(page: Reading) -> dict[str, str]:
 
 @pytest.mark.parametrize(("view", "changed"), [("groups", 3), ("flat", 1)])
 async def test_a_row_is_resolved_by_exactly_what_it_shows(house: House, view: str, changed: int) -> None:
-    """With what stands in the template put in, as the script does it."""
+    """Fill in the placeholders of the template, as the script does."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     ids = await letters(house, 3)
@@ -456,7 +456,7 @@ def test_fifty_failures_fit_into_one_query() -> None:
     assert len("fp:" + ",".join([short("v1:" + "a" * 40)] * SIZE) + " is:open,exhausted") < 2000
 
 
-# Who may do what
+# Which role may do what
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ async def test_another_organizations_letters_are_not_there(house: House, admin: 
         assert "CANARY" not in page.text
 
 
-# Texts from elsewhere
+# Hostile texts
 
 
 async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.AsyncClient) -> None:

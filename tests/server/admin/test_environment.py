@@ -1,4 +1,4 @@
-"""What templates can call."""
+"""The functions that templates can call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a failure group: how it stands, what it is, and what can be said about it (W8, W12, W13)."""
+"""The page of a failure group: its state, its evidence, and the changes it offers (W8, W12, W13)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def address(fingerprint: str) -> str:
 
 
 def body_of(page: Reading, action: str) -> dict[str, Any]:
-    """The attributes of the form that does it."""
+    """Return the attributes of the form of an action."""
     return next(
         each.attributes
         for each in page.find("form")
@@ -154,7 +154,7 @@ async def test_the_time_that_is_shown_can_be_chosen(house: House, admin: httpx.A
     assert (await admin.get(f"{path}?span=9d")).status_code == 422
 
 
-# Saying what becomes of it
+# Changing the state
 
 STATES = {
     "OPEN": ["acknowledge", "resolve", "ignore"],
@@ -166,7 +166,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES)
 async def test_only_what_can_be_said_now_is_offered(house: House, state: str) -> None:
-    """A resolved group of which letters are open can be resolved with these."""
+    """A resolved group with open letters offers to resolve those letters."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
     await _bring(house, name, state)
@@ -207,7 +207,7 @@ async def test_the_history_says_who_said_what(house: House, admin: httpx.AsyncCl
 
 
 async def test_resolving_it_with_its_letters_can_be_undone(house: House) -> None:
-    """What the page would send, and what it would send to undo it."""
+    """Check the request that the page sends, and the request that undoes it."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     ids = await letters(house, 3)
@@ -268,7 +268,7 @@ async def test_undoing_gives_it_back_the_state_that_it_had(
 async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    """How many more occurrences it was ignored for, above all."""
+    """Above all, for how many more occurrences the group was ignored."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
     await _bring(house, name, "IGNORED")
@@ -276,7 +276,7 @@ async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
     assert not {"data-undo"} & {*body_of(page, "/resolve"), *body_of(page, "/ignore")}
 
 
-# What is not there, and texts from elsewhere
+# Missing groups and hostile texts
 
 
 async def test_a_group_is_found_by_the_beginning_of_its_fingerprint(
@@ -332,7 +332,7 @@ async def test_a_group_of_which_no_letter_is_left_is_still_known(
     )
     page = await read(admin, address(name))
     assert "All dead letters of this group were removed" in page.text
-    assert "No dead letters left." not in page.text  # its versions are known
+    assert "No dead letters left." not in page.text  # the page knows its versions
     [button] = [each for each in page.find("button") if each.text == "Replay…"]
     assert "disabled" in button.attributes
     assert "No open or exhausted dead letters." in page.text

@@ -1,4 +1,4 @@
-"""The overview: what needs somebody, what heals itself, and what has come and gone."""
+"""The overview: what needs you, what heals itself, and what came in and finished."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ async def test_ignored_failures_are_told_of_and_not_pointed_out(
 async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
-    """Of all priorities, not only of the highest one."""
+    """The age covers all priorities, not only the highest."""
     for priority, seconds in ((0, 7300.0), (9, 60.0)):
         run = await house.app.start("greet", priority=priority)
         older = "UPDATE redrive.runs SET submitted_at = submitted_at - :seconds WHERE id = :id RETURNING id"
@@ -241,7 +241,7 @@ def test_it_is_still_happening_or_quiet_since_the_end_of_a_part_of_the_time() ->
 
 
 def _without_paper(house: House) -> None:
-    """`label` fails in another way than `charge`."""
+    """Register `label`, which fails differently from `charge`."""
 
     @house.app.task(max_attempts=1)
     async def label(order: Any = None) -> None:
@@ -249,7 +249,7 @@ def _without_paper(house: House) -> None:
 
 
 async def test_two_numbers_that_differ_have_two_names(house: House, viewer: httpx.AsyncClient) -> None:
-    """A replay that fails again ends a run again, without a new dead letter: "78" and "68" disagreed."""
+    """A replay that fails ends its run again, without a new dead letter: "78" and "68" disagreed."""
     letter = await house.dead_letter()
     await house.app.failures().replay(letter)
     await house.work()

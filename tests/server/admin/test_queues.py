@@ -1,4 +1,4 @@
-"""The page of queues: what lies in them, who works on them, and pausing them (P10, W12, W13)."""
+"""The page of queues: waiting work, workers, and pausing a queue (P10, W12, W13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of a bulk replay, and planning it again: no part is invisible, and nothing is guessed."""
+"""The progress of a bulk replay, and planning it again: every part is visible and every number exact."""
 
 from __future__ import annotations
 

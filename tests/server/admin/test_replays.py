@@ -1,4 +1,4 @@
-"""The pages of bulk replays: the dialog that plans, the plan, the progress, the list (W9, W11, W12, W13)."""
+"""The pages of bulk replays: dialog, plan, progress and list (W9, W11, W12, W13)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def letters(house: House, number: int) -> list[str]:
 
 
 async def done(house: House, client: httpx.AsyncClient, operation: str, *states: str) -> None:
-    """Work until it is in one of these states."""
+    """Work until the operation is in one of these states."""
     for _ in range(100):
         await house.work()
         if (await client.get(f"{API}/{operation}")).json()["state"] in states:

@@ -1,4 +1,4 @@
-"""The list of runs, and the page of one (P8, P9, W6, W14)."""
+"""The list of runs, and the page of one run (P8, P9, W6, W14)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def viewer(house: House) -> httpx.AsyncClient:
 
 
 def rows(page: Reading) -> list[str]:
-    """The ids of the runs that are listed, in order."""
+    """Return the ids of the listed runs, in order."""
     return [each.attributes["id"].removeprefix("run-") for each in page.find("tr", data_row="")]
 
 
@@ -186,7 +186,7 @@ async def test_it_says_what_it_waits_for_and_until_when(house: House, viewer: ht
 
 
 async def test_p8_a_list_leaves_the_source_check_of_a_task_to_the_page_of_the_run(house: House) -> None:
-    """Calling a function of the application for every row would make lists as slow as that function."""
+    """Calling a function of the application for each row would make the list as slow as that function."""
     called: list[Any] = []
 
     def source_exists(payload: Any) -> bool:

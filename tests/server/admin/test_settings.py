@@ -1,4 +1,4 @@
-"""The pages of settings, by role."""
+"""The pages of settings, for each role."""
 
 from __future__ import annotations
 

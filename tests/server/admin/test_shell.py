@@ -1,4 +1,4 @@
-"""What is around every page: signing in, the status line, problems, files, theme and time zone."""
+"""The frame of every page: signing in, the status line, problems, files, theme and time zone."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_too_many_sign_in_attempts_show_a_page_that_says_so(small_house: H
 
 
 async def test_a_page_of_one_organization_does_nothing_in_another(house: House) -> None:
-    """In another tab its user may have entered another one since."""
+    """The user may have entered another organization in another tab since."""
     await house.organization("acme")
     await house.member("ana", PASSWORD)
     letter, browser = await house.dead_letter(), await house.signed_in("ana", PASSWORD)
@@ -136,7 +136,7 @@ async def test_pages_say_what_browsers_may_do(small_house: House) -> None:
 
 
 async def test_no_page_holds_the_token_of_the_session(small_house: House) -> None:
-    """They are compressed together with text from elsewhere: their size would tell of it."""
+    """The response compresses tokens together with foreign text, so its size would reveal them (BREACH)."""
     await small_house.member("ana", PASSWORD)
     browser = await small_house.signed_in("ana", PASSWORD)
     for path in ("/app/admin", "/app/admin/dlq", "/app/admin/settings", "/app/admin/settings?section=me"):

@@ -1,4 +1,4 @@
-"""The timeline of a run: what its work was doing at every moment, and that all of it can be seen."""
+"""The timeline of a run: it shows the state of the work at every moment, and nothing is hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as it is shown: balanced, bounded, with its secrets marked; and the beginnings of long texts."""
+"""JSON on pages: balanced, limited, with redacted secrets marked; and previews of long texts."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_what_is_stored_is_never_markup() -> None:
     assert "&lt;img" in page
 
 
-# Beginnings
+# Previews
 
 
 def test_a_short_text_is_its_own_beginning() -> None:

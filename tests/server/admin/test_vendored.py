@@ -42,5 +42,5 @@ def test_licences_are_in_the_package_and_not_served() -> None:
 
 
 def test_all_that_is_served_is_small() -> None:
-    """The first load is at most 160 KB: scripts, styles and the typeface leave enough of it for a page."""
+    """The first load is limited to 160 KB, and a page needs some of it besides scripts and styles."""
     assert sum(len(each.compressed) for each in static_files().values()) < 120_000

@@ -1,4 +1,4 @@
-"""The page of workers: heartbeats, silent ones, versions (M9, W13)."""
+"""The page of workers: heartbeats, silent workers, versions (M9, W13)."""
 
 from __future__ import annotations
 
