@@ -1,4 +1,4 @@
-"""Reading recorded attempts: whole runs, page by page, of one org, on each database."""
+"""Reading recorded attempts on each database: whole runs, page by page, of one organization."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def succeeded(database: Database, org: str = "default", **options: Any) ->
 
 
 async def again(store: Store, claim: Claim) -> Claim:
-    """The same run, claimed a second time, without waiting."""
+    """Claim the same run a second time, without waiting."""
     await ask(
         store.database, "UPDATE redrive.runs SET place = 'ready', due_at = NULL WHERE id = :id", id=claim.id
     )
@@ -74,7 +74,7 @@ async def test_a_failure_and_the_success_after_it(store: Store, database: Databa
 
 
 async def test_the_success_of_a_finished_step(store: Store, database: Database) -> None:
-    """In a workflow of several steps it is the step that tells it."""
+    """In a workflow, the row of the finished step is the record of its success."""
     claim = await claimed(store)
     record = Record(stopped(claim), attempt_row(claim, step_index=1), step=step_row(claim, attempts=3))
     assert await store.records.record([record])

@@ -1,4 +1,4 @@
-"""The audit chains on both databases: written with what they tell about, read in pages, verified (W16)."""
+"""The audit chains on both databases: written together with the change, read in pages, verified (W16)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_each_org_has_its_own_chain(store: Store, audit: Audit) -> None:
 
 
 async def test_a_rollback_leaves_no_gap(store: Store, audit: Audit) -> None:
-    for _ in range(2):  # before and after the org has a head
+    for _ in range(2):  # before and after the organization has a head
         with pytest.raises(ZeroDivisionError):
             async with store.database.transaction() as session:
                 await store.audit.append(session, [entry("lost"), entry("lost", org="other")])
@@ -209,7 +209,7 @@ async def test_entries_are_found_by_actor_action_subject_and_time(store: Store, 
 
 
 async def test_what_engines_do_by_themselves_is_found_too(store: Store, audit: Audit) -> None:
-    """It is in no index by action or actor."""
+    """No index by action or actor contains such an entry."""
     moved = entry("a", actor="redrive", action=Action.DEAD_LETTER_MOVED)
     await append(store, moved, entry("b", actor="redrive"), entry("c", action=Action.DEAD_LETTER_MOVED))
 

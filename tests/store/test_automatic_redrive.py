@@ -1,4 +1,4 @@
-"""Redriving on both databases: nothing twice, the most urgent first, counted exactly (M3, M7, M10)."""
+"""Automatic redrives on both databases: no duplicates, the most urgent first, exact counts (M3, M7, M10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from redrive.store.statement import SqlQuery, Statement
 
 
 class Shop:
-    """An application on the database, with a task that fails while `broken`."""
+    """An application on the database, with a task that fails while `broken` is set."""
 
     def __init__(self, database: Database) -> None:
         self.broken = True

@@ -1,4 +1,4 @@
-"""Queries as SQL: on both databases they find what they say, page by page, in order."""
+"""Queries as SQL: both databases return the right rows, page by page and in order."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_data_of_another_org_does_not_exist_w13(
     assert await letters.ids(database, parse(text), "b", 10) == ["b"]
 
 
-# Any query, against the same in Python
+# Random queries, compared with an evaluation in Python
 
 CHOICES: dict[str, list[Any]] = {
     "state": [str(each) for each in DeadLetterState],
@@ -212,7 +212,7 @@ def chosen(random: Random) -> tuple[str, Oracle]:
 
 
 async def walked(letters: DeadLetterStore, query: Query, order: Order, size: int) -> list[str]:
-    """All pages, one after the other."""
+    """Return the ids of all pages."""
     ids: list[str] = []
     cursor = None
     while True:
@@ -261,7 +261,7 @@ async def test_any_query_finds_what_it_says_page_by_page(
 async def test_pages_continue_where_they_were_while_letters_come_and_go(
     letters: DeadLetterStore, database: Database
 ) -> None:
-    """Nothing is shown twice, and nothing that was there all the time is left out."""
+    """No page repeats a letter, and no letter that existed all the time is missing."""
     made = [letter(created_at=BASE + number // 2) for number in range(10)]
     ids = await put(database, made)
     first = await letters.page(Query(), "default", 4)
@@ -322,7 +322,7 @@ def test_a_cursor_with_odd_content_is_refused(part: list[Any]) -> None:
         Cursor.read(str(Cursor(*part)), Order.NEWEST)
 
 
-# The shape of what is asked
+# The shape of the SQL
 
 
 def test_a_list_is_walked_state_by_state() -> None:

@@ -1,4 +1,4 @@
-"""Dead letters in the store: reading them, what people write on them, exact figures (W8, W13, M7, M12)."""
+"""Dead letters in the store: reading, notes, tags and assignees, exact statistics (W8, W13, M7, M12)."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_two_that_close_the_same_letter_do_not_both_do_it(
     assert sorted(numbers) == [0, 0, 10]
 
 
-# Where the run of a letter stands
+# The position of the run
 
 
 async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Database) -> None:
@@ -253,7 +253,7 @@ async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Data
 
 
 async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, database: Database) -> None:
-    """Retention and reopening take the run's lock first: a reopened letter never loses its run."""
+    """Retention and reopening take the run's lock first, so a reopened letter never loses its run."""
     mine = await put_failed(database, state="RESOLVED", updated_at=1.0)
     store = Store(database)
 
@@ -271,7 +271,7 @@ async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, d
     assert (left, len(runs)) in (([("OPEN",)], 1), ([], 0))
 
 
-# What waits for what
+# Dependencies
 
 
 async def test_dependencies_are_followed(letters: DeadLetterStore, database: Database) -> None:
@@ -290,7 +290,7 @@ async def test_dependencies_are_followed(letters: DeadLetterStore, database: Dat
     assert not await letters.depends(database, a, c, "default")
 
 
-# Figures
+# Statistics
 
 
 async def test_figures_are_exact_m7(letters: DeadLetterStore, database: Database) -> None:
@@ -332,7 +332,7 @@ async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetterStore,
     assert figures.lifetime == LifetimeStats(enqueued_total=1, archived=1)
 
 
-# With real transactions beside each other
+# Concurrent transactions
 
 
 def failures(database: Database, name: str) -> Triage:

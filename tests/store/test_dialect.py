@@ -1,4 +1,4 @@
-"""Placeholders in SQL texts: columns and batches that follow from row classes."""
+"""Placeholders in SQL texts: columns and batches derived from row classes."""
 
 from __future__ import annotations
 

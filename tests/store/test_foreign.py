@@ -1,4 +1,4 @@
-"""Work that exists exactly if the user's own transaction commits: over every kind of connection."""
+"""Runs that exist exactly if the caller's own transaction commits, over every kind of connection."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PECULIAR = [
 
 
 class Undone(Exception):
-    """The user's transaction is rolled back."""
+    """Rolls the caller's transaction back."""
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def psycopg_async(url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def psycopg_dressed(url: str) -> AsyncIterator[Any]:
-    """With the user's own cursors, rows and autocommit, inside of an explicit transaction."""
+    """A caller with their own cursors, rows and autocommit, inside an explicit transaction."""
     options: Any = {"cursor_factory": psycopg.RawCursor, "row_factory": dict_row}
     with psycopg.connect(url, autocommit=True, **options) as connection, connection.transaction():
         yield connection
@@ -185,7 +185,7 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
 
 async def done(session: JoinedSession, coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """As a user does it: with await, or without."""
+    """Run the coroutine as the caller would: with or without await."""
     answer = session.run(coroutine)
     return await answer if session.is_async else answer
 
@@ -273,7 +273,7 @@ async def test_an_idempotency_key_counts_within_the_transaction(
 async def test_a_batch(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    """Values of one column may be of several types, or all missing."""
+    """Values of one column may have several types, or may all be missing."""
     runs = [
         new_run(encode(n), priority=n, delay=n if n % 2 else n + 0.5, key=f"k{n}" if n % 3 else None)
         for n in range(500)

@@ -1,4 +1,4 @@
-"""Failure groups: what occurs is counted once, in every version, and changes the state of its group."""
+"""Failure groups: each occurrence counts once, in its version, and changes the state of its group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def occur(database: Database, *occurrences: Occurrence) -> list[GroupChang
 
 
 async def put(database: Database, state: str, **conditions: Any) -> None:
-    """Give every group a state, as a person would."""
+    """Give every group a state, as an operator would."""
     columns = ", ".join(f"{name} = :{name}" for name in ("state", *conditions))
     await ask(database, f"UPDATE redrive.failure_groups SET {columns}", state=state, **conditions)
 
@@ -246,7 +246,7 @@ async def test_dead_letters_are_counted_over_time(database: Database, groups: Gr
     assert await groups.over_time("acme", "f1", 100 * hour, 1) == [11]
 
 
-# What a person says
+# Notes and assignees
 
 
 async def changed(database: Database, wish: GroupWish) -> FailureGroup:

@@ -1,4 +1,4 @@
-"""Idempotency keys in the tables: taken by one, fenced by a token, freed by time (G6)."""
+"""Idempotency keys in the tables: one caller takes a key, a token fences it, and time frees it (G6)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_another_org_user_or_domain_has_its_own_keys_i8(keys: IdempotencyK
     assert state.response == '"mine"'
 
 
-# Freed by time
+# Expiry
 
 
 async def test_a_key_whose_lease_has_ended_is_free_for_the_same_request_only(keys: IdempotencyKeys) -> None:
@@ -230,7 +230,7 @@ async def test_re_encryption_replaces_only_the_value_that_was_read(
     assert state.response == '"new"'
 
 
-# Sweeping
+# Cleanup
 
 
 async def test_sweeping_removes_a_few_of_the_oldest_expired_keys(

@@ -1,4 +1,4 @@
-"""The tables of identity on both databases: what is unique, what happens once, what belongs to which org."""
+"""The tables of identity on both databases: unique names, one-time tokens, and the rows of each org."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_an_identity_has_one_account_and_an_account_one_identity(store: St
     found = await store.users.identified(one)
     assert found is not None
     assert found.id == ana.id
-    with pytest.raises(StoreError):  # also behind the back of the statement
+    with pytest.raises(StoreError):  # even if the statement's check is bypassed
         await ask(
             store.database,
             "UPDATE redrive.users SET issuer = 'issuer', subject = '1' WHERE id = :id",

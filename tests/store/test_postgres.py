@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: a network, a server that fails over, other users, other schemas, a pooler."""
+"""What only PostgreSQL has: a network, failovers, other users, other schemas, a pooler."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_every_statement_is_valid(module: str, admin: Any, postgres_databa
     for each in statements(module).values():
         prepared = await admin.prepare(postgres_database._qualified(each.postgres.text))
         assert len(prepared.get_parameters()) == len(each.postgres.names), each.postgres.name
-    await admin.execute("SELECT 1")  # until something is executed, PostgreSQL keeps the locks of preparing
+    await admin.execute("SELECT 1")  # until it executes a statement, the session keeps its locks
 
 
 async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDatabase) -> None:
@@ -225,7 +225,7 @@ async def test_cancelled_inside_of_a_transaction(
 async def test_cancelled_at_any_point(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, steps: int
 ) -> None:
-    """All or nothing, and the one connection serves the next caller."""
+    """The database commits all or nothing, and its only connection serves the next caller."""
 
     async def write() -> None:
         async with database.transaction() as session:
@@ -255,7 +255,7 @@ async def test_a_cancelled_statement_leaves_a_usable_connection(live_postgres: P
 
 
 async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: PostgresServer) -> None:
-    """The server may be silent, so its connection is terminated."""
+    """The server may be silent, so the client terminates its connection."""
     async with opened(live_postgres.url, connections=1) as database:
         before = await process(database)
         with pytest.raises(TimeoutError):
@@ -267,7 +267,7 @@ async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: 
 async def test_a_cancelled_statement_is_not_committed_later(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
-    """The server hears of it, although its connection is not used any more."""
+    """The client sends the cancellation, although it no longer uses the connection."""
     insert = said(
         "INSERT INTO redrive.limits SELECT 'late', 1, 0 FROM (SELECT pg_advisory_xact_lock($1)) AS wait",
         "key",
@@ -344,7 +344,7 @@ async def test_a_deadlock_may_be_tried_again(postgres_database: PostgresDatabase
 
 
 async def recovered(database: PostgresDatabase, work: Callable[[], Awaitable[object]]) -> None:
-    """At most the calls that are already using a lost connection fail."""
+    """Only calls that already use a lost connection may fail."""
     with suppress(StoreUnavailableError):
         await work()
     await work()
@@ -763,7 +763,7 @@ async def test_behind_a_pooler_only_local_hints_are_heard(
 
 
 class Proxy:
-    """Passes bytes on, until it silently does so no more, as a network does."""
+    """Forwards bytes until it silently stops, like a broken network."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -774,7 +774,7 @@ class Proxy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        """The address of the database, by way of the proxy."""
+        """Start the proxy and yield the address of the database through it."""
         server = await asyncio.start_server(self._accept, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]
         place = f"{self._url.username}@127.0.0.1:{port}"
@@ -789,7 +789,7 @@ class Proxy:
                 await writer.wait_closed()
 
     def silence(self) -> None:
-        """What is connected stays connected, and hears nothing more; new connections work."""
+        """Forward nothing more on open connections, but keep them open; new connections work."""
         self._passing.clear()
         self._passing = asyncio.Event()
         self._passing.set()
@@ -897,9 +897,9 @@ async def test_a_batch_needs_no_statement_about_its_types(
         columns = [list(column) for column in zip(row, nothing, strict=True)]
 
         assert [tuple(found) for found in await connection.fetch(BATCH, *columns)] == [row, nothing]
-        # asyncpg still asks about other types
+        # asyncpg queries other types when it needs them
         assert await connection.fetchval("SELECT CAST($1 AS numeric[])", [3, 4]) == [3, 4]
-        await asyncio.sleep(0)  # a logger is called in the next turn of the loop
+        await asyncio.sleep(0)  # the event loop calls loggers in its next iteration
         about_batch, *about_others, _ = sent
         assert about_batch == BATCH
         assert about_others

@@ -1,6 +1,6 @@
 """Every migration works while workers of the previous version are running.
 
-If a test fails after a migration was added, that migration breaks workers that are still running: see
+If a test fails after you add a migration, that migration breaks workers that are still running: see
 "Migrations" in docs/internals/storage.md for what a migration may do.
 """
 
@@ -27,7 +27,7 @@ NEEDED = {
 
 
 async def check(database: Database) -> None:
-    """Send everything that a worker of the previous version sends."""
+    """Send every statement that a worker of the previous version sends."""
     await prepare_all(database)
     with previous_version() as sent:
         await live(Store(database))

@@ -1,4 +1,4 @@
-"""What needs somebody and what heals itself: letters, groups and records say the same, on both databases."""
+"""Needs you, heals itself: letters, groups and records agree, on both databases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.store.tallies import Live, Tallies
 
 
 class Kind(NamedTuple):
-    """A kind of letter; those of one kind are a group of their own, called like it."""
+    """A kind of letter. Its letters form a group of the same name."""
 
     name: str
     state: str
@@ -112,7 +112,7 @@ async def wait(database: Database, letter_id: str, *others: str) -> None:
 
 
 async def put_waiting(database: Database) -> tuple[str, str]:
-    """Put a letter that waits for two that no redrive resolves, and one that waits for a scheduled one."""
+    """Insert a letter that waits for letters without a redrive, and one that waits for a scheduled one."""
     for kind in (STUCK, WAITING):
         await occur(database, occurrence(fingerprint=kind.name))
     [stuck] = await put(database, STUCK)
@@ -179,7 +179,7 @@ async def test_12_gap_9_it_counts_as_open_and_shows_no_next_redrive(database: Da
 
 
 async def test_12_gap_9_only_its_age_counts_among_what_needs_you(database: Database) -> None:
-    """The doctor names the age of the oldest one that needs you."""
+    """The doctor names the age of the oldest letter that needs you."""
     [stuck] = await put(database, STUCK, age=3600.0)
     await put(database, SCHEDULED, age=9000.0)
     assert (await Inspection(database).letters()).oldest_seconds is None

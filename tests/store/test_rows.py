@@ -1,4 +1,4 @@
-"""How columns become rows of the model."""
+"""Converting columns to rows of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schema that is lent again is as good as a new one."""
+"""A reused schema equals a new one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_where_someone_is_at_work_it_is_not_lent_again(
 
 
 async def everything(server: PostgresServer, schema: str) -> dict[str, int]:
-    """How many rows there are in each table."""
+    """Return the number of rows in each table."""
     database = PostgresDatabase(server.url, schema=schema)
     rows = await tables(database)
     await database.close()

@@ -1,4 +1,4 @@
-"""The contract of a session: the whole database and the session of a tenant behave alike on each driver."""
+"""The contract of a session: the whole database and a tenant's session behave alike on each driver."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_transaction_inside_of_another_commits_with_it(session: Session)
 
 
 async def test_a_tenant_has_statements_and_nothing_else(whole: Database) -> None:
-    """Tables, listeners and connections are the business of the database that it belongs to."""
+    """Only the database itself has migrations, listeners and connections."""
     tenant = whole.tenant("acme", SECONDS)
     roles = set(dir(Database)) - set(dir(Session))
 

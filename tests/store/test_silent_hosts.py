@@ -1,4 +1,4 @@
-"""Servers of PostgreSQL that accept a connection and don't answer, alone or among several hosts."""
+"""PostgreSQL servers that accept a connection and don't respond, alone or among several hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from redrive.store.postgres_hosts import Hosts
 from redrive.store.statement import SqlQuery, Statement
 
 LONG = 30.0
-"""Seconds: less than COMMAND_TIMEOUT, which must not be what ends a wait here."""
+"""Seconds; less than COMMAND_TIMEOUT, which must not be the limit that ends a wait here."""
 
 
 def said(text: str) -> Statement:
@@ -45,7 +45,7 @@ async def opened(url: str, **options: Any) -> AsyncIterator[PostgresDatabase]:
 
 @pytest.fixture
 def silent() -> Iterator[SimpleNamespace]:
-    """A host whose kernel accepts connections, and on which nothing answers."""
+    """A host whose kernel accepts connections, but no process responds."""
     with socket.socket() as listening:
         listening.bind((HOST, 0))
         listening.listen()
@@ -54,7 +54,7 @@ def silent() -> Iterator[SimpleNamespace]:
 
 
 def attempts(silent: SimpleNamespace) -> int:
-    """How many connections were made to the silent host since the last call."""
+    """Return the number of connections to the silent host since the last call."""
     count = 0
     while True:
         try:
@@ -126,7 +126,7 @@ async def test_7_a_silent_first_host_is_passed_by_and_then_tried_last(
 
 
 async def test_a_host_that_hangs_up_is_passed_by(live_postgres: PostgresServer) -> None:
-    """As a load balancer does whose servers are away."""
+    """A load balancer without live servers does this."""
     hung_up = 0
 
     def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""One text for both databases: how it is read, and what an override must keep."""
+"""One SQL text for both databases: how it is parsed, and what an override must keep."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ NOT_SENT = {
     ("runs", "enqueue"): {"at", "delay"},
     ("runs", "enqueue_new"): {"at", "delay", "idempotency_key", "request_hash"},
 }
-"""What an override does not need: both are for runs that are ready at once, and the second for those without
-keys."""
+"""Parameters that an override does not need.
+
+Both overrides are for runs that are ready at once, and the second for runs without keys.
+"""
 
 
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for the statements of a test."""
+    """A separate folder for the statements of a test."""
     (tmp_path / "sql").mkdir()
     monkeypatch.setattr(statement, "files", lambda _package: tmp_path)
     monkeypatch.setattr(statement, "_MODULES", {})
@@ -84,7 +86,7 @@ def parameters(query: SqlQuery) -> set[str]:
 
 @loop_over(("module", "name", "text"), OVERRIDES)
 def test_an_override_answers_with_the_same_columns(module: str, name: str, text: str) -> None:
-    """As far as the texts tell: a place may be known, and a sum may be of another type."""
+    """As far as the texts show: an override may fix a place, or return a sum of another type."""
     query = statements(module)[name]
     known = {"'ended'": "place", "'leased'": "place", "CAST": "sum"}
 
@@ -92,9 +94,9 @@ def test_an_override_answers_with_the_same_columns(module: str, name: str, text:
 
 
 def answer(text: str) -> list[str]:
-    """The names of the columns that a statement answers with; of a function, the name of the function.
+    """Return the names of the result columns of a statement; of a function, its name.
 
-    Those of a union are the names of its first part.
+    A union has the names of its first part.
     """
     outermost = re.sub(r"\s+", " ", text)
     while outermost != (shorter := re.sub(r"\([^()]*\)", "", outermost)):
@@ -139,7 +141,7 @@ def test_statements_are_complete(module: str) -> None:
 
 @loop_over("module", MODULES)
 def test_no_parameter_begins_like_the_moment(module: str) -> None:
-    """`:now` is replaced as a text: `:nowhere` would be broken."""
+    """`:now` is replaced as text, which would break `:nowhere`."""
     for file in (f"{module}.sql", f"{module}.postgres.sql"):
         for name, text in statement._sections(file):
             assert not re.search(r":now\w", text), name
@@ -154,7 +156,7 @@ def test_names_are_used_once(module: str) -> None:
 
 @loop_over("module", MODULES)
 def test_no_rule_stands_in_sql(module: str) -> None:
-    """Decision 4: SQL compares and sets. It throws no dice and computes no backoff."""
+    """Decision 4: SQL compares and sets. It draws no random numbers and computes no backoff."""
     for each in statements(module).values():
         assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
 
@@ -180,7 +182,7 @@ def test_no_rule_stands_in_sql(module: str) -> None:
     ],
 )
 def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> None:
-    """No field is forgotten on the way."""
+    """Every field is stored."""
     query = statements(module)[name]
     set_later = {
         "org", "workflow", "step_index", "queue", "attempts", "failures", "first_failed_at", "last_failed_at",
@@ -243,7 +245,10 @@ def test_every_write_of_a_worker_is_fenced(change: str) -> None:
 
 @loop_over("change", WRITES)
 def test_every_write_of_a_worker_needs_its_lease_on_postgresql(change: str) -> None:
-    """A run has a lease or none. The write deletes or changes it, and moves only what it has deleted."""
+    """A run has a lease or none.
+
+    The write deletes or changes the lease, and moves only what it has deleted.
+    """
     text = re.sub(r"\s+", " ", statements("records")[change].postgres.text)
     fence = "lease.id = batch.id AND lease.token = batch.token AND lease.epoch = batch.epoch"
 

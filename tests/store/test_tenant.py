@@ -1,6 +1,7 @@
-"""A database as the requests of one org see it: the second wall on PostgreSQL, limits on both (W13, I8).
+"""A tenant's database: row-level security on PostgreSQL, limits on both databases (W13, I8).
 
-What the wall itself is made of is tested in test_wall.py."""
+test_row_level_security.py tests the policies themselves.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ ORGS = said("SELECT DISTINCT org FROM redrive.runs")
 
 @pytest.fixture(params=["sqlite", "postgres", "pooled"])
 async def base(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """Migrated, with its wall; `pooled` behaves as behind a transaction pooler."""
+    """A migrated database with row-level security; `pooled` behaves as behind a transaction pooler."""
     if request.param == "sqlite":
         sqlite = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
         await sqlite.migrate()
@@ -84,11 +85,11 @@ async def walled(server: PostgresServer, *, pooler: bool = False) -> AsyncIterat
     await admin.close()
 
 
-# Everything that is done for an org
+# Everything that requests of an organization do
 
 
 class OneTenant:
-    """A database whose statements all go through the session of one org, whatever org the program means."""
+    """A database that sends all statements through the session of one organization."""
 
     in_memory = False
 
@@ -103,7 +104,7 @@ class OneTenant:
 
 
 class World:
-    """Workers on the whole database, and requests of one org."""
+    """Workers on the whole database, and requests of one organization."""
 
     def __init__(self, base: Database) -> None:
         self.base = base
@@ -132,7 +133,7 @@ class World:
         return self.front.failures(org=org, by="ana")
 
     async def fail(self, number: int = 1, org: str = MINE) -> list[str]:
-        """The letters of so many runs that have failed; those of the tenant were started through the wall."""
+        """Let runs fail and return their letters. The tenant's own runs start through its session."""
         app = self.front if org == MINE else self.back
         runs = [each.id for each in await app.start_many("order", range(number), org=org)]
         await self.work(runs, org)
@@ -143,7 +144,7 @@ class World:
         ]
 
     async def work(self, runs: list[str], org: str = MINE) -> None:
-        """Until these have ended."""
+        """Work until these runs have ended."""
         async with working(self.back):
             for run in runs:
                 await self.back.run(run, org).wait(10)
@@ -262,7 +263,7 @@ async def test_operations(world: World) -> None:
 
 
 async def test_a_failed_run_enters_the_dead_letters(world: World) -> None:
-    """M5, M6: its strategy kept it out, and an operator wants it kept."""
+    """M5, M6: the strategy kept it out, and an operator adds it."""
     await (await world.failures()).strategies.change("manual", reason="too many")
     assert await world.fail() == []
     [[run_id]] = await ask(world.base, "SELECT id FROM redrive.runs")
@@ -289,9 +290,9 @@ async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> No
     assert not (await world.front.queues().list())[0].paused_at
 
 
-@pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no second wall
+@pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no row-level security
 async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
-    """Not even when a program mistakes the org: the statements ask for the other one's rows by name."""
+    """Even if a program uses the wrong organization: the statements name the rows of the other one."""
     [theirs] = await world.fail(1, THEIRS)
     run_id = (await world.back.failures(org=THEIRS).view(theirs)).run_id
     failures = await world.failures(THEIRS)
@@ -307,14 +308,14 @@ async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: Wor
     assert await parts_of(world.back).store_of(THEIRS).runs.count_by_state(THEIRS) == {"DLQ_PENDING": 1}
 
 
-# One connection for several orgs
+# One connection for several organizations
 
 
 @pytest.fixture
 async def narrow(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
-    """All tenants share one connection; each org has a run."""
+    """All tenants share one connection; each organization has a run."""
     monkeypatch.setattr(postgres, "CONNECTIONS", 1)
     async with walled(live_postgres) as database:
         for org in (MINE, THEIRS):
@@ -398,7 +399,7 @@ async def test_the_same_org_again_costs_no_round_trip(
 
 
 async def test_without_the_role_no_request_is_served(postgres_base: PostgresDatabase) -> None:
-    """A pooler that nobody has told of may leave the role out."""
+    """A pooler that the operator did not configure may drop the role."""
     postgres_base._of_tenants = postgres_base._connections
 
     with pytest.raises(StoreError, match="did not switch to the role"):
@@ -451,10 +452,10 @@ async def test_each_limit_is_its_own(base: Database) -> None:
 
 
 COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
-"""Works for a while, and ends."""
+"""Runs for a while, and ends."""
 
 LONG = FOREVER.replace("FROM n)", "FROM n WHERE i < 40000000)")
-"""Takes many times longer than SHORT on any machine, and ends, so that it fails where no limit stops it."""
+"""Takes much longer than SHORT on any machine, and ends, so the test fails if no limit stops it."""
 
 
 async def test_a_statement_that_would_end_too_late_is_stopped(base: Database) -> None:
@@ -523,7 +524,7 @@ async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer
 
 
 async def test_orgs_take_turns_on_the_one_connection_of_sqlite(tmp_path: Path) -> None:
-    """However much one of them has asked for before."""
+    """This holds however much one of them has requested before."""
     base = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
     await base.migrate()
     mine, theirs = base.tenant(MINE, SECONDS), base.tenant(THEIRS, SECONDS)
@@ -546,7 +547,7 @@ async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
     assert await ask(base, "SELECT digest FROM redrive.definitions") == [("a",)]
 
 
-# The rest of a database
+# Other methods of a database
 
 
 @loop_over(

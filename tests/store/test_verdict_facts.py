@@ -1,4 +1,4 @@
-"""What has happened since a step failed: never more than is so, never of another org (W13)."""
+"""What happened since a step failed: never overstated, and never of another organization (W13)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def one_letter(database: Database, age: float = 1_000.0, **changes: Any) -
 
 
 async def succeeded(database: Database, **changes: Any) -> None:
-    """A run that was begun and has succeeded just now."""
+    """Create a run that has just succeeded."""
     store = Store(database)
     claim = await claimed(store, **{"org": "acme", "workflow": "checkout", **changes})
     assert await store.records.record([Record(completed(claim))])
