@@ -1,4 +1,4 @@
-"""Bad input: each with its clear error, and nothing lost."""
+"""Bad input: a clear error for each kind, and no lost work."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_a_payload_beyond_the_usual_limits_can_still_become_a_dead_letter(
         await check_ended(app, 1)
 
 
-# What tasks raise
+# Exceptions of tasks
 
 
 class Hostile(Exception):
@@ -671,7 +671,7 @@ async def test_many_runs_cannot_share_a_key() -> None:
         assert len(await test.started()) == 1
 
 
-# Rows that somebody has tampered with
+# Rows that were tampered with
 
 
 GARBAGE = [
@@ -793,7 +793,7 @@ def test_every_error_here_is_one_of_ours() -> None:
 
 
 async def test_an_input_that_cannot_be_read_is_buried_by_a_limited_task_too() -> None:
-    """Its key cannot be made: it shares one with its like, and the attempt itself tells."""
+    """The worker can't compute its limit key: it shares one key with all such work, and the attempt fails."""
     app = new_app()
 
     @app.task(concurrency=1, concurrency_key=lambda payload: payload["id"])

@@ -1,4 +1,4 @@
-"""Breakers that hold work back: opened by the window, probed, released in growing steps (P4, P5, I11)."""
+"""Breakers that hold work: opened by the window, probed, released in growing steps (P4, P5, I11)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOUR = BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=30.0, probe_slot
 
 
 class Bank:
-    """A dependency that is up or down, and counts who asks it."""
+    """A dependency that is up or down, and counts its calls."""
 
     def __init__(self, policy: BreakerPolicy = FOUR, *, retry: RetryPolicy = ONCE, **options: Any) -> None:
         self.app: Redrive = new_app()
@@ -59,7 +59,7 @@ def new_bank(policy: BreakerPolicy = FOUR, *, retry: RetryPolicy = ONCE, **optio
 
 
 async def open_it(bank: Bank, test: Harness) -> None:
-    """Four failures."""
+    """Open the breaker with four failures."""
     bank.test = test
     await bank.app.start_many(bank.pay, [None] * 4)
     await test.drain()
@@ -161,7 +161,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
 
 
 async def test_probes_never_exceed_their_slots() -> None:
-    """I11: two slots, twenty runs that wait."""
+    """I11: two slots, and twenty waiting runs."""
     bank = new_bank(BreakerPolicy(window_calls=4, minimum_calls=4, probe_slots=2, successes_to_close=6))
     async with bench(bank.app) as test:
         await open_it(bank, test)
@@ -356,7 +356,7 @@ async def test_a_hint_of_the_server_keeps_it_open_longer() -> None:
 
 
 async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> None:
-    """Otherwise the slot is taken until it expires, and its expiry opens the breaker again."""
+    """The slot would otherwise stay taken until it expires, and its expiry opens the breaker again."""
     app = new_app()
     policy = BreakerPolicy(
         window_calls=4, minimum_calls=4, cool_down=30.0, probe_slots=3, successes_to_close=3

@@ -1,4 +1,4 @@
-"""Cancelling a run: at once where it waits, soon where it is executed, and never undone by a late result."""
+"""Cancelling a run: at once if it waits, soon if it executes, and no late result undoes it."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ async def test_a_sync_task_is_stopped_where_it_listens(tmp_path: Path) -> None:
 
 
 async def test_a_task_that_does_not_want_to_stop_ends_by_itself(tmp_path: Path) -> None:
-    """Its success is a success: what was done cannot be undone by a wish."""
+    """Its success is a success: a request can't undo finished work."""
     app = app_at(tmp_path / "work.db")
     began = asyncio.Event()
 

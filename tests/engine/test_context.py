@@ -1,4 +1,4 @@
-"""What a task may ask about the attempt it is executed in."""
+"""The context of an attempt: what a task can read from it."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ async def test_a_task_defers_itself_by_seconds_or_to_a_time() -> None:
         if context.attempt == 2:
             context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))
         if context.attempt == 3:
-            context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))  # not in the future any more
+            context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))  # no longer in the future
         return context.attempt
 
     async with bench(app) as test:

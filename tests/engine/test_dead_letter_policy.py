@@ -1,4 +1,4 @@
-"""What becomes a dead letter (M5, M6), how it is handled (M1, M4, M12), and what happens to the rest."""
+"""Which failures become dead letters (M5, M6), and how they are handled (M1, M4, M12)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_what_has_not_failed_does_not_enter() -> None:
 
 
 async def test_dead_letters_of_runs_are_redriven_only_when_someone_asks_for_it() -> None:
-    """The budget of a task is a promise; a second mechanism underneath would break it (W4)."""
+    """A task's budget is a promise; a second mechanism below it would break the promise (W4)."""
     app = app_with()
     async with bench(app) as test:
         run = await failed(app, "network")

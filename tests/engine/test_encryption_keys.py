@@ -1,4 +1,4 @@
-"""The vault: sealing and opening, keys and their rotation, and texts that look sealed but are not (M11)."""
+"""Encryption: encrypting and decrypting, key rotation, and texts that only look encrypted (M11)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_without_keys_a_text_is_given_back_as_it_is() -> None:
 
 
 def test_without_keys_nothing_is_imported() -> None:
-    """Otherwise everybody pays who does not use it."""
+    """Programs without encryption would pay for the import."""
     import subprocess
 
     program = "import sys, redrive.app; sys.exit('cryptography' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Random histories of random policies: budgets hold, nothing is lost, states add up (I1 I3 I7 I10 I16)."""
+"""Random histories of random policies: budgets hold, no run is lost, states add up (I1 I3 I7 I10 I16)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCRIPTS = st.lists(st.sampled_from(Does), min_size=1, max_size=12)
 
 @dataclass
 class Told:
-    """What one run did."""
+    """The attempts and the end of one run."""
 
     script: list[Does]
     done: list[Does] = field(default_factory=list)

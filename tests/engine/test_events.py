@@ -1,4 +1,4 @@
-"""The engine tells: every event once, with the right fields; and no listener can harm the work."""
+"""Events of the engine: each is emitted once, with the right fields, and no listener can harm the work."""
 
 from __future__ import annotations
 

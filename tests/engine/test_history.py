@@ -1,4 +1,4 @@
-"""The story of a run, put together from what was written (P9, W6)."""
+"""The history of a run, assembled from its records (P9, W6)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ async def test_a_replay_from_an_earlier_step_moves_nothing_that_was_before_it() 
 
 
 async def test_a_run_that_continues_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is told is of one moment: no end without the step before it, no step after the end."""
+    """The history is of one moment: no end without the previous step, no step after the end."""
     app = new_app()
 
     @app.task

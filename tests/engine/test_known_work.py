@@ -1,4 +1,4 @@
-"""Workers claim only work that they know; work that no worker knows is held and shown; tasks have aliases."""
+"""Workers claim only known work; work that no worker knows is held and shown; tasks have aliases."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tm
 
 
 async def test_a_worker_releases_nothing_in_the_queues_of_others(tmp_path: Path) -> None:
-    """It would not claim it, and a worker of that queue would hold it again."""
+    """It would not claim the run, and a worker of that queue would hold it again."""
     web, elsewhere = program(tmp_path, "ship"), app_at(tmp_path / "work.db")
     add(elsewhere, "ship", queue="express")
     await web.open()
@@ -134,7 +134,7 @@ async def test_a_worker_executes_a_workflow_that_only_other_programs_register(tm
 
 
 async def test_a_worker_that_stopped_a_moment_ago_may_come_back(tmp_path: Path) -> None:
-    """A restart moves no work, and alarms nobody."""
+    """A restart moves no work and raises no alarm."""
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "ship", "zip")
     await tuesday.open()
     async with working(program(tmp_path, "ship")):

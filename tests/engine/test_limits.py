@@ -1,4 +1,4 @@
-"""Limits of concurrency, over all workers: never exceeded, and always freed."""
+"""Limits of concurrency over all workers: never exceeded, and always freed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
 class Meter:
-    """How many are inside at once, by name."""
+    """Counts how many executions of each name are in progress at once."""
 
     def __init__(self) -> None:
         self.inside: Counter[str] = Counter()
@@ -321,7 +321,7 @@ async def test_a_lease_that_is_lost_before_the_gate_leaves_nothing_behind() -> N
 
 
 async def test_a_full_limit_with_a_lost_slot_is_not_full_forever() -> None:
-    """A worker died with its slot; whoever judges the lost attempt frees it."""
+    """A worker died with its slot; the worker that records the lost attempt frees the slot."""
     app = new_app()
 
     @app.task(concurrency=1)
@@ -339,7 +339,7 @@ async def test_a_full_limit_with_a_lost_slot_is_not_full_forever() -> None:
 
 
 async def test_no_payload_can_end_the_worker_by_its_key(tmp_path: Path) -> None:
-    """Keys are made of what users send: one that cannot be stored must not stop everybody's work."""
+    """Keys derive from user input: one that cannot be stored must not stop other work."""
     app = app_at(tmp_path / "work.db")
 
     @app.task(concurrency=1, concurrency_key=lambda payload: payload["user"])
@@ -373,7 +373,7 @@ async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_i
         await app.start(work, 2)
 
         async def meanwhile() -> None:
-            """The first has ended, and some worker forgets the counters that nobody uses."""
+            """Let the first run end, and let a worker forget unused counters."""
             leave.set()
             while (await first.view()).place != "ended":
                 await asyncio.sleep(0)

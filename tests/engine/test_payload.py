@@ -608,7 +608,7 @@ def test_anything_is_stored_or_refused(value: object) -> None:
     assert to_json(written) == written
 
 
-# Stored text is read in one pass where possible: with the same result as its value.
+# Stored text is read in one pass if possible, with the same result as reading its value.
 
 PLAIN_TYPES = [dict, list, str, int, float, bool, type(None)]
 OTHER_TYPES: list[Any] = [
@@ -647,7 +647,7 @@ LIKELY = st.recursive(
 
 
 def outcome(function: Callable[..., Any], *args: object) -> object:
-    """What a function returns, or what it says is wrong."""
+    """Return the result of the function, or its error, as text."""
     try:
         value = function(*args)
     except (PayloadError, TypeError) as error:

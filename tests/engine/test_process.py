@@ -35,12 +35,12 @@ ROOT = str(Path(__file__).parents[2])
 @pytest.fixture(autouse=True)
 def _found_by_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
-    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or each would import pytest
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # the child would import pytest
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
-    children, files = set(active_children()), _open_files()  # a server for tests of pages may be among them
+    children, files = set(active_children()), _open_files()  # they may include a server for tests of pages
     yield
     assert set(active_children()) <= children
     gc.collect()
@@ -67,7 +67,7 @@ async def death_of(task: AnyTask, payload: object = None) -> str:
 
 
 async def appears(path: Path) -> int:
-    """The process id that a task has left there."""
+    """Wait for the process id that a task writes to the file."""
     for _ in range(6_000):
         if path.exists():
             return int(path.read_text())
@@ -78,7 +78,7 @@ async def appears(path: Path) -> int:
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        # Whoever has inherited it may be slow to bury it.
+        # The parent that inherited it may be slow to reap it.
         return sys.platform != "linux" or ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except (ProcessLookupError, FileNotFoundError):
         return False
@@ -92,7 +92,7 @@ def dies(pid: int) -> bool:
     return False
 
 
-# What it gives
+# Results
 
 
 async def test_a_result_comes_back() -> None:
@@ -163,7 +163,7 @@ async def test_it_may_start_processes_itself() -> None:
     assert await executed(tasks.pooled, None) == [1, 2]
 
 
-# How it fails
+# Errors
 
 
 async def test_a_failure_is_the_one_it_would_be_in_process() -> None:
@@ -191,7 +191,7 @@ def _raised(function: Callable[..., Any], *args: Any) -> BaseException:
     assert here is not None
     return caught.value.with_traceback(
         here.tb_next
-    )  # from the function on: no worker has the frame of a test
+    )  # starting with the function: no worker has the frame of a test
 
 
 async def test_a_verdict_with_its_wait_survives() -> None:
@@ -221,7 +221,7 @@ async def test_completing_within_a_transaction_is_not_to_be_had() -> None:
     assert error.evidence.failure.error_type == "redrive.errors.InvalidValueError"
 
 
-# How it dies
+# Crashes
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -240,7 +240,7 @@ async def test_a_kill_hints_at_memory() -> None:
 async def test_it_is_noticed_though_its_own_child_lives_on(tmp_path: Path) -> None:
     file = tmp_path / "heir"
     assert "exit code 3" in await death_of(tasks.die_with_heir, str(file))
-    os.kill(int(file.read_text(encoding="ascii")), signal.SIGKILL)  # fails if it has ended
+    os.kill(int(file.read_text(encoding="ascii")), signal.SIGKILL)  # fails if the process has ended
 
 
 async def test_one_that_closes_its_files_is_given_up() -> None:
@@ -255,7 +255,7 @@ async def test_no_process_to_be_had_is_retryable(monkeypatch: pytest.MonkeyPatch
     assert "could not start a process" in await death_of(tasks.nothing)
 
 
-# How it is stopped
+# Stopping
 
 
 @pytest.mark.parametrize("task", [tasks.spin, tasks.spin_in_c, tasks.stubborn], ids=lambda task: task.name)
@@ -336,7 +336,7 @@ async def test_it_dies_with_its_worker(name: str, tmp_path: Path) -> None:
         assert dies(int((tmp_path / "pid.child").read_text()))
 
 
-# Where it is found
+# Finding the function
 
 
 def _worker(name: str, argument: str) -> subprocess.Popen[str]:

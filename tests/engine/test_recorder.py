@@ -1,4 +1,4 @@
-"""The recorder and a database that fails: nothing lost, nothing recorded twice."""
+"""The recorder and a database that fails: no record is lost, and none is written twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
 def story(app: Redrive) -> dict[str, list[int]]:
-    """A flow of two steps, the first of which fails once, and a task that dies; the attempts by name."""
+    """A workflow of two steps, the first of which fails once, and a task that dies.
+
+    Collects attempts by name.
+    """
     calls: dict[str, list[int]] = {}
 
     async def note(context: Context) -> None:
@@ -124,12 +127,12 @@ async def test_a_long_outage_of_the_database_is_survived() -> None:
         assert await flow.result() == "one two"
         assert len(seam.bitten) == 63 + 1
         await check_ended(app, 1)
-    # Longer than the lease: somebody else might have begun the second step, so this worker does not.
+    # Longer than the lease: another worker might have started the second step, so this one does not.
     assert calls == {"first": [1, 2], "second": [2]}
 
 
 async def test_a_batch_of_which_some_were_written_is_completed() -> None:
-    """One lost answer for many runs; the rest goes in with the second write."""
+    """One lost answer for many runs; the second write adds the rest."""
     app = new_app()
 
     @app.task
@@ -146,7 +149,7 @@ async def test_a_batch_of_which_some_were_written_is_completed() -> None:
 
 
 async def test_a_bad_row_in_a_batch_does_not_take_the_others_with_it() -> None:
-    """A trigger refuses one run, as a constraint would; its lease expires, and it is judged again."""
+    """A trigger rejects one run, like a constraint; its lease expires, and another worker judges it."""
     app = new_app()
     heard = Ear(app)
     refuse = """CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.result = '13'
@@ -211,7 +214,7 @@ async def test_a_result_whose_lease_is_lost_is_dropped_though_others_of_the_batc
 
 
 async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
-    """The own attempt, and the judgement of it as lost: only one of them has the lease."""
+    """The attempt itself, and the record of its loss: only one of them has the lease."""
     app = new_app()
 
     @app.task
@@ -255,7 +258,7 @@ async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
 
 
 async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> None:
-    """A worker has lost a lease, has claimed the run again and finishes both attempts."""
+    """A worker lost a lease, claimed the run again and finishes both attempts."""
     app = new_app()
     ear = Ear(app)
 
@@ -277,7 +280,7 @@ async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> No
 
 
 async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
-    """The same for a step that goes on: only the attempt that has the lease does."""
+    """The same for a step that continues: only the attempt with the lease does."""
     app = new_app()
     ear = Ear(app)
 
@@ -351,7 +354,7 @@ async def test_a_claim_is_not_lost_when_its_adoption_fails_too() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
 async def test_a_takeover_whose_answer_is_lost_is_finished(after: bool) -> None:
-    """Without looking, the runs would wait until the lease of the takeover expires too."""
+    """Without this read, the runs would wait until the lease of the takeover expires too."""
     app = new_app()
     attempts: list[int] = []
 
@@ -398,7 +401,7 @@ async def test_every_other_write_can_fail_without_losing_anything(statement: str
 
 
 async def drained(test: Harness, seam: Seam) -> None:
-    """Let time pass as a worker does: what fails because the database is away is tried again."""
+    """Let time pass, and try again when the database is away, as a worker does."""
     for _ in range(400):
         try:
             await test.advance(10.0)
@@ -496,7 +499,7 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
 
 
 async def test_after_an_outage_results_are_written_before_leases_are_taken_over() -> None:
-    """The worker holds a result, and its own lease has expired. It must not take its own run over."""
+    """The worker holds a result, and its own lease has expired. It must not take over its own run."""
     app = new_app()
     executed: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Retrying as it is stored and executed: the counting of REQUIREMENTS in exact numbers (W1–W6, D2–D9, P2)."""
+"""Retries as stored and executed: the counts of REQUIREMENTS in exact numbers (W1–W6, D2–D9, P2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ SECOND = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0, 2.0)))
 
 
 async def outcome(errors: list[Any], policy: RetryPolicy, **options: Any) -> tuple[RunView, list[float], Any]:
-    """One run of a task that raises these in turn and then succeeds: the run, when it ran, and its letter."""
+    """Run a task that raises these errors in turn and then succeeds.
+
+    Return the run, the times of its attempts, and its letter.
+    """
     app = new_app()
     moments: list[float] = []
 
@@ -225,7 +228,7 @@ async def test_an_application_can_say_what_its_errors_are() -> None:
     assert gaps(moments) == [1.0, 2.0]
 
 
-# Effects that must not be repeated
+# Effects that must not happen twice
 
 
 async def test_unsafe_work_that_may_have_been_executed_is_not_repeated() -> None:
@@ -255,7 +258,7 @@ async def test_unsafe_work_that_its_own_open_breaker_blocked_is_repeated() -> No
     assert (run.state, run.attempt) == ("SUCCESS", 4)
 
 
-# What costs nothing
+# Waits that cost no attempt
 
 
 async def test_deferring_costs_no_attempt() -> None:
@@ -274,7 +277,7 @@ async def test_a_task_can_defer_itself_too_often() -> None:
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -3.0, 1e300])
 async def test_an_odd_deferral_does_not_strand_the_work(seconds: float) -> None:
-    """Not for ever unseen, and not in circles."""
+    """It must neither disappear forever nor loop."""
     app = new_app()
     moments: list[float] = []
 
@@ -391,7 +394,7 @@ async def test_success_after_retries_is_told_with_the_failures() -> None:
 
 
 async def test_waiting_retries_do_not_hold_new_work_up_nor_are_they_overtaken_forever() -> None:
-    """D6, D9: by submission time, so the old run's retry comes before the new work of its moment."""
+    """D6, D9: in the order of submission, so the old run's retry comes before newer work."""
     app = new_app()
     order: list[str] = []
     failed: set[str] = set()

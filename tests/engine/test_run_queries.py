@@ -1,4 +1,4 @@
-"""Runs as a list and as a story, and queues as one org sees them: redacted, and of that org alone.
+"""Lists and histories of runs, and queues: redacted, and of one organization only.
 
 W6, W13, W14, I8, I9, M11, P9.
 """
@@ -36,7 +36,7 @@ SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
 
 def app_on(database: Database, **settings: Any) -> Redrive:
-    """One whose second step fails as its payload says."""
+    """An application with a workflow whose second step fails as its payload says."""
     app = Redrive("sqlite://:memory:", settings=Settings(**settings), log=False)
 
     @app.task(name="reserve")
@@ -82,7 +82,7 @@ async def world(database: Database) -> World:
 
 
 def shown(view: object) -> str:
-    """All that is in it, as JSON: it must be possible."""
+    """Return the whole view as JSON, which must be possible."""
     return json.dumps(view, default=msgspec.to_builtins, allow_nan=False)
 
 
@@ -116,7 +116,7 @@ async def test_a_list_shows_the_newest_first_without_payloads(world: World) -> N
 
 
 async def test_a_list_has_the_first_line_of_the_last_error_redacted(world: World, database: Database) -> None:
-    """A run that succeeded after a failure has none, and neither has one that never failed."""
+    """A run that succeeded after a failure has no such line, and neither has a run that never failed."""
     secret = f"no: api_key={SECRET}"
     failed, retrying = await world.worked_off("for good"), await world.worked_off("once")
     await world.worked_off()
@@ -292,7 +292,7 @@ async def test_attempts_and_events_tell_the_story_p9(world: World) -> None:
     assert SECRET not in shown([attempts, events])
 
 
-# What cannot be shown
+# Values that cannot be shown
 
 
 async def test_what_is_sealed_is_opened_and_redacted_or_shown_as_sealed_m11(database: Database) -> None:
@@ -332,7 +332,7 @@ async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: D
         assert page.runs[0].tags == ()
 
 
-# Whose it is
+# Organizations
 
 
 async def test_a_run_of_another_org_does_not_exist_i8(world: World) -> None:
@@ -367,7 +367,7 @@ async def queues_of(world: World, org: str) -> dict[str, QueueView]:
 
 
 async def test_a_queue_as_its_orgs_see_it(world: World) -> None:
-    """What one org has waiting is its own; the home org sees the sum."""
+    """An organization sees only its own waiting runs; the home organization sees the sum."""
     for org, number in (("default", 1), ("acme", 2)):
         for _ in range(number):
             await world.started(org=org)

@@ -175,7 +175,7 @@ def test_every_reading_gives_new_objects(function: Callable[..., Any], payload: 
 
 
 def empty(value: Any) -> None:
-    """Change every object in a value that can be changed."""
+    """Empty every mutable object in a value."""
     for inner in value.values() if isinstance(value, dict) else value:
         if isinstance(inner, dict | list):
             empty(inner)

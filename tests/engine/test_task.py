@@ -1,4 +1,4 @@
-"""Tasks: the words of other systems are answered with ours; a task starts runs, and types their results."""
+"""Tasks: the options of other systems get a helpful error; a task starts runs, and types their results."""
 
 from __future__ import annotations
 

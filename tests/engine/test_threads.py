@@ -1,4 +1,4 @@
-"""Sync tasks: off the loop, in their own context, and abandoned when they take too long."""
+"""Sync tasks: outside the event loop, in their own context, and abandoned if they take too long."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
 async def test_a_step_that_waits_for_a_thread_is_not_abandoned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its function has not been called, so its time has not begun."""
+    """Its function has not been called, so its timeout has not started."""
     monkeypatch.setattr(executor, "CLEAN_UP_SECONDS", 0.0)
     app = Redrive(f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(worker_threads=1), log=False)
     heard = Ear(app)

@@ -1,4 +1,4 @@
-"""Whoever has read a dead letter changes what they have read, or nothing."""
+"""A caller that has read a dead letter changes that version, or nothing."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ async def test_a_version_is_that_of_one_letter(world: World) -> None:
 
 
 async def test_no_version_at_all_fits_none(world: World) -> None:
-    """If-Match with weak tags only."""
+    """An If-Match with only weak tags."""
     with pytest.raises(DriftError):
         await world.change("resolve", await world.fail(), [])
 
 
 async def test_plans_do_not_go_by_tags_and_owners(world: World) -> None:
-    """`updated_at` is that of the failure: to look after it does not undo a plan."""
+    """`updated_at` is the time of the failure: later notes and tags don't invalidate a plan."""
     letter = await world.fail()
     plan = await world.failures.plans.create(ids=[letter])
     await world.letters.assign(letter, "ben")

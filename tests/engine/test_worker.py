@@ -1,4 +1,4 @@
-"""The worker as a whole: what nobody may do to it, and how it ends. Real time, a real file."""
+"""The worker as a whole: the faults that it survives, and how it ends. Real time, a real file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> None:
-    """A full disk, or a failover that left us on a standby: hundreds of failures in a row harm nothing."""
+    """A full disk, or a standby after a failover: hundreds of failures in a row do no harm."""
     app = new_app()
     heard = Ear(app)
 
@@ -46,12 +46,12 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
         assert await run.result() == 1
     waits = [each.wait for each in heard.of(StoreFailed)]
     assert len(waits) == 1500
-    assert 1.0 < max(waits) <= 2.0  # so that work goes on soon after the database is back
+    assert 1.0 < max(waits) <= 2.0  # so that work continues soon after the database is back
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "unknown"])
 async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> None:
-    """Neither a breaker nor a missing task keeps it turning in circles."""
+    """It doesn't loop because of a breaker or an unknown task."""
     app = new_app()
     heard = Ear(app)
 
@@ -115,7 +115,7 @@ async def is_held(app: Redrive) -> bool:
 
 
 async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) -> None:
-    """It waits for a thread when the worker has to stop: nothing can have happened."""
+    """It waits for a thread when the worker has to stop, so it cannot have taken effect."""
     app = app_at(tmp_path / "work.db")
     begun: list[int] = []
 
@@ -139,7 +139,7 @@ async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) 
 
 
 async def test_a_worker_reports_soon_how_many_steps_it_executes(tmp_path: Path) -> None:
-    """Long before its next heartbeat is due."""
+    """It does so long before its next heartbeat is due."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
 
@@ -216,7 +216,7 @@ async def test_work_that_a_stopping_worker_never_started_has_no_attempt(tmp_path
 
 
 async def test_what_does_not_listen_is_not_given_back_while_it_executes(tmp_path: Path) -> None:
-    """The process goes on without its worker. Another worker takes the run when its lease has ended."""
+    """The process continues without its worker. Another worker takes the run when its lease has expired."""
     app = app_at(tmp_path / "work.db")
 
     over = asyncio.Event()
@@ -355,7 +355,7 @@ async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outag
 
 
 async def test_failed_probes_are_shared_by_many_runs() -> None:
-    """Whoever is let through to see does not pay for it, and is not always the same."""
+    """A run that probes the breaker is not charged for a failure, and the probes rotate."""
     app = new_app()
     app.breaker("bank", BreakerPolicy(window_calls=1, minimum_calls=1, cool_down=10.0, probe_slots=1))
     asked: list[int] = []
@@ -399,7 +399,7 @@ async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
 async def test_only_a_crash_during_isolated_execution_counts_as_isolated(
     alone: int, expected: tuple[int, int, int]
 ) -> None:
-    """A suspect that was still waiting for its neighbours to end cannot have killed its worker."""
+    """A suspect that was still waiting for its neighbors to end cannot have killed its worker."""
     app = new_app()
 
     @app.task
@@ -441,7 +441,7 @@ async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
 
 
 async def test_writing_records_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With too many records to be written nothing is claimed; when they are, it is not polled for."""
+    """With too many unwritten records, the worker claims nothing; it claims as soon as they are written."""
     monkeypatch.setattr(claiming, "MAX_PENDING_RECORDS", 5)
     app = app_at(tmp_path / "work.db")
 

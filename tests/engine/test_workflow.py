@@ -1,4 +1,4 @@
-"""Workflows: what passes from step to step, what a run keeps, and who executes the next step."""
+"""Workflows: what passes between steps, what a run keeps, and which worker executes the next step."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ async def test_steps_continue_under_one_lease_where_no_one_has_to_be_asked() -> 
         await test.execute("flow")
         claims = [name for name in seam.executed if name == "claim"]
     assert fences == [1, 2, 3]
-    assert len(claims) == 2  # the second found nothing
+    assert len(claims) == 2  # the second claim found nothing
 
 
 async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None:
-    """A work and its context that keep each other alive cost a sixth of the time of a workflow."""
+    """Work and context that reference each other would add a sixth to the time of a workflow."""
     app = new_app()
 
     @app.task
@@ -96,7 +96,7 @@ async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None
         gc.collect()
         gc.disable()
         try:
-            # Of other tests. Ids do not tell them apart: each test has the same seed.
+            # Objects of other tests. Ids do not distinguish them: each test has the same seed.
             before = works_and_contexts()
             await app.start_many("flow", range(5))
             await settle(test, app)

@@ -1,4 +1,4 @@
-"""Who may do what: the table of roles (W12), what can be given on, and how credentials are written."""
+"""Permissions: the table of roles (W12), what a caller may grant, and the format of credentials."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_only_owners_of_the_home_organization_enter_without_a_membership_w13(
     assert role_in(membership, owns_home) is role
 
 
-# Giving rights on
+# Granting permissions
 
 
 @loop_over("own", list(Role))
@@ -132,7 +132,7 @@ def test_only_owners_of_the_home_organization_enter_without_a_membership_w13(
 def test_a_caller_grants_no_role_above_their_own(own: Role, given: Role) -> None:
     assert principal(own).may_grant(given) == (given.rank <= own.rank)
     read = frozenset({Permission.READ})
-    assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # though all of them may read
+    assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # although all of them may read
 
 
 def test_a_caller_grants_nothing_outside_their_scopes() -> None:

@@ -1,4 +1,4 @@
-"""The audit chain: what breaks it, and what the check says then (W16, I14)."""
+"""The audit chain: each kind of tampering, and what the verification reports (W16, I14)."""
 
 from __future__ import annotations
 

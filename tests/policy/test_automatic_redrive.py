@@ -1,4 +1,4 @@
-"""Automatic redrives: which policy, how often, when (M1, M4)."""
+"""Automatic redrives: the policy, their number and their times (M1, M4)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def waits(backoff: Backoff, count: int, draw: float) -> list[float]:
 
 
 class TestPresets:
-    """Hand-computed from the formulas; draws of 0, ½ and 1 give the lower bound, the middle and the upper."""
+    """Computed by hand from the formulas; draws of 0, ½ and 1 give the lower bound, middle and upper."""
 
     def test_step_w3(self) -> None:
         assert waits(STEP.backoff, 9, 0.5) == [2, 4, 8, 16, 32, 64, 120, 120, 120]

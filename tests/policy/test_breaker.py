@@ -1,4 +1,4 @@
-"""The circuit breaker: thresholds by example (P4, P5), and its whole life against a model."""
+"""The circuit breaker: thresholds by example (P4, P5), and random histories against a model."""
 
 import math
 
@@ -32,7 +32,7 @@ def permit(breaker: Breaker, now: float) -> Permit:
 
 
 def make_calls(breaker: Breaker, outcomes: str, now: float = 0.0, seconds: float = 0.0) -> None:
-    """One call a letter: `+` succeeded, `-` failed, `?` tells nothing."""
+    """Make one call per letter: `+` succeeds, `-` fails, `?` reports no outcome."""
     for letter in outcomes:
         outcome = {"+": OK, "-": BAD, "?": NOTHING}[letter]
         breaker.report(permit(breaker, now), outcome, now, seconds)
@@ -46,7 +46,7 @@ def opened(policy: BreakerPolicy | None = None) -> Breaker:
 
 
 COUNTING = BreakerPolicy(window_seconds=None)
-"""Only the window of calls, to see what it does alone."""
+"""A policy with only the window of calls, to test it separately."""
 
 
 class TestOpening:
@@ -291,7 +291,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, float | None]) -> None:
 
 
 class Model:
-    """The breaker written a second time, as plainly as possible: a list of calls and a list of probes."""
+    """A second, simple implementation of the breaker: a list of calls and a list of probes."""
 
     def __init__(self, policy: BreakerPolicy) -> None:
         self.policy = policy
@@ -340,7 +340,7 @@ class Model:
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    """Any history of calls, reports, silence and time: the breaker does what the plain model does."""
+    """Random calls, reports, pauses and times: the breaker behaves like the simple model."""
 
     @initialize(
         calls=st.none() | st.integers(3, 8),
@@ -453,7 +453,7 @@ class BreakerMachine(RuleBasedStateMachine):
             return
         state = self.breaker.snapshot(self.now).state
         if state is not self.states[-1]:
-            # Two changes may lie between two looks: an expired probe opens it, and its cool-down passes.
+            # Two changes may happen between two reads: an expired probe opens it, and its cool-down passes.
             direct = BREAKER_TRANSITIONS.allows(self.states[-1], state)
             between = BREAKER_TRANSITIONS.successors(self.states[-1])
             assert direct or any(BREAKER_TRANSITIONS.allows(each, state) for each in between)

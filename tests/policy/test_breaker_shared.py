@@ -1,4 +1,4 @@
-"""A breaker that is dumped and restored between any two events, and one that a person forces."""
+"""A breaker that is saved and loaded between any two events, and one that an operator forces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def permit(breaker: Breaker, now: float) -> Permit:
 
 
 def make_calls(breaker: Breaker, outcomes: str, now: float = 0.0) -> None:
-    """One call a letter: `+` succeeded, `-` failed."""
+    """Make one call per letter: `+` succeeds, `-` fails."""
     for letter in outcomes:
         breaker.report(permit(breaker, now), OK if letter == "+" else BAD, now)
 
@@ -331,7 +331,7 @@ class TestForce:
 
 
 class SharedMachine(RuleBasedStateMachine):
-    """Any history: a breaker that passes through storage now and then does what one that stays does."""
+    """Random histories: a breaker that is sometimes saved and loaded behaves like one that is not."""
 
     @initialize(
         calls=st.none() | st.integers(3, 8),

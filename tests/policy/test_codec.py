@@ -1,4 +1,4 @@
-"""Decision 9: one gate before persistence. What passes comes back exactly; storing a failure cannot fail."""
+"""Decision 9: one gate before persistence. What passes comes back exactly; storing a failure never fails."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Order:
     number: int
 
 
-# Strategies: every text Python can hold, with the troublesome ones made frequent
+# Strategies: every text that Python can hold, with frequent troublesome ones
 
 TROUBLESOME = (
     "\0",
@@ -79,7 +79,7 @@ few = settings(max_examples=50, deadline=None)
 
 
 def same(left: object, right: object) -> bool:
-    """Equal, and of the same types all the way down; `-0.0` and `0.0` are told apart."""
+    """Tell whether both are equal and of the same types all the way down; `-0.0` differs from `0.0`."""
     if type(left) is not type(right):
         return False
     if isinstance(left, list) and isinstance(right, list):
@@ -174,7 +174,7 @@ class TestRoundTrip:
 
 
 class TestRefusals:
-    """Each says where, what is wrong, and what to do."""
+    """Each error says where the problem is, what it is, and what to do."""
 
     @loop_over(
         ("value", "type_name", "advice"),
@@ -299,11 +299,11 @@ REFUSED_TEXTS = [
 
 
 LENIENT = ('{"a": 1, "b": 2, "a": 3}', "9" * 4_001)
-"""Texts among them that `decode_stored` reads."""
+"""Texts that `decode` rejects and `decode_stored` reads."""
 
 
 class TestHostileText:
-    """`decode` raises nothing but NotStorableError, and takes time in proportion to the text."""
+    """`decode` raises only NotStorableError, and takes time in proportion to the text."""
 
     @unhurried
     @given(st.one_of(st.text(), st.text('[]{}",:␛\\u0241b5eE+-.NaInfity \n'), st.binary().map(repr)))
@@ -350,7 +350,7 @@ class TestHostileText:
 
 
 class TestStoredText:
-    """`decode_stored` gives what `decode` gives, and is as safe; it only fails to notice a repeated key."""
+    """`decode_stored` returns what `decode` returns and is as safe; it only ignores repeated keys."""
 
     @few
     @given(values)
@@ -398,7 +398,7 @@ class TestStoredText:
 
 
 class Refuses:
-    """An object that raises, whatever is asked of it."""
+    """An object that raises on every access."""
 
     def __init__(self, error: BaseException) -> None:
         object.__setattr__(self, "error", error)
@@ -426,7 +426,7 @@ class HostileMeta(type):
 
 
 def hostile_class() -> type:
-    """Made only when needed: pytest itself would stumble over one that stands in the module."""
+    """Make the class when needed: pytest would fail on one at the top level of the module."""
     return HostileMeta("Hostile", (), {})
 
 
@@ -473,7 +473,7 @@ class Answers:
 
 
 class Clears:
-    """Empties the list it stands in while it is being written."""
+    """Empties its own list while the list is being written."""
 
     def __init__(self, owner: list[Any]) -> None:
         self.owner = owner
@@ -552,7 +552,7 @@ HOSTILE: dict[str, Callable[[], object]] = {
 
 @dataclass(frozen=True)
 class StandIn:
-    """Takes the place of a hostile value while Hypothesis is looking."""
+    """A placeholder for a hostile value while Hypothesis inspects it."""
 
     name: str
 
@@ -730,6 +730,6 @@ def seconds(action: Callable[[], object]) -> float:
     ids=["escaped", "keys of one name", "sets", "surrogates"],
 )
 def test_the_work_grows_in_proportion_to_the_value(make: Callable[[int], object]) -> None:
-    """Tenfold input may take up to fortyfold time: far from the hundredfold of quadratic work."""
+    """Tenfold input may take up to forty times as long, much less than the hundredfold of quadratic work."""
     small, large = make(2_000), make(20_000)
     assert seconds(lambda: storable(large)) < 40 * seconds(lambda: storable(small)) + 0.05

@@ -42,7 +42,7 @@ class TestForms:
         assert str(made) == made.value
 
     def test_the_rules_of_version_1_do_not_change(self) -> None:
-        """These values are in databases. If this fails, the rules have changed and need a new version."""
+        """Databases contain these values. If this fails, the rules have changed and need a new version."""
         assert value(key="disk full") == "v1:aa4618e65dc26484b49e331366f266a624671970"
         assert (
             value(error_type="ValueError", frames=[PAY, RUN], step="charge", status=500)
@@ -161,7 +161,7 @@ def caught(action: Callable[[], object]) -> BaseException:
 
 
 def raising_in(file: str, module: Any = "shop") -> BaseException:
-    """An exception whose deepest frame claims to come from the file."""
+    """Make an exception whose deepest frame claims to come from the file."""
     space: dict[str, Any] = {"__name__": module}
     exec(compile("def fail():\n    raise ValueError('no')", file, "exec"), space)
     return caught(space["fail"])
@@ -343,7 +343,7 @@ def seconds(action: Callable[[], object]) -> float:
     return min(once() for _ in range(3))
 
 
-# What may stand in a message where it varies: one strategy for each kind of thing
+# The variable parts of messages: one strategy for each kind
 
 quotable = st.text(st.characters(exclude_characters="\"'`\\", exclude_categories=["Cs"]))
 VARIABLE: dict[str, st.SearchStrategy[str]] = {
@@ -512,7 +512,7 @@ class TestNormalize:
         ],
     )
     def test_the_time_grows_in_proportion_to_the_message(self, piece: str) -> None:
-        """Tenfold input may take up to fortyfold time: far from the hundredfold of quadratic work."""
+        """Tenfold input may take up to forty times as long, less than the hundredfold of quadratic work."""
         short, long = (piece * (size // len(piece)) + "\\" for size in (2_000, 20_000))
         assert seconds(partial(normalize, long)) < 40 * seconds(partial(normalize, short)) + 0.02
 

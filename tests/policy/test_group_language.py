@@ -1,4 +1,4 @@
-"""The language for failure groups, and which of two lists a query asks for."""
+"""The query language for failure groups, and which of two lists a query selects."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_query_for_the_letters_of_a_group_gets_a_hint() -> None:
         parse("group:f216df98c93a")
 
 
-# Groups, or single dead letters?
+# A list of groups, or of dead letters?
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A retry policy for one replay, in short or whole (W3, W9)."""
+"""A retry policy for one replay, partial or complete (W3, W9)."""
 
 from __future__ import annotations
 

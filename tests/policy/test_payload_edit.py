@@ -1,4 +1,4 @@
-"""Edits of a payload: redaction marks keep the original or are refused, and single fields change."""
+"""Edits of a payload: redaction marks keep the original value or are rejected, and single fields change."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_secret_used_as_a_name_keeps_its_name() -> None:
     ids=["first removed", "last removed", "appended", "prepended", "reversed", "moved"],
 )
 def test_a_list_whose_items_moved_has_no_marks(change: Any) -> None:
-    """A mark says only that a secret is there, not which one: a position could get the secret of another."""
+    """A mark says only that a secret is there, not which: a position could get another's secret."""
     items = shown(ORDER["items"])
     with pytest.raises(InvalidValueError, match=r"items\[\d\]\.token"):
         kept({"items": change(items)})

@@ -1,4 +1,4 @@
-"""Policies that are changed by a few numbers, and what becomes of each kind of error under one."""
+"""Policies changed by a few numbers, and how each kind of error is treated under one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_curves() -> None:
     assert Alteration(curve="linear", increment=7.0).of(STEP).backoff.curve == Linear(2.0, 7.0)
     assert Alteration(increment=60.0).of(REDRIVE_LINEAR).backoff.curve == Linear(300.0, 60.0)
     assert Alteration(curve="exponential", base=1.0).of(REDRIVE_NEVER).backoff.curve == Exponential(1.0, 2.0)
-    assert Alteration(base=500.0).of(STEP).backoff.cap == 500.0  # the old cap was not asked for
+    assert Alteration(base=500.0).of(STEP).backoff.cap == 500.0  # the request did not name the old cap
 
 
 def test_kinds_of_errors() -> None:
@@ -127,11 +127,11 @@ def test_a_changed_policy_is_a_policy(policy: RetryPolicy, attempts: int, cap: f
     assert all(each.wait[2] <= changed.backoff.longest for each in changed.explain().attempts)
 
 
-# What becomes of errors
+# The treatment of errors
 
 
 def test_each_category_under_the_presets() -> None:
-    """W5, P2: unknown errors are retried behind a gateway only, a 4xx never."""
+    """W5, P2: unknown errors are retried only behind a gateway, a 4xx never."""
     step = {each.category: each for each in consequences(STEP)}
     retried = {category for category, each in step.items() if each.retried}
     assert retried == {

@@ -1,4 +1,4 @@
-"""A retry policy goes through storage and comes back equal, or is refused with a reason."""
+"""A retry policy survives storage unchanged, or is rejected with a reason."""
 
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -80,7 +80,7 @@ class TestRoundTrip:
         assert str(back.explain()) == str(policy.explain())
 
     def test_the_stored_form_stays_as_it_is(self) -> None:
-        """Work that was stored long ago must still be read."""
+        """Old stored work must stay readable."""
         resource = Backoff(Linear(300.0, 60.0), jitter=Decorrelated())
         assert stored(replace(GATEWAY, backoff_by_category={Category.RESOURCE: resource})) == {
             "name": "gateway",

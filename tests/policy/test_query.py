@@ -1,4 +1,4 @@
-"""The query language: what it says, what it refuses, and that its text is canonical."""
+"""The query language: its meaning, its errors, and that its text is canonical."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_the_canonical_text_parses_to_the_same(terms: list[Term]) -> None:
 
 
 def _as_parsed(query: Query) -> Query:
-    """States in their order, moments to the microsecond: the rest is kept exactly."""
+    """Return the query with sorted states and times in microseconds; parsing keeps the rest exactly."""
     return Query(tuple(term._replace(values=_plain(term)) for term in query.terms))
 
 

@@ -1,4 +1,4 @@
-"""Held work is released in growing steps after a recovery."""
+"""After a recovery, held work is released in growing steps."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What becomes of a failure group when its failure occurs again, and when time passes."""
+"""How a failure group changes when its failure occurs again, and when time passes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None
     versions=st.sets(st.sampled_from(["", "v1", "v2", "v3"]), min_size=1),
 )
 def test_only_what_the_table_allows_happens(group: GroupSnapshot, versions: set[str]) -> None:
-    """I10: and what time alone brings, an occurrence brings too."""
+    """I10: and an occurrence changes everything that time alone changes."""
     found = reopen_after_failure(group, versions, NOW)
     if found is not None:
         assert GROUP_TRANSITIONS.allows(GroupState(group.state), GroupState.OPEN)

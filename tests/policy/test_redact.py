@@ -28,7 +28,7 @@ OTHER = Redactor(key=b"the key of org two")
 GITHUB = "gh" + "p_" + "a1B2" * 9
 
 
-# how much is found, and how much is wrongly taken (W14, I9)
+# recall and false positives (W14, I9)
 
 
 @pytest.mark.parametrize(("name", "least"), [("written beside", 0.98), ("held out", 0.98), ("unseen", 0.95)])
@@ -254,7 +254,7 @@ def test_extra_patterns_are_secret_and_never_cut_into_a_marker() -> None:
 
 
 class Liar:
-    """Everything about it raises, or lies."""
+    """An object whose every attribute raises or lies."""
 
     @property
     def __class__(self) -> Any:
@@ -400,7 +400,7 @@ def test_a_text_that_grows_past_the_limit_stays_within_it() -> None:
     assert PLAIN.text(redacted) == redacted
 
 
-# hostile texts: ten times as much takes about ten times as long
+# hostile texts: ten times the length takes about ten times as long
 
 UNITS = [
     *(
@@ -504,7 +504,7 @@ UNITS = [
 
 def _seconds(value: Any) -> float:
     def once() -> float:
-        fresh = Redactor()  # which remembers nothing yet
+        fresh = Redactor()  # its cache is still empty
         started = process_time()
         fresh.value(value)
         return process_time() - started
@@ -625,7 +625,7 @@ def _same_shape(before: Any, after: Any) -> bool:
 def test_i9_no_piece_of_a_value_under_a_secret_name_survives(secret: str, name: str) -> None:
     canary = f"Canary{secret}9"
     around = json.dumps({"x": [{name: "[redacted:]"}]}, ensure_ascii=False)
-    assume(not corpus.survives(canary, around))  # a secret such as "_token" stands in the name already
+    assume(not corpus.survives(canary, around))  # the name already contains a secret such as "_token"
     assert not corpus.survives(canary, json.dumps(PLAIN.value({"x": [{name: canary}]}), ensure_ascii=False))
     assert not corpus.survives(canary, PLAIN.text(json.dumps({"x": [{name: canary}]}, ensure_ascii=False)))
 

@@ -229,7 +229,7 @@ NOT_ASKED = failure(Category.NETWORK, retry_after=12.0, unavailable=True)
 
 
 class TestNotRepeatable:
-    """Work that must not have its effect twice, and has no key by which a repetition is recognised."""
+    """Work that must not take effect twice, without a key by which others could recognize a repetition."""
 
     @staticmethod
     def decide(what: Failure | None, tally: Tally = FRESH, policy: RetryPolicy = STEP) -> Decision:

@@ -1,4 +1,4 @@
-"""The language for runs: the same grammar as for dead letters, with keys and words of its own."""
+"""The query language for runs: the same grammar as for dead letters, with its own keys and words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
 
 
 def test_the_words_of_the_documents_are_taken() -> None:
-    """The glossary: the outward words of G and M are aliases that filters accept."""
+    """The glossary: filters accept the external words of G and M as aliases."""
     assert set(G_WORDS + M_WORDS) <= set(RUN_WORDS)
     assert {state.lower() for state in RunState} <= set(RUN_WORDS)
 

@@ -1,4 +1,4 @@
-"""What may be saved as a view: what its page understands."""
+"""Saved views accept only queries that their page understands."""
 
 from __future__ import annotations
 

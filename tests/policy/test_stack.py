@@ -1,4 +1,4 @@
-"""Stacks: what was stored of an exception, read again, with the application's frames first."""
+"""Stored tracebacks, parsed again, with the application's frames first."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES | st.text(max_size=30), max_size=40).map("\n".join))
 def test_no_text_is_too_strange(text: str) -> None:
-    """Whatever it is, every frame in it is told once, and the whole is there."""
+    """Every frame of any text appears once, and no part of the text is lost."""
     told = stack_of(text)
     assert told.text == text.rstrip()
     assert told.frames <= text.count("File ")

@@ -1,4 +1,4 @@
-"""Templates: named handling of common failure patterns (M12)."""
+"""Templates: named handling of common failures (M12)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestMatching:
         ],
     )
     def test_a_coarse_kind_stands_for_its_categories(self, kind: Any, categories: set[Category]) -> None:
-        """M4: the words that the stand-alone queue uses."""
+        """M4: the words of the stand-alone queue."""
         template = Template("known", category=kind)
         assert {each for each in Category if template.matches(WHAT._replace(category=each))} == categories
         assert replace(template, owner="ana").category == template.category

@@ -1,4 +1,4 @@
-"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to work."""
+"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED_AT = NOW - 3_600.0
 
 
 def facts(**changes: Any) -> LetterFacts:
-    """A timeout an hour ago, and nothing since."""
+    """The facts of a timeout an hour ago, with changes."""
     made = LetterFacts(
         state="OPEN",
         now=NOW,
@@ -131,7 +131,7 @@ def test_every_change_is_told_in_a_sentence(change: dict[str, Any], sentence: st
     assert [text_of(change) for change in verdict(facts(**change)).changed] == [sentence]
 
 
-# What is likely to work
+# What is likely to help
 
 CLOSED_SINCE = BreakerFact("bank", "CLOSED", NOW - 60.0)
 OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
@@ -189,7 +189,7 @@ def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: st
     assert paragraph(found.advice).startswith(advice)
 
 
-# What comes by itself, and what to beware of
+# What happens automatically, and warnings
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A step lived through again under another policy: by hand, and for any history that a policy can make."""
+"""A recorded step under another policy: by hand, and for any history that a policy can produce."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def failed(start: float, delay: float | None, seconds: float = 1.0, **changes: o
 
 
 def buried() -> FailedStep:
-    """Three attempts at 0, 11 and 32 s, of a second each, and then given up."""
+    """Three failed attempts of a second each, at 0, 11 and 32 s."""
     return FailedStep((failed(0.0, 10.0), failed(11.0, 20.0), failed(32.0, None)), None, EVEN)
 
 
@@ -49,7 +49,7 @@ def allowing(attempts: int, policy: RetryPolicy = EVEN) -> RetryPolicy:
 
 
 def test_a_further_attempt_comes_when_it_works_again() -> None:
-    """The fourth is due 40 s after the third has ended, at 73 s; it worked from 60 s on."""
+    """The fourth is due 40 s after the third has ended, at 73 s; the dependency works from 60 s on."""
     found = relive(buried(), allowing(4), Works(60.0, Proof.WORKED_AGAIN))
     assert found.starts == (0.0, 11.0, 32.0, 73.0)
     assert found.succeeded
@@ -81,7 +81,7 @@ def test_shorter_waits_come_too_early_and_longer_ones_too_late_but_in_time() -> 
 
 @pytest.mark.parametrize("category", [Category.VALIDATION, Category.PROVIDER_4XX, Category.UNKNOWN])
 def test_what_is_not_retried_stays_a_dead_letter(category: Category) -> None:
-    """W5: also when others show that the dependency worked."""
+    """W5: even if other steps show that the dependency worked."""
     final = FailedStep((Failed(0.0, 1.0, None, failure(category)),), None, EVEN)
     found = relive(final, allowing(100), Works(2.0, Proof.WORKED_AGAIN))
     assert found.starts == (0.0,)
@@ -109,7 +109,7 @@ def test_what_no_policy_was_asked_about_stays() -> None:
 
 
 def test_time_that_work_was_held_is_as_it_was() -> None:
-    """The second attempt was due at 11 s and started at 100: its breaker was open."""
+    """The second attempt was due at 11 s and started at 100 s, because its breaker was open."""
     held = FailedStep((failed(0.0, 10.0), failed(100.0, 20.0)), 121.0, EVEN)
     assert relive(held, EVEN, Works(121.0, Proof.ITSELF)).starts == (0.0, 100.0, 121.0)
     slower = replace(EVEN, backoff=Backoff(Exponential(15.0, 2.0)))
@@ -134,7 +134,7 @@ def test_what_was_drawn_is_drawn_again_and_what_was_not_is_the_middle() -> None:
     assert relive(lucky, doubled, None).starts == (0.0, 11.0, 32.0, 113.0)
 
 
-# What shows that it worked again
+# Evidence that the dependency worked again
 
 
 def test_a_dependency_that_no_one_got_through_to_worked_again_with_the_first_success() -> None:
@@ -148,11 +148,11 @@ def test_a_dependency_that_no_one_got_through_to_worked_again_with_the_first_suc
 
 
 def test_where_others_got_through_meanwhile_only_those_count_that_failed_alike() -> None:
-    """What fails alone may fail by what it is."""
+    """A step that fails while others succeed may fail because of its own data."""
     known = Recoveries()
     for at in (20.0, 70.0, 80.0):
         known.succeeded("bank", at)
-    known.recovered("bank", "timeout", 40.0, 60.0)  # began to fail only afterwards
+    known.recovered("bank", "timeout", 40.0, 60.0)  # it began to fail only afterwards
     known.recovered("bank", "network", 10.0, 50.0)
     known.recovered("bank", "timeout", 10.0, 80.0)
     known.settle()
@@ -163,7 +163,7 @@ def test_where_others_got_through_meanwhile_only_those_count_that_failed_alike()
 def test_the_chance_of_further_attempts_is_that_of_other_retries() -> None:
     known = Recoveries()
     known.retried("bank", "timeout", saved())  # two retries, one of which succeeded
-    known.retried("bank", "timeout", buried())  # two, none
+    known.retried("bank", "timeout", buried())  # two retries, none of which succeeded
     assert known.chance("bank", "timeout", 2) == pytest.approx(1 - 0.75**2)
     assert known.chance("bank", "timeout", 0) == known.chance("bank", "network", 9) == 0.0
 
@@ -191,7 +191,7 @@ def test_the_figures_of_a_comparison() -> None:
 
 
 def test_new_dead_letters_of_which_no_one_knows_are_distinguished() -> None:
-    """Given up at 11 s, where it was seen to fail, or at 5 s after that, where it may have worked."""
+    """Lost at 11 s if it was seen to fail there; within 5 s after that, it may have worked."""
     found = PolicyComparison()
     for policy in (allowing(2), replace(EVEN, backoff=Backoff(Exponential(8.0, 1.0)))):
         found.add(saved(), relive(saved(), policy, Works(32.0, Proof.ITSELF)), Works(32.0, Proof.ITSELF))
@@ -221,7 +221,7 @@ POLICIES = st.builds(
 
 @st.composite
 def lived(draw: st.DrawFn) -> tuple[FailedStep, Works | None]:
-    """What a policy has made of failures of any kind, and what is known of the dependency."""
+    """A history of failures of any kind under a policy, with facts about the dependency."""
     policy = draw(POLICIES)
     moment, tally, tried = draw(SECONDS), Tally(), []
     succeeds_after = draw(st.integers(1, 7))

@@ -37,14 +37,15 @@ EDWARDS = OKPKey.generate_key("Ed25519", {"kid": "edwards"})
 
 
 class FaultyProvider:
-    """
-    person    who has signed in there, honestly
-    claims    changes what the ID token says
-    header    of the ID token; `signing` signs it
-    token     instead of the ID token
-    answers   instead of the honest ones, by path
-    drips     whether it sends its answers blank by blank first, which takes two seconds
-    asked     the paths that were asked for
+    """An OpenID provider. Its attributes change what it returns.
+
+    person    the user who has signed in there
+    claims    changes the claims of the ID token
+    header    of the ID token; `signing` is the key that signs it
+    token     returned in place of the ID token
+    answers   responses in place of the honest ones, by path
+    drips     whether it sends blanks for two seconds before each response
+    asked     the paths of the requests so far
     """
 
     def __init__(self, port: int) -> None:

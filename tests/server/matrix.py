@@ -68,13 +68,14 @@ class Own(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """
-    path    the parameters of the address, by name
-    status  what those who may do it are answered
-    home    only from the organization that owns the installation
-    keys    what keys are answered where only people can do it
-    guest   whoever does it loses their session, their membership or the like by it
-    page    a page for people: strangers are led to where one signs in
+    """A route and its expected responses.
+
+    path    the parameters of the path, by name
+    status  the status for callers with the permission
+    home    only callers of the home organization have the permission
+    keys    the status for API keys where only people have the permission
+    guest   the request ends the caller's own session or membership, so a guest sends it
+    page    a page for people: without a session it redirects to the sign-in page
     """
 
     action: str

@@ -1,4 +1,4 @@
-"""python -m tests.simulation: many histories, or one with its trace."""
+"""Simulate many histories, or one with its trace: `python -m tests.simulation`."""
 
 from __future__ import annotations
 

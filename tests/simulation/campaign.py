@@ -1,4 +1,4 @@
-"""Many histories, one after the other: what was found, and what bit."""
+"""Many histories in a row: the violations found, and the faults that took effect."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Campaign:
 
     @property
     def vacuous(self) -> list[str]:
-        """What should have bitten in so many histories, and never has."""
+        """List the faults that should have taken effect in this many histories, and never have."""
         return missing(self.bitten, self.histories)
 
 
 def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
-    """Every seed once; `guard` names one of tests/guards that is switched off meanwhile."""
+    """Play every seed once. `guard` names a guard of tests/guards that is switched off meanwhile."""
     campaign = Campaign()
     with without(guard):
         for seed in seeds:
@@ -62,7 +62,7 @@ def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
 
 
 def find_violation(seeds: Iterable[int]) -> Violation | None:
-    """The first seed whose history breaks a promise."""
+    """Return the history of the first seed that breaks a promise."""
     return next(_violations(seeds), None)
 
 
@@ -78,7 +78,7 @@ def without(guard: str | None) -> Iterator[None]:
     if guard is None:
         yield
         return
-    from tests.guards.switch import switched_off  # only where one is to be switched off
+    from tests.guards.switch import switched_off  # only if a guard is to be switched off
 
     with switched_off(guard):
         yield

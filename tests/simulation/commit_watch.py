@@ -1,6 +1,6 @@
-"""The witness: looks at every commit, and says what must not have happened.
+"""The witness: checks every commit, and reports each change that must not have happened.
 
-It sees the rows before and after, who has changed them, and with which statement; and every call of a step.
+It sees the rows before and after, the process that changed them, and the statement; and every call of a step.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class CommitWatch(Blind):
             self.find("I10", after.id, f"from step {before.step_index} to {after.step_index}")
 
     def _check_replayed(self, before: RunRow, after: RunRow) -> None:
-        """What has ended goes on by a replay only: where it stood, further back, or behind what was done."""
+        """Check that a finished run continues only by a replay: at its step, before it, or after the last."""
         self._due.pop(after.id, None)
         if before.place != "ended" or after.place != "ready" or after.replays != before.replays + 1:
             self.find("I10", after.id, f"replayed while it was {before.place}; it is {after.place} now")
@@ -225,7 +225,7 @@ class CommitWatch(Blind):
             self._check_reclaim(process, before, after)
             return
         if before._replace(cancel_requested_at=None) == after._replace(cancel_requested_at=None):
-            return  # somebody has asked to cancel it
+            return  # a caller has requested its cancellation
         self._check_fence(process, executed, before)
         moved = after.step_index != before.step_index
         if after.place != "leased" or moved:
@@ -317,7 +317,7 @@ _COUNTED = {
 
 
 def _fence(given: Any, run_id: str) -> tuple[int, int | None] | None:
-    """The token and the epoch that a statement was given for this run."""
+    """Return the token and the epoch that a statement received for this run."""
     values = given if isinstance(given, dict) else given._asdict() if hasattr(given, "_asdict") else {}
     if values.get("id") != run_id or "token" not in values:
         return None

@@ -1,4 +1,4 @@
-"""What the engine tells of itself, counted: retries, dead letters, holds, drains."""
+"""Counts of the engine's events: retries, dead letters, holds, drains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redrive.model import event
 
 
 class EventCounts:
-    """Counts what the engine tells."""
+    """A listener that counts events."""
 
     def __init__(self, stage: Stage, process: Process) -> None:
         self._stage = stage

@@ -1,4 +1,4 @@
-"""What came of a script: its trace, how it ended, and what was found wrong."""
+"""The result of a script: its trace, its endings, and the violations found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.watcher import Finding
 
 
 class Ending(NamedTuple):
-    """How a run has ended, in words that do not depend on when."""
+    """How a run has ended, without anything that depends on timing."""
 
     number: int
     state: str

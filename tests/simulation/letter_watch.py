@@ -1,4 +1,4 @@
-"""Dead letters and failure groups: a change is in the tables, and has its entry in the audit (I10, I14)."""
+"""Dead letters and failure groups: each change in the tables has its audit entry (I10, I14)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redrive.policy.codec import decode
 
 
 class Told(NamedTuple):
-    """An entry of the audit, about one of its subjects."""
+    """An audit entry, about one of its subjects."""
 
     action: str
     subject: str
@@ -45,7 +45,10 @@ class GroupRow(NamedTuple):
     changed_at: float | None = None
 
     def state_at(self, moment: float | None) -> str:
-        """A group whose time to be ignored is over is open, whether or not that is written yet."""
+        """Return the state.
+
+        A group whose ignore period is over is open, whether or not its row says so yet.
+        """
         if self.state != GroupState.IGNORED or self.ignored_until is None or moment is None:
             return self.state
         return GroupState.OPEN if moment >= self.ignored_until else self.state
@@ -139,7 +142,7 @@ _GROUP_ACTIONS = {
 
 
 def _expected(before: str | None, after: str) -> set[str]:
-    """One of these actions must have been written in the same transaction."""
+    """Return the actions of which the same transaction must have recorded one."""
     if before is None:
         return {"dead_letter.moved"}
     if after == "REPLAYING":

@@ -1,4 +1,4 @@
-"""Replays and bulk operations: one replay of a run at a time, and nothing is begun that must wait."""
+"""Replays and bulk operations: one replay of a run at a time, and none starts that must wait."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OperationRow(NamedTuple):
 
 
 Awaited = Callable[[str], dict[str, str]]
-"""The dead letters that this one waits for, and their states."""
+"""Returns the dead letters that a letter waits for, and their states."""
 
 
 class ReplayWatch:
@@ -66,7 +66,7 @@ class ReplayWatch:
                 self._check_operation(None if before is None else before.state, after, told)
 
     def changed(self, rows: Iterable[Sequence[Any]], looked_at: float) -> None:
-        """`looked_at` is when whoever begins them has looked at the breakers."""
+        """Check changed replays. `looked_at` is when the process that starts them read the breakers."""
         changes = [(self._replays.get(row[0]), ReplayRow._make(row)) for row in rows]
         self._replays |= {after.id: after for _, after in changes}
         for _, after in changes:
@@ -85,7 +85,7 @@ class ReplayWatch:
         else:
             states = OperationState(before), OperationState(after.state)
             expected, sound = OPERATION_ACTIONS[after.state], OPERATION_TRANSITIONS.allows(*states)
-            # What has nothing left to do is done as soon as it is started.
+            # An operation with nothing left to do is done as soon as it starts.
             sound = sound or ((before, after.state) == ("PLANNED", "DONE") and "operation.started" in said)
         if not sound:
             self._watcher.find("I10", after.id, f"the operation went from {before} to {after.state}")
@@ -96,7 +96,7 @@ class ReplayWatch:
         kind = "item" if after.operation_id else "redrive" if after.automatic else "replay"
         self._bitten[f"{kind} {after.state.lower()}"] += 1
         if before is None and after.state not in BEGINNINGS:
-            allowed = after.operation_id is not None  # refused while it was planned, in the same transaction
+            allowed = after.operation_id is not None  # rejected in the same transaction that planned it
         else:
             states = ReplayState(before or after.state), ReplayState(after.state)
             allowed = before is None or REPLAY_TRANSITIONS.allows(*states)
@@ -110,7 +110,7 @@ class ReplayWatch:
         if other != replay.id:
             self._watcher.find("I4", replay.run_id, f"is replayed by {replay.id} while {other} is under way")
         if replay.operation_id is None and not replay.automatic:
-            return  # a person may replay what waits for something
+            return  # a person may replay a letter that waits for another
         awaited = self._awaited(replay.letter_id)
         self._bitten["waited for another letter"] += bool(awaited)
         if set(awaited.values()) - {"RESOLVED"}:
@@ -128,7 +128,7 @@ class ReplayWatch:
             self._watcher.find("operation", replay.id, f"is begun while its operation is {state}")
 
     def _dependencies(self, replay: ReplayRow) -> set[str]:
-        """The breakers that must not be open: its own, or those of all that is left in its operation."""
+        """Return the breakers that must not be open: its own, or those of the rest of its operation."""
         if replay.operation_id is None:
             return {replay.breaker} if replay.breaker else set()
         if not self._operations[replay.operation_id].stops_on_breaker:

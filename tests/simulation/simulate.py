@@ -1,4 +1,4 @@
-"""Playing a script on a database: in memory, thousands of histories a minute."""
+"""Plays a script on a database in memory, thousands of histories a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage of one history: what all processes share, and what happens to them."""
+"""The stage of one history: the state that all processes share, and the faults."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tests.simulation.serial_database import SerialDatabase
 
 
 class Stage:
-    """
-    trace        what happened: virtual time, process, what
-    bitten       how often each thing happened that a history is meant to survive
-    down         the database is away for everybody
+    """The state that all processes of a history share.
+
+    trace        the events: virtual time, process, text
+    bitten       how often each fault took effect
+    down         the database is down for all processes
     up_since     when it came back
-    releasing    who is beginning items of a bulk replay just now, and of which one
-    interrupted  the bulk replays that somebody has died over in that moment
+    releasing    the processes that are starting items of a bulk replay, and the replay
+    interrupted  the bulk replays whose process crashed at that moment
     """
 
     def __init__(self, script: Script, loop: VirtualLoop) -> None:
@@ -55,7 +56,7 @@ class Stage:
         self.armed.clear()
 
     def take(self, target: str, kinds: tuple[FaultKind, ...], statements: list[str]) -> Fault | None:
-        """The next fault that bites here."""
+        """Return and use up the next fault for this statement."""
         armed = self.armed.get(target)
         if armed:
             for fault in armed:
@@ -65,7 +66,7 @@ class Stage:
         return None
 
     def is_troubled(self, process: Process, since: float) -> bool:
-        """Has anything been in its way, or in that of the database, since then?"""
+        """Tell whether this process or the database has had a fault since then."""
         latest = max(self.troubled_at.get(process, 0.0), self.up_since)
         return bool(self.down) or latest >= since
 
@@ -90,14 +91,14 @@ class Stage:
     def thaw(self, process: Process) -> None:
         if process.alive and process.frozen:
             self.troubled_at[process] = self.loop.time()
-            if self.serial_database.has_inside(process):  # nobody else could use the database
+            if self.serial_database.has_inside(process):  # others could not use the database
                 self.up_since = self.loop.time()
             self.note(process, "thawed")
             self.loop.thaw(process)
             self.serial_database.let_in()
 
     async def pass_time(self) -> None:
-        """The way to the database and back: mostly a moment in which others may run, sometimes longer."""
+        """Take the time of a round trip to the database: mostly none, sometimes longer."""
         if self.random.random() < 0.2:
             await asyncio.sleep(self.random.random() * self.script.latency)
         else:

@@ -1,4 +1,4 @@
-"""The simulation itself: it repeats itself, its processes die and freeze as real ones do, and it can fail."""
+"""The simulation itself: it is repeatable, its processes die and freeze like real ones, and it can fail."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ QUEUE = {"name": "mail", "by": "somebody", "reason": ""}
 
 
 async def paused_by(loop: VirtualLoop, fault: Fault) -> tuple[Stage, Process, int]:
-    """What is in the table after a process that meets the fault has paused a queue, in a transaction."""
+    """Return the table's content after a process with this fault has paused a queue in a transaction."""
     database = SqliteDatabase(MEMORY, clock=ProcessClock(loop))
     await database.migrate()
     stage = Stage(replace(script_of(0), faults=()), loop)
@@ -195,7 +195,7 @@ def test_what_never_happened_is_missed() -> None:
 
 
 def duel(seed: int) -> Script:
-    """One worker is frozen within a step; another takes it over, and is not done when the first wakes up."""
+    """One worker freezes within a step; another takes it over, and is not done when the first resumes."""
     workers = tuple(WorkerPlan(name, ("default",), 3, 4.0, 3.0, 1.0, 0.0) for name in ("w0", "w1"))
     step = StepPlan((), (Trouble.SLEEP,))
     runs = tuple(RunPlan(number, "slow", (step,), at=0.2 * number) for number in range(4))

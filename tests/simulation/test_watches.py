@@ -1,4 +1,4 @@
-"""Those who watch replays, dead letters and operations can tell right from wrong."""
+"""The checks of replays, dead letters and operations accept correct changes and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_what_a_replayed_run_cannot_have_ended_as_is_told() -> None:
     assert not fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 2, 5))
 
 
-# The person at the desk
+# The operator
 
 
 def test_a_bulk_replay_is_planned_paused_resumed_and_done() -> None:
