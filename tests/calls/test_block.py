@@ -1,4 +1,4 @@
-"""Retrying a block of code; `play` runs everything else that guards do through blocks, too."""
+"""Retrying a block of code; `play` also runs all other guard tests as blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retry budget of a dependency: retries cannot multiply an outage, and a refusal is visible."""
+"""The retry budget of a dependency: retries cannot multiply an outage, and a rejected retry is visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attempt around running code, and the other context variables."""
+"""The attempt as context of running code, and other context variables."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class TestCurrentAttempt:
         assert await Guard("work").call(work)
 
     async def test_a_task_that_outlives_the_attempt_is_no_longer_part_of_it(self) -> None:
-        """A worker started in passing, by a pool for example, must not inherit a limit for ever."""
+        """A thread that a pool starts during a call, for example, must not inherit its limit forever."""
         clock = VirtualClock()
         proceed = asyncio.Event()
 

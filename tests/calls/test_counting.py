@@ -1,4 +1,4 @@
-"""How often and how long apart: executions and waits against numbers computed by hand (G2, "Counting")."""
+"""The number of executions and waits, compared with numbers computed by hand (G2, "Counting")."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestWaits:
     def test_the_default_waits(
         self, clock: VirtualClock, play: Play, draw: float, waits: list[float]
     ) -> None:
-        """G2: base 250 ms, doubled; equal jitter draws between the half and the whole."""
+        """G2: base 250 ms, doubled; equal jitter draws between half and all of it."""
         script = always_failing(clock)
         with pytest.raises(RetryableError):
             play(script, Guard("work", clock=clock, random=lambda: draw))

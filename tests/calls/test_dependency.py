@@ -1,4 +1,4 @@
-"""A name stands for one dependency everywhere in the process, whenever it is configured."""
+"""A name means one dependency everywhere in the process, whenever the program configures it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestName:
             guard("shop").call(Script("never"))
 
     def test_configured_after_it_was_used(self) -> None:
-        """A new policy starts anew."""
+        """With a new policy, the breaker starts from scratch."""
         early = guard("shop")
         for _ in range(4):
             fail(early)
@@ -105,7 +105,7 @@ class TestName:
 
 class TestRegistry:
     def test_a_name_found_twice_at_once_is_one(self) -> None:
-        """Two threads meet a new name: one of them configures it, the other only asks for it."""
+        """Two threads use a new name: one configures it, the other only looks it up."""
         registry = Dependencies()
         configured = registry.configure("shop", TOUCHY, None, DEFAULT_CLASSIFIER)
         assert registry._make("shop", registry._others) is configured
@@ -150,7 +150,7 @@ class TestRegistry:
             assert script.executions == 1
 
     def test_operations_named_at_run_time_do_not_push_dependencies_out(self) -> None:
-        """An open breaker must not be forgotten because of `call(f"fetch {id}", …)` elsewhere."""
+        """Calls such as `call(f"fetch {id}", …)` must not make the process forget an open breaker."""
         shop = DEPENDENCIES.get("shop")
         guard("shop")
         for number in range(3000):

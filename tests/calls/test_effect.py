@@ -1,4 +1,4 @@
-"""Unsafe calls: what may have been executed is repeated only with an idempotency key."""
+"""Unsafe calls: Redrive repeats an attempt that may have executed only with an idempotency key."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestUnsafe:
         assert Guard("look", clock=clock).call(script) == "done"
 
     def test_one_doubtful_attempt_ends_it(self, play: Play, clock: VirtualClock) -> None:
-        """Refused, refused, lost: after the third nobody knows."""
+        """Refused, refused, lost: the third may have executed."""
         script = Script(ConnectionRefusedError(), ConnectionRefusedError(), ConnectionResetError(), "never")
         with pytest.raises(ConnectionResetError) as caught:
             play(script, Guard("charge", effect=Effect.UNSAFE, max_attempts=9, clock=clock))

@@ -1,4 +1,4 @@
-"""What hooks hear: past-tense events, in order, without any power over the call."""
+"""Events for hooks: in the past tense, in order, without any effect on the call."""
 
 from __future__ import annotations
 

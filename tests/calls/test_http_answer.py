@@ -1,4 +1,4 @@
-"""What an HTTP client makes of an answer: typed JSON, or an error that says what happened (G7)."""
+"""How an HTTP client handles a response: typed JSON, or an error that says what happened (G7)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestJson:
 
 
 class TestContent:
-    """An answer that is not what was agreed comes again if asked again: it is final (G4)."""
+    """A response with unexpected content would come again, so it is final (G4)."""
 
     @pytest.mark.parametrize(
         "behaviour",
@@ -137,7 +137,7 @@ class TestContent:
     def test_a_mistake_in_returns_is_not_the_servers(
         self, connect: Connect, server: MisbehavingServer
     ) -> None:
-        """Not retried, and the mistake can be found."""
+        """Redrive doesn't retry it, and the error shows the mistake."""
         mistake = FinalError("mine")
 
         def returns(value: object) -> None:
@@ -161,7 +161,7 @@ class TestContent:
         assert len(server.requests) == 1
 
     def test_a_body_that_grows_is_refused(self, connect: Connect, server: MisbehavingServer) -> None:
-        """A few kilobytes on the way, many megabytes in memory."""
+        """A few kilobytes on the wire, many megabytes in memory."""
         bomb = gzip.compress(b'"' + b"x" * (MAX_BODY_BYTES * 4) + b'"', 9)
         assert len(bomb) < 100_000
         server.otherwise(answer(200, {"Content-Encoding": "gzip"}, bomb))
@@ -275,7 +275,7 @@ class TestCreateIfAbsent:
         assert connect().request("POST", "/things", json={}, create_if_absent=True) is None
 
     def test_after_a_lost_answer(self, connect: Connect, server: MisbehavingServer) -> None:
-        """Created, the answer lost, asked again: it exists, which is what was wanted."""
+        """The first request created the object and its response was lost; now it exists, as intended."""
         server.script(answer(503), answer(409, body=b""))
         connect().request("PUT", "/things/7", json={}, create_if_absent=True)
         assert len(server.requests) == 2
@@ -299,7 +299,7 @@ class TestCreateIfAbsent:
     def test_what_a_conflict_says_need_not_be_the_thing(
         self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour
     ) -> None:
-        """Servers answer a conflict with an error document, not with what was to be created."""
+        """Servers answer a conflict with an error document, not with the existing object."""
         server.otherwise(behaviour)
         thing = connect().request("PUT", "/things/7", json={}, create_if_absent=True, returns=Thing.of)
         assert thing is None

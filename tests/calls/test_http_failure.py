@@ -1,4 +1,4 @@
-"""What an HTTP client does when the network, the server or the clock is against it (G3, G7)."""
+"""The HTTP client when the network, the server or the clock fails (G3, G7)."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class TestRetryAfter:
 
 
 class TestTime:
-    """The limits are short and the server is patient: whoever waited for the server would never end."""
+    """The limits are short and the server is slow: a client that waited for it would hang."""
 
     def test_silence(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
@@ -235,7 +235,7 @@ class TestTime:
     def test_a_connection_that_was_given_up_is_not_used_again(
         self, connect: Connect, server: MisbehavingServer
     ) -> None:
-        """The late answer to one request must not become the answer to another."""
+        """The late response to one request must not become the response to another."""
         server.script(silence(0.15))
         caller = connect(timeout=0.05)
         with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
@@ -281,7 +281,7 @@ class TestDependency:
         assert len(server.requests) == 5
 
     def test_two_services_on_one_machine_do_not(self, connect: Connect, server: MisbehavingServer) -> None:
-        """Another port is another service: side by side on one machine, in tests, behind a tunnel."""
+        """Another port is another service: on one machine, in tests, behind a tunnel."""
         server.otherwise(answer(503))
         for _ in range(7):
             with pytest.raises((HttpStatusError, BreakerOpenError)):

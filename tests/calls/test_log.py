@@ -1,4 +1,4 @@
-"""Log lines: one for a failed attempt, one at the end, none while all is well; no secrets (G14)."""
+"""Log lines: one for a failed attempt, one at the end, none for plain successes; no secrets (G14)."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class TestLogFields:
 
 
 class TestHarmless:
-    """Whatever is wrong with the logging of an application, its calls are not touched."""
+    """A broken logging configuration does not affect calls."""
 
     def test_a_filter_that_raises(self, play: Play, lines: Lines) -> None:
         def broken(record: logging.LogRecord) -> bool:
@@ -280,7 +280,7 @@ class TestHarmless:
             LOGGER.removeHandler(handler)
 
     def test_a_log_record_factory_of_the_application(self, play: Play, lines: Lines) -> None:
-        """Some set attributes of their own on every record, also one called `fields`."""
+        """Some set their own attributes on every record, even one called `fields`."""
         before = logging.getLogRecordFactory()
 
         def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -314,7 +314,7 @@ class TestSecrets:
             assert secret not in repr(lines.fields)
 
     def test_in_the_error_of_a_hook(self, play: Play) -> None:
-        """A hook that fails to pass on a message is no way around."""
+        """A hook that fails with the message in its error must not reveal it."""
 
         def hook(event: Any) -> None:
             raise RuntimeError(f"could not pass on {event.failure.message}")

@@ -1,4 +1,4 @@
-"""Wrong choices are refused where they are made, with what is allowed, never at the first failure."""
+"""Invalid options are rejected at once, with the allowed ones, not at the first failure."""
 
 import asyncio
 from datetime import timedelta
@@ -139,7 +139,7 @@ def test_objects_show_what_they_are() -> None:
 
 
 async def test_what_a_sync_function_leaves_to_be_awaited_is_refused_and_counts_for_nothing() -> None:
-    """Its failure would come after the guard has looked."""
+    """It would fail after the guard has finished."""
     shared = Dependency("shop")
 
     async def later() -> None: ...

@@ -1,4 +1,4 @@
-"""Rate limits: a hint is waited for exactly and not counted; without one they back off (D4)."""
+"""Rate limits: the wait is exactly the hint and is not counted; without a hint, calls back off (D4)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TestHint:
         assert script.executions == most + 1
 
     def test_pays_for_the_retry_all_the_same(self, clock: VirtualClock, play: Play) -> None:
-        """A limited server is a busy one: its retries are not free."""
+        """A limited server is busy: retries cost budget there, too."""
         dependency = Dependency("shop", budget=BudgetPolicy(capacity=10.0, retry_cost=5.0), clock=clock)
         script = Script(*limited(1.0, 1.0, 1.0))
         with pytest.raises(RateLimitedError) as caught:

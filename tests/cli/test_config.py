@@ -1,4 +1,4 @@
-"""`redrive config`: each value and where it came from, secrets masked, mistakes in one line (P10, M9)."""
+"""`redrive config`: each value and its source, secrets masked, errors in one line (P10, M9)."""
 
 from __future__ import annotations
 

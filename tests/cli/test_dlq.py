@@ -1,4 +1,4 @@
-"""`redrive dlq`: list, groups, view, stats; on the databases, and against a server."""
+"""`redrive dlq`: list, groups, view, stats; on both databases, and against a server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lists_what_is_not_closed(anywhere: Command, shop: Shop) -> None:
     [("pending", "OPEN"), ("OPEN", "OPEN"), ("completed", "RESOLVED"), ("replayed", "RESOLVED")],
 )
 def test_by_status_with_a_limit(redrive: Command, shop: Shop, status: str, state: str) -> None:
-    """G12, and the words that others have for the states."""
+    """G12, and other systems' words for the states."""
     letters = [shop.dead_letter(number) for number in range(3)]
     shop.dead_letter(4)
     assert redrive("dlq", "resolve", *letters, "--yes").code == 0
@@ -58,7 +58,7 @@ def test_all_words_for_states_are_known(redrive: Command, shop: Shop, status: st
 
 
 def test_a_query_that_begins_with_a_minus(redrive: Command, shop: Shop) -> None:
-    """As the pages spell it: one word, quoted."""
+    """The pages quote a single word."""
     declined, slow = shop.dead_letter(1), shop.dead_letter(2, card="slow")
     assert ids(redrive("dlq", "list", "-error:TimeoutError").out) == [declined]
     assert ids(redrive("dlq", "list", "-error:redrive.errors.FinalError is:open").out) == [slow]
@@ -69,7 +69,7 @@ def test_a_query_that_begins_with_a_minus(redrive: Command, shop: Shop) -> None:
 @pytest.mark.parametrize("view", View)
 @pytest.mark.parametrize("query", ["is:needs-you", "is:open -category:timeout", "-step:ship"])
 def test_as_the_pages_spell_it(redrive: Command, shop: Shop, view: View, query: str) -> None:
-    """What they give to be copied is understood as it is."""
+    """Commands accept the texts that pages offer for copying."""
     shop.dead_letter(1)
     program, *words = shlex.split(ListRequest(query, view, Sort.NEWEST, None).command)
     found = redrive(*words, "-o", "json")
@@ -102,7 +102,7 @@ def test_groups(anywhere: Command, shop: Shop) -> None:
 
 @pytest.mark.parametrize("spelled", ["{whole}", "{short}", "fp:{short}", "{digits}"])
 def test_one_group(redrive: Command, shop: Shop, spelled: str) -> None:
-    """However the pages or the list name it."""
+    """By each name that the pages and the list show."""
     letter = shop.dead_letter(7, card="slow")
     [group] = rows(redrive, "groups")
     digits = group["fingerprint"].partition(":")[2]
@@ -126,7 +126,7 @@ def test_a_group_of_which_the_newest_is_gone(anywhere: Command, shop: Shop) -> N
 
 
 def test_a_dead_letter_for_whoever_decides(anywhere: Command, shop: Shop) -> None:
-    """The verdict first, then the error, where, the attempts, the payload without secrets, what to type."""
+    """Verdict, error, frame, attempts, redacted payload, and commands, in this order."""
     letter = shop.dead_letter(7, card="slow")
     told = anywhere("dlq", "view", letter)
     assert (told.code, told.err) == (0, "")
@@ -257,7 +257,7 @@ def test_what_was_meant(redrive: Command, shop: Shop, arguments: list[str], mess
     ended = redrive("dlq", *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
-    assert redrive("dlq", "groups", "500").code == 0  # that is looked for in the text
+    assert redrive("dlq", "groups", "500").code == 0  # the test searches for this text
 
 
 def test_a_payload_is_revealed_for_a_reason(anywhere: Command, shop: Shop) -> None:

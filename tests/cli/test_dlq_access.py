@@ -1,4 +1,4 @@
-"""Who may do what through a server, and what a terminal gets to see: runs and dead letters."""
+"""Permissions through a server, and output on a terminal: runs and dead letters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITING = (
 
 
 def looking(shop: Shop, redrive: Command) -> list[tuple[str, ...]]:
-    """Everything that looks, at one of each."""
+    """Return every command that only reads, with an object for each."""
     letter = shop.dead_letter(7, card="slow")
     [row] = json.loads(redrive("dlq", "list", "-o", "json").out)
     return [
@@ -121,7 +121,7 @@ def test_what_is_there_to_be_copied_is_whole(
 def test_nothing_steers_the_terminal(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an error says is shown, and not obeyed."""
+    """The terminal shows control characters of an error, and doesn't execute them."""
     shop.message = EVIL
     looks = looking(shop, redrive)
     for each in looks:

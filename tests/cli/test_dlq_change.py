@@ -1,4 +1,4 @@
-"""`redrive dlq resolve|ignore|archive|reopen`, the marks, and what is said about groups."""
+"""`redrive dlq resolve|ignore|archive|reopen`, tags and notes, and changes of groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERBS = {"resolve": "RESOLVED", "ignore": "IGNORED", "archive": "ARCHIVED"}
 
 
 def states(command: Command) -> list[str]:
-    """The oldest first."""
+    """Return the states, the oldest letter first."""
     return [row["state"] for row in rows(command, "list", "is:any", "--oldest")]
 
 
@@ -32,7 +32,7 @@ def test_one_there_and_back(anywhere: Command, shop: Shop, verb: str, state: str
     would = anywhere("dlq", verb, letter, "--dry-run")
     assert (would.code, would.out) == (0, "")
     assert would.err.startswith(f"Would {verb} dead letter {letter} (charge, open) (")
-    assert anywhere("dlq", verb, letter).code == 2  # there is nobody to ask
+    assert anywhere("dlq", verb, letter).code == 2  # no terminal to ask
     assert states(anywhere) == ["OPEN"]
     done = anywhere("dlq", verb, letter, "--yes", "--reason", "why not")
     assert done == (0, "", f"{state.capitalize()} dead letter {letter}.\n")
@@ -58,7 +58,7 @@ def test_several_all_or_none(anywhere: Command, shop: Shop) -> None:
 
 
 def test_by_query(anywhere: Command, shop: Shop) -> None:
-    """The ids go to stdout: whoever keeps them can undo just this."""
+    """The ids go to stdout, so the operator can undo exactly this change."""
     shop.dead_letter(1)
     slow = [shop.dead_letter(number, card="slow") for number in (2, 3)]
     query = "is:open category:timeout"
@@ -173,7 +173,7 @@ def test_a_group_is_resolved_with_its_dead_letters(anywhere: Command, shop: Shop
         shop.dead_letter(number)
     name = rows(anywhere, "groups")[0]["fingerprint"]
     assert anywhere("dlq", "group", "resolve", name, "--expect", "2").code == 2
-    assert anywhere("dlq", "group", "resolve", name, "--dead-letters").code == 2  # there is nobody to ask
+    assert anywhere("dlq", "group", "resolve", name, "--dead-letters").code == 2  # no terminal to ask
     assert anywhere("dlq", "group", "resolve", name, "--dead-letters", "--expect", "3", "--yes").code == 6
     assert states(anywhere) == ["OPEN", "OPEN"]
     done = anywhere("dlq", "group", "resolve", name, "--dead-letters", "--yes")

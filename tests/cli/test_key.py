@@ -20,7 +20,7 @@ KEY = re.compile(r"rdk_[0-9a-f]{32}_[A-Za-z0-9_-]{43}\n")
 
 
 def principal_of(text: str) -> Principal | None:
-    """Who a key is, on the database of the settings."""
+    """Return the caller that a key authenticates, on the database of the settings."""
 
     async def ask() -> Principal | None:
         async with Redrive(log=False) as app:

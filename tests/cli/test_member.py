@@ -1,4 +1,4 @@
-"""`redrive member` and `redrive org`: people, roles, passwords that are no arguments, links (W12)."""
+"""`redrive member` and `redrive org`: members, roles, passwords that are never arguments, links (W12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`redrive policy`: what a policy does, and what another one would have done, by a recorded history."""
+"""`redrive policy`: the effect of a policy, and of another one on recorded attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ app.workflow("checkout", [charge, mail])
 
 
 def history(path: Path) -> None:
-    """A day ago: a run every seven seconds, through an outage of 66. The second step finds an error once."""
+    """A day ago: a run every seven seconds, through an outage of 66. The second step fails once."""
     app = Redrive("sqlite://:memory:", log=False)
     policy = RetryPolicy(name="even", max_attempts=2, backoff=Backoff(Exponential(10.0, 2.0)))
 
@@ -61,7 +61,7 @@ def history(path: Path) -> None:
     rewire(app, SqliteDatabase(str(path), clock=test.clock), test.clock, Random(1))
 
     async def live() -> None:
-        # Its breaker would hold what comes later, which is another story.
+        # Its breaker would hold later runs, which this history leaves out.
         await app.breakers().force("bank", "closed", reason="it is to be seen how retries go")
         for number in range(20):
             await app.start("checkout", number)
@@ -90,7 +90,7 @@ def text_of(ended: Ended) -> str:
     return ended.out
 
 
-# What there is
+# The list
 
 
 def test_presets_are_listed(redrive: Command) -> None:
@@ -173,7 +173,7 @@ def test_how_many_dead_letters_a_longer_policy_would_have_avoided(shop: Command)
     assert (letters["recorded"], letters["changed"], letters["avoided"]) == (9, 1, 8)
     assert letters["avoided_by"] == {"itself": 0, "worked_again": 8, "others_recovered": 0}
     assert (letters["final"], letters["made"], letters["unknown"]) == (1, 0, 0)
-    # Known to work from 66 s on: a third attempt, 30 s later, is enough for the last two of eight that go on.
+    # Known to work from 66 s on: a third attempt, 30 s later, is enough for the last two of eight.
     assert (found["attempts"]["recorded"], found["attempts"]["changed"]) == (21, 35)
     assert [step["dependency"] for step in found["steps"]] == ["bank", "check"]
     assert found["steps"][0]["policy"]["changed"]["max_attempts"] == 4
@@ -251,7 +251,7 @@ def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Pa
 
 
 def test_on_each_database(office: Command) -> None:
-    """An installation in which nothing has run yet."""
+    """An installation that has executed no run yet."""
     assert office("migrate").code == 0
     ended = office("policy", "simulate", "run")
     assert (ended.code, ended.out) == (0, "")

@@ -1,4 +1,4 @@
-"""`redrive run`: list, view, watch, cancel, retry; on the databases, and against a server."""
+"""`redrive run`: list, view, watch, cancel, retry; on both databases, and against a server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_wrong_query_is_told_with_its_place(anywhere: Command, query: str, sai
 
 
 def test_the_story_of_one_that_has_failed(anywhere: Command, shop: Shop) -> None:
-    """P9, W14: with every attempt and why; what is secret stays redacted."""
+    """P9, W14: every attempt with its reason; secrets stay redacted."""
     run_id = shop.order(7, card="slow")
     told = anywhere("run", "view", run_id)
     assert (told.code, told.err) == (0, "")
@@ -166,7 +166,7 @@ def test_a_waiting_command_reports_a_missing_worker(
 
 def test_cancelling(anywhere: Command, shop: Shop) -> None:
     first, second, third = (shop.order(number, wait=False) for number in (1, 2, 3))
-    assert anywhere("run", "cancel", first).code == 2  # nobody can be asked
+    assert anywhere("run", "cancel", first).code == 2  # no terminal for the question
     would = anywhere("run", "cancel", first, "--dry-run")
     assert (would.code, would.out) == (0, "")
     assert would.err.startswith(f"Would cancel run {first} of checkout (queued) (")

@@ -1,4 +1,4 @@
-"""`redrive run start`: a run of the application that is named, or of the server's own."""
+"""`redrive run start`: starts a run of the named application, or of the server's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def work(redrive: Command, tmp_path: Path) -> str:
-    """An application in the directory of the command."""
+    """An application in the current directory of the command."""
     (tmp_path / "work_of_test.py").write_text(WORK)
     return "work_of_test:app"
 

@@ -1,4 +1,4 @@
-"""`redrive status`: one screen that says what needs somebody, and what to type next."""
+"""`redrive status`: one screen with what needs you, and the next command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.parts import parts_of
 
 
 def squeezed(text: str) -> str:
-    """Without the blanks between columns."""
+    """Collapse the blanks between columns."""
     return re.sub(r"(?<=\S) +", " ", text)
 
 
@@ -132,7 +132,7 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
 
 
 def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
-    """What is in flight is what the database says, and not what a worker has said last."""
+    """The number in flight comes from the database, not from a worker's last report."""
     taken, _ = shop.order(1, wait=False), shop.order(2, wait=False)
     by_hand(
         "UPDATE redrive.runs SET place = 'leased', state = 'RUNNING', worker = 'gone', "

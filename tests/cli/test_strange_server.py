@@ -1,4 +1,4 @@
-"""Commands against a broken or hostile server: they end, tell what it is, and show no key."""
+"""Commands against a broken or hostile server: they end, name the problem, and show no key."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_key_does_not_take_the_way_over_a_proxy(
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To this machine it may go in the clear, but no further."""
+    """The key may go to this machine in plain text, but no further."""
     monkeypatch.setenv("http_proxy", strange.url)
     ended = redrive("key", "list", "--server", "http://127.0.0.1:1")
     assert (ended.code, strange.heard) == (1, [])
@@ -146,7 +146,7 @@ def test_a_name_stays_one_part_of_the_path(redrive: Command, strange: Strange, n
 
 
 def test_an_answer_is_not_unfolded(redrive: Command, strange: Strange) -> None:
-    """A few compressed bytes could be gigabytes."""
+    """A few compressed bytes could expand to gigabytes."""
     strange.says(200, gzip.compress(b'{"items": [], "next_cursor": null}'), "Content-Encoding: gzip")
     assert NO_JSON in redrive("key", "list").err
     assert "accept-encoding: identity" in strange.heard[0].lower()
@@ -161,7 +161,7 @@ def test_without_the_library_for_it(
 
 
 def test_here_and_there_the_same_error_ends_the_same_way() -> None:
-    """Exit codes of an error of the engine, and of what the API makes of it."""
+    """Compare the exit codes of an engine's error and of the API's response to it."""
     from redrive.cli.client import ApiError
     from redrive.server.problem import problem_of
 
@@ -171,7 +171,7 @@ def test_here_and_there_the_same_error_ends_the_same_way() -> None:
         vars(error).update(changes=(), number=0, run_id="", max_size=1, retry_after=1.0)
         problem = problem_of(error)
         if problem is None:
-            continue  # it does not come from the API
+            continue  # the API never sends it
         compared += 1
         there = ApiError(problem.status_code, {"code": problem.code})
         assert exit_of(there) == exit_of(error), kind

@@ -1,4 +1,4 @@
-"""`redrive verify`: the checker over a user's own database; what is wrong is told, with what to do."""
+"""`redrive verify`: the checker on a user's own database; it prints violations and what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMISES = ["I3", "I4", "I5", "I6", "I7", "I8", "I10", "I14", "I15", "I16"]
 
 @pytest.fixture
 def history(office: Command) -> dict[str, str]:
-    """Runs that have ended in every way, and runs in every place; their ids."""
+    """Create runs with every ending and in every place, and return their ids."""
 
     async def made() -> dict[str, str]:
         async with Redrive(settings=Settings.load(), log=False, durable=False) as app:
@@ -41,7 +41,7 @@ def test_a_healthy_history(office: Command, history: dict[str, str]) -> None:
 
 
 def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
-    """I4, I7, I10 and I14, each broken by hand."""
+    """I4, I7, I10 and I14, each violated by a direct change."""
     by_hand("UPDATE redrive.runs SET epoch = 3 WHERE id = :id", id=history["workflow"])
     by_hand("UPDATE redrive.dead_letters SET attempts = 9 WHERE run_id = :id", id=history["dead"])
     by_hand("UPDATE redrive.runs SET result = NULL WHERE id = :id", id=history["single"])
@@ -134,4 +134,4 @@ def test_a_terminal_is_told_what_is_checked(redrive: Command, tmp_path: Path) ->
     ended = talk(tmp_path, ["verify", "-o", "json"])
     assert (ended.code, len(json.loads(ended.out))) == (0, len(PROMISES))
     assert "Checking I" in ended.shown
-    assert ended.shown.endswith("\x1b[2K")  # nothing of it stays
+    assert ended.shown.endswith("\x1b[2K")  # the terminal erases the progress line

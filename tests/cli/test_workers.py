@@ -1,4 +1,4 @@
-"""`redrive workers`: who works, since when, on what; those that fell silent are marked."""
+"""`redrive workers`: live workers, their start and their work; silent ones are marked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workers(redrive: Command, *arguments: str) -> list[dict[str, Any]]:
 
 
 def at_work(redrive: Command) -> dict[str, Any]:
-    """One that has just started says so a moment later."""
+    """Wait for the first heartbeat, which follows the start a moment later."""
     late = time.monotonic() + SECONDS
     while not (found := workers(redrive)):
         assert time.monotonic() < late, "no worker has told of itself"

@@ -1,4 +1,4 @@
-"""`redrive demo`: what is to be seen, the guided path as it is typed, and how it ends."""
+"""`redrive demo`: its content, the guided path as typed commands, and how it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redrive.settings import Settings
 
 
 def failures(url: str) -> tuple[set[str], set[str], int]:
-    """Fingerprints, categories and the number of dead letters."""
+    """Return the fingerprints, the categories and the number of dead letters."""
 
     async def ask() -> tuple[set[str], set[str], int]:
         async with Redrive(url, settings=Settings(), log=False) as app:
@@ -29,7 +29,7 @@ def failures(url: str) -> tuple[set[str], set[str], int]:
 
 
 def typed(running: Demo, beginning: str) -> str:
-    """The command that the demo names, as it names it now."""
+    """Wait for a command in the demo's output, and return it."""
     return running.wait_for(rf"\n +(redrive {beginning}.*)\n")
 
 

@@ -1,4 +1,4 @@
-"""The guide in a terminal: what is done has a mark, and no line is longer than a terminal is wide."""
+"""The guide in a terminal: finished steps have a mark, and no line is wider than the terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines(progress: GuideProgress, *seen: int) -> list[str]:
 
 
 def marked(shown: list[str]) -> list[str]:
-    """The titles with a mark."""
+    """Return the titles with a mark."""
     return [line.split("  ")[1] for line in shown if line[1:2] not in ("", " ") and line.endswith(TITLES)]
 
 

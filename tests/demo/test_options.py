@@ -1,4 +1,4 @@
-"""`redrive demo` and `redrive drill` with what cannot be done: they say what, and what to do."""
+"""`redrive demo` and `redrive drill` with impossible requests: the problem, and what to do."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
     monkeypatch.setattr(sys, "argv", [str(own / "redrive"), "demo"])
     monkeypatch.setenv("PATH", f"{own}:{other}")
     assert missing_path() == ""
-    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # it was activated here, and nowhere else
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # activated here, and nowhere else
     assert missing_path() == str(own)
     monkeypatch.delenv("VIRTUAL_ENV")
     for path in ("", f"{other}:{own}"):

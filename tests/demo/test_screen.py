@@ -1,4 +1,4 @@
-"""The screen of the demo: a terminal shows what was drawn last, and no more is written than has changed."""
+"""The screen of the demo: a terminal shows the latest drawing, and only changes are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"\033\[(\d*)([A-Za-z])|(.|\n)", re.DOTALL)
 
 
 class Terminal(io.StringIO):
-    """As much of one as it takes: it moves up and down, clears, and breaks lines that are too long."""
+    """A minimal terminal: it moves up and down, clears, and wraps lines that are too long."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The outside world of the demo, over HTTP: it acts once for a key, and breaks when it is told to."""
+"""The external services of the demo, over HTTP: they act once per key, and break on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and drawings that follow from the code are what the code says now."""
+"""Generated pages and diagrams match the current code."""
 
 import asyncio
 from pathlib import Path

@@ -56,7 +56,7 @@ def terminal(directory: Path) -> Iterator[Terminal]:
 
 @contextmanager
 def serving(command: str, directory: Path) -> Iterator[int]:
-    """Its port. It must end well when it is told to."""
+    """Serve, and yield the port. The server must exit with 0 when it is stopped."""
     typed = ["bash", "-c", f"export REDRIVE_SERVER_PORT=0\nexec {command}"]
     with _process(typed, directory, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""The site can be built without a warning, is complete, and asks no other host for anything."""
+"""The site builds without a warning, is complete, and requests nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vi
 
 
 class Reader(HTMLParser):
-    """What a browser would fetch, and where the navigation leads."""
+    """Collects what a browser would load, and where the navigation leads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the doctor says about a PostgreSQL server, its troubles provoked for real where that is possible."""
+"""The doctor's findings about a PostgreSQL server, with real problems where possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVER = Server("18.1 (Debian)", False, 12_000_000, 5, 0, 0.0)
 
 @contextmanager
 def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Iterator[int]:
-    """Its process. One that must see the same all the time keeps rows from being cleaned up."""
+    """A process with an open transaction. `keeps_rows`: its snapshot keeps old rows from being cleaned up."""
     with psycopg.connect(server.url, application_name="report") as connection:
         if keeps_rows:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -53,7 +53,7 @@ async def test_what_the_server_is(postgres_app: Redrive, live_postgres: Postgres
 
 
 async def test_a_server_that_does_not_write_to_its_disk(postgres_app: Redrive) -> None:
-    """That of the tests is started so. I1."""
+    """I1: the server of the tests is started like this."""
     fsync, pages = about(await examine(parts_of(postgres_app).database), "durability")
     assert (fsync.state, fsync.seen) == (State.BAD, "fsync is off")
     assert (pages.state, pages.seen) == (State.WARN, "full_page_writes is off")
@@ -117,7 +117,7 @@ async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: 
         for _ in range(30):
             connection.execute(f"UPDATE {schema}.organizations SET title = title || '.'")
         counted = f"SELECT pg_stat_get_dead_tuples('{schema}.organizations'::regclass) >= 30".encode()
-        while connection.execute(counted).fetchone() != (True,):  # the server counts a moment later
+        while connection.execute(counted).fetchone() != (True,):  # the server's statistics are late
             time.sleep(0.05)
     report = await examine(parts_of(postgres_app).database, limits=DoctorLimits(dead_rows=30))
     found = only(report, "tables")
@@ -164,7 +164,7 @@ async def test_a_server_that_is_away() -> None:
         await examine(parts_of(made("postgresql://app:canary-7@127.0.0.1:1/shop")).database)
 
 
-# What the one server of the tests cannot be
+# Findings that the server of the tests cannot have
 
 
 def test_a_standby() -> None:

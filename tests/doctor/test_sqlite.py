@@ -1,4 +1,4 @@
-"""What the doctor says about a SQLite file, and that it leaves it alone."""
+"""The doctor's findings about a SQLite file, which it leaves unchanged."""
 
 from __future__ import annotations
 

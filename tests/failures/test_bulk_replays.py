@@ -1,4 +1,4 @@
-"""Bulk replays: planned, begun carefully, stopped when they do not help; nothing is lost or done twice."""
+"""Bulk replays: planned, started carefully, stopped when they don't help; no replay is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def counted(facts: tuple[CountedFact, ...]) -> dict[str, int]:
 
 
 class Thirst(FinalError):
-    """Another failure than the one that all begin with."""
+    """A different failure from the one that all start with."""
 
 
 class Mill:
-    """Work that fails while it is told to; `broken` is what it says then."""
+    """Tasks that fail while `broken` is set; it is the message of the failure."""
 
     def __init__(self, **options: Any) -> None:
         self.app: Redrive = new_app()
@@ -70,7 +70,7 @@ class Mill:
         return number
 
     async def failed(self, test: Harness, number: int, **options: Any) -> Failures:
-        """So many dead letters, and a mill that works again."""
+        """Create this many dead letters, and repair the mill."""
         await self.app.start_many(self.grind, range(number), **options)
         await test.drain()
         self.broken = ""
@@ -84,12 +84,12 @@ class Mill:
         )
 
     async def letters(self) -> list[str]:
-        """By age."""
+        """Return the ids of the letters, the oldest first."""
         return [row[0] for row in await sql(self.app, "SELECT id FROM dead_letters ORDER BY created_at, id")]
 
 
 async def settled(mill: Mill, test: Harness, operations: BulkReplays, plan: Plan) -> dict[str, int]:
-    """Work until the operation rests, and all that was begun has ended; how many items are in each state."""
+    """Work until the operation rests and everything started has ended; return the items in each state."""
     for _ in range(1000):
         await test.drain()
         report = await operations.report(plan.operation_id)
@@ -107,7 +107,7 @@ async def sound(app: Redrive) -> None:
 
 
 async def touched(failures: Failures, letter_id: str) -> None:
-    """Something was done with it, and it is open as before."""
+    """Resolve and reopen a letter: it has changed, and is open again."""
     await failures.resolve(letter_id, "by hand")
     await failures.reopen(letter_id, "not quite")
 
@@ -355,7 +355,7 @@ async def test_an_operation_has_at_most_a_hundred_thousand_items() -> None:
         assert await sql(mill.app, "SELECT count(*) FROM replays") == [(0,)]
 
 
-# Canary, ramp, and the end
+# Canary, ramp, finish
 
 
 async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
@@ -614,7 +614,7 @@ async def test_drift_between_plan_and_start_is_a_conflict_with_a_diff() -> None:
 
 
 async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Failures, Plan, str]:
-    """A plan for so many, and the one of them that was resolved since."""
+    """Plan a bulk replay, and resolve one of its letters afterwards."""
     failures = await mill.failed(test, number)
     [resolved, *_] = await mill.letters()
     plan = await failures.plans.create(query="is:open")
@@ -714,7 +714,7 @@ async def test_items_that_change_while_the_operation_runs_are_left_out_with_a_no
 async def test_two_operations_over_the_same_dead_letters_replay_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Started in one and the same moment: neither has seen the other."""
+    """Both start at the same moment, and neither has seen the other."""
     mill = Mill()
     monkeypatch.setattr(
         stored.BulkReplayStore,
@@ -733,7 +733,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
         assert sorted(mill.executed) == list(range(30))
 
 
-# Steering
+# Pausing, resuming, cancelling
 
 
 async def test_a_paused_operation_starts_nothing_and_a_resumed_one_continues() -> None:
@@ -898,7 +898,7 @@ async def test_reasons_are_redacted_before_they_are_kept() -> None:
             assert "hunter2" not in str(await sql(mill.app, f"SELECT * FROM {table}"))
 
 
-# When something goes wrong
+# Errors and crashes
 
 
 @pytest.mark.parametrize(
@@ -908,7 +908,7 @@ async def test_reasons_are_redacted_before_they_are_kept() -> None:
 async def test_a_driver_that_dies_in_the_middle_has_done_all_of_it_or_nothing(
     statement: str, after: bool
 ) -> None:
-    """I1, I4: nothing is lost and nothing is replayed twice, wherever the connection is cut."""
+    """I1, I4: no replay is lost or duplicated, wherever the connection is cut."""
     mill = Mill()
     async with seamed(mill.app) as (test, seam):
         failures = await mill.failed(test, 25)
@@ -973,7 +973,7 @@ async def test_a_run_that_is_cancelled_meanwhile_is_neither_a_success_nor_a_fail
 
 
 async def test_many_items_take_few_statements() -> None:
-    """Set-based: the number of statements grows with the batches, not with the items."""
+    """The number of statements grows with the batches, not with the items."""
     mill = Mill()
     async with seamed(mill.app) as (test, seam):
         failures = await mill.failed(test, 600)

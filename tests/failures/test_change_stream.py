@@ -1,4 +1,4 @@
-"""The stream of changes: all watchers of an org get its events in order, without payloads."""
+"""The stream of changes: all watchers of an organization get its events in order, without payloads."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ THREE_LETTERS = """
     VALUES ('default', 'f', 'q', 'timeout', 'never', 'OPEN', 3)
 """
 ONE_LOOK = 1.3
-"""Seconds in which the poller looks exactly once."""
+"""Seconds in which the poller polls exactly once."""
 
 MAX_LOOK_LENGTH = 13.0
-"""Seconds in which it looks at least once, whatever has happened."""
+"""Seconds in which it polls at least once, whatever has happened."""
 
 
 class Line:
-    """The line to a database, that can be cut."""
+    """A connection to a database that the test can cut."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -61,7 +61,7 @@ class World:
     async def enter(
         self, number: int = 1, subjects: Sequence[str] = (), org: str = "default", **detail: Any
     ) -> None:
-        """So many entries into the audit of the org."""
+        """Append entries to the audit of the organization."""
         ids = [tuple(subjects) or (f"letter {each}",) for each in range(number)]
         entries = [
             NewEntry(org=org, actor="ana", action=Action.DEAD_LETTER_TAGGED, subjects=each, detail=detail)
@@ -74,7 +74,7 @@ class World:
     async def listening(
         self, org: str = "default", after: int | None = None
     ) -> AsyncIterator[AsyncGenerator[Change, None]]:
-        """As somebody who has just come: the counters are told first."""
+        """Follow the stream as a new watcher, which receives the counters first."""
         async with aclosing(parts_of(self.app).changes.follow(org, after)) as stream:
             first = await anext(stream)
             assert (first.kind, first.sequence) == (
@@ -86,9 +86,9 @@ class World:
     async def told(
         self, stream: AsyncGenerator[Change, None], number: int = 1, step: float = ONE_LOOK
     ) -> list[Change]:
-        """Return the next changes; time passes as long as there are none.
+        """Return the next changes; time passes while there are none.
 
-        Beats are skipped: on a slow machine, any number of them may come between two changes.
+        Heartbeats are skipped: on a slow machine, any number of them may come between two changes.
         """
         found: list[Change] = []
         async with asyncio.timeout(60):
@@ -99,7 +99,7 @@ class World:
         return found
 
     async def next_change(self, stream: AsyncGenerator[Change, None], step: float = ONE_LOOK) -> Change:
-        """Return the next change or beat."""
+        """Return the next change or heartbeat."""
         waiting = asyncio.ensure_future(anext(stream))
         while not waiting.done():
             passing = asyncio.ensure_future(self.clock.advance(step))
@@ -151,7 +151,7 @@ async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
 
 
 async def test_a_listener_continues_where_it_was(world: World) -> None:
-    """Last-Event-ID: everything after it, once, in order."""
+    """Last-Event-ID: every later change, once and in order."""
     await world.enter(5)
 
     async with world.listening(after=2) as stream:

@@ -1,4 +1,4 @@
-"""Failure groups as a person works with them (W8, W13, W16)."""
+"""Failure groups as an operator works with them (W8, W13, W16)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STRANGER = Caller("other", "eve")
 
 
 class Bench:
-    """An application whose task fails as it is told, on the bench."""
+    """An application in memory whose task fails with the given error."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
@@ -58,7 +58,7 @@ class Bench:
         return (await self.groups.view(group.fingerprint)).group.state
 
     async def audit(self) -> list[tuple[Any, ...]]:
-        """What was written about groups and their letters, but for the letters themselves."""
+        """Return the audit entries about groups and their letters, without those that create letters."""
         rows = "SELECT actor, action, subject, detail FROM audit WHERE action <> ?1 ORDER BY org, sequence"
         return [tuple(row) for row in await sql(self.app, rows, Action.DEAD_LETTER_MOVED.value)]
 
@@ -80,7 +80,7 @@ def forged(*position: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
 
 
-# Looking at them
+# Reading groups
 
 
 async def test_the_newest_message_is_the_title_and_the_pattern_is_kept() -> None:
@@ -206,7 +206,7 @@ async def test_occurrences_are_told_over_time() -> None:
     assert found == same == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)
 
 
-# What a person says
+# Changing the state
 
 
 async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
@@ -341,7 +341,7 @@ async def test_without_being_asked_letters_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("expect", [0, 2, 4])
 async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None:
-    """The number that somebody was shown is the number that is changed."""
+    """The change affects exactly the number of letters that the operator saw."""
     async with failing() as at:
         group = await at.fail("broken", 3)
         said = f"3 dead letters would be resolved with the group, {expect} were expected; nothing"
@@ -373,7 +373,7 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
     assert len(told) == 1
 
 
-# What comes by itself
+# Automatic changes
 
 
 async def test_a_resolved_group_that_occurs_again_has_regressed() -> None:

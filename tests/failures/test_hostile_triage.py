@@ -1,6 +1,6 @@
-"""Triage under attack (W8, W13, W14, W16): hostile words, strangers, wrong states, both databases.
+"""Triage under attack (W8, W13, W14, W16): hostile texts, other tenants, wrong states, both databases.
 
-Whatever is said is kept as it was said or refused with a reason; what is refused has changed nothing.
+Every text is stored as given or rejected with a reason; a rejected change has changed nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ CANARIES = (SECRET, WORD, CARD)
 
 
 class Ground:
-    """An application with failed work of two organizations, executed when the test says so."""
+    """An application with failed work of two organizations; it executes work when the test says so."""
 
     def __init__(self, url: str, schema: str, **settings: Any) -> None:
         self.app = Redrive(
@@ -107,14 +107,14 @@ class Ground:
         return await parts_of(self.app).worker_in_test().work_off()
 
     async def fail(self, *says: str, task: str = "charge", **options: Any) -> list[str]:
-        """A failed run for each; the ids of their letters."""
+        """Create a failed run for each message, and return the ids of their letters."""
         runs = await self.app.start_many(task, [{"say": say} for say in says], **options)
         await self.work()
         letters = [await run.dead_letter() for run in runs]
         return [letter.id for letter in letters if letter is not None]
 
     async def everything(self) -> dict[str, list[str]]:
-        """All that a refused call must leave as it was."""
+        """Everything that a rejected call must not alter."""
         database = parts_of(self.app).database
         return {
             table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in KEPT
@@ -144,7 +144,7 @@ async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *values: Any) -> Any:
-    """What it gave; None when it was refused, by an error of ours and with nothing changed."""
+    """Return the result, or None after one of our errors, which must leave everything unchanged."""
     before = await ground.everything()
     try:
         return await call(*values)
@@ -156,7 +156,7 @@ async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *
     return None
 
 
-# What people say
+# Texts of operators
 
 
 async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Ground) -> None:
@@ -179,7 +179,7 @@ async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Groun
 
 
 async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground: Ground) -> None:
-    """UI rule 5: quotes take everything as it is written."""
+    """UI rule 5: quotes take everything literally."""
     words = [
         text
         for text in HOSTILE.values()
@@ -303,7 +303,7 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
 
 
 async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None:
-    """Bounds on dates: the same answer on both databases."""
+    """Limits of dates: the same result on both databases."""
     await ground.fail("x")
     audit = ground.app.failures(by="ana").audit
     moments: tuple[Any, ...] = (float("nan"), "yesterday", True)
@@ -314,7 +314,7 @@ async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None
 
 
 async def test_a_plan_of_a_group_that_does_not_exist_is_refused(ground: Ground) -> None:
-    """W13: as for ids. What cannot be a fingerprint is neither kept nor audited (W14)."""
+    """W13: as for ids. An invalid fingerprint is neither stored nor audited (W14)."""
     await ground.fail("x")
     operations = ground.app.failures(by="ana").plans
     before = await ground.everything()
@@ -462,7 +462,7 @@ def random_query(random: Random) -> str:
 
 
 async def test_any_query_is_answered_or_refused_and_pages_agree_with_counts(ground: Ground) -> None:
-    """Both databases are asked the same; neither fails."""
+    """Both databases get the same queries, and neither fails."""
     ids = await ground.fail("one", "two", "three", correlation_id="c")
     letters = ground.app.failures(by="ana")
     await letters.assign(ids[0], "ana")
@@ -499,7 +499,7 @@ async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
 
 
 async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Ground) -> None:
-    """UI rule 2, 3: nothing moves under the reader."""
+    """UI rules 2 and 3: the list does not move while an operator reads it."""
     ids = await ground.fail(*(f"say {number}" for number in range(9)))
     letters = ground.app.failures(by="ana")
     seen, cursor = [], None
@@ -538,7 +538,7 @@ PEOPLE = {
 
 
 async def letter_in(ground: Ground, state: DeadLetterState) -> str:
-    """Brought there by what really happens."""
+    """Bring a letter into this state by real events."""
     failures = ground.app.failures(by="zoe")
     if state is DeadLetterState.EXHAUSTED:
         [letter_id] = await ground.fail("x", task="hopeless")
@@ -644,13 +644,13 @@ async def test_closing_several_of_which_one_cannot_be_closed_closes_none(ground:
         )
 
 
-# Strangers (W13)
+# Other tenants (W13)
 
 CANARY = "canary-of-acme"
 
 
 class Estate:
-    """What acme has; every word of it holds the canary."""
+    """The rows of acme; every text contains the canary."""
 
     def __init__(
         self,
@@ -687,12 +687,12 @@ async def estate(ground: Ground) -> Estate:
     return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
 
 
-# What a stranger asks with the ids of acme: refused as if there were nothing, or answered with nothing.
+# Calls of another tenant with the ids of acme: they get NotFoundError or an empty result.
 Ask = Callable[[Any, Estate], Awaitable[Any]]
 
 
 def _alike(operation_id: str) -> ReplayOperation:
-    """As if somebody had got hold of another org's, with nothing in it."""
+    """Return a plan of another organization with the same id, and no content."""
     nothing = Plan(
         operation_id=operation_id,
         digest="",
@@ -789,18 +789,18 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Failures, "needs_you"): lambda part, it: part.needs_you(),
 }
 OF_ONES_OWN = {(SavedViews, "create")}
-"""What names nothing that there is: it makes something."""
+"""Calls that name no existing row: they create one."""
 ANSWERED = {"count", "list", "lines", "records", "sparklines", "statistics"}
 ANSWERED |= {"overview", "totals", "needs_you", "what_if"}
 ANSWERED |= {"about", "head", "verify", "active", "progress", "reaching"}
-"""With nothing, or with numbers that are all zero."""
+"""These return nothing, or only zeros."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
 MUST_REFUSE -= {(LetterStrategies, "view"), (LetterStrategies, "change")}
-"""These two answer with the stranger's own strategy, which comes from the settings."""
+"""These two return the caller's own strategy, which comes from the settings."""
 
 
 def services_of(failures: Failures) -> list[Any]:
-    """The desk, and everything that it is made of and shows."""
+    """Return the failures service and the services that it exposes."""
     shown = [each for name, each in vars(failures).items() if not name.startswith("_") and name != "caller"]
     return [failures, *(each for each in shown if not inspect.ismethod(each))]
 
@@ -894,7 +894,7 @@ async def test_a_group_of_one_fingerprint_is_another_one_in_every_organization_w
 
 
 async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> None:
-    """In reasons, notes, tags, names, queries, conditions: neither stored, nor told, nor shown."""
+    """In reasons, notes, tags, names, queries, conditions: neither stored nor sent nor shown."""
     ear = Ear(ground.app)
     [letter_id] = await ground.fail("x")
     failures = ground.app.failures(by="ana")
@@ -929,7 +929,7 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
         await failures.verdict(letter_id),
     ]
     stored = await ground.everything()
-    del stored["runs"]  # its own input, which it needs to be executed
+    del stored["runs"]  # the run's own input, which it needs to execute
     for canary in CANARIES:
         assert canary not in repr(shown)
         assert canary not in repr(ear.events)
@@ -938,7 +938,7 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
 
 
 async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_path: Path) -> None:
-    """From the payload to the edit of its replay, its result and what it said when it failed."""
+    """From the payload to the edit of its replay, its result and its error message."""
     key = Fernet.generate_key().decode()
     app = Redrive(
         f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(encryption_keys=(key,)), durable=False
@@ -1004,7 +1004,7 @@ async def test_the_reason_of_a_pause_is_checked_before_anything_is_written(groun
     assert await ask(parts_of(ground.app).database, "SELECT * FROM redrive.queues") == before
 
 
-# One entry a mutation (I14)
+# One entry per change (I14)
 
 
 async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground) -> None:

@@ -1,4 +1,4 @@
-"""The overview of an org: what needs somebody, what heals itself, what has come and gone; and sparklines."""
+"""The overview of an organization: needs you, heals itself, recent changes, and sparklines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(3600.0)))
 
 
 def new_world(**options: Any) -> Redrive:
-    """`greet` succeeds, `charge` fails for good, `flaky` waits for its next attempt."""
+    """`greet` succeeds, `charge` fails permanently, `flaky` waits for its next attempt."""
     app = new_app(**options)
 
     @app.task(name="greet")
@@ -179,7 +179,7 @@ async def test_an_unknown_span_is_refused(world: Redrive) -> None:
 
 
 async def test_what_the_database_dates_in_the_future_is_in_the_last_part(database: Database) -> None:
-    app, clock = new_world(), VirtualClock()  # years behind
+    app, clock = new_world(), VirtualClock()  # its time is years behind
     rewire(app, database, clock, Random(0))
     await app.open()
     await put(database, [letter(created_at=EPOCH + 7200.0, fingerprint="f")])

@@ -1,4 +1,4 @@
-"""Repairing the payload of a dead letter: a redacted view never replaces the values it stands for."""
+"""Repairing the payload of a dead letter: a redacted view never replaces the hidden values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDER = {"country": "", "card": CARD, "items": [{"sku": "A", "password": "hunter
 
 
 class Gateway:
-    """A workflow whose second step refuses an order without a country."""
+    """A workflow whose second step rejects an order without a country."""
 
     def __init__(self, app: Redrive) -> None:
         self.app = app

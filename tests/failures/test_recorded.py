@@ -1,4 +1,4 @@
-"""What a record changes besides its run is emitted once, whichever way the record was written."""
+"""Every change beyond the run itself is emitted once, on each path of a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The redrive processor (M1, M3, M10, M12): what is due is executed again, once, and by its policy."""
+"""The redrive processor (M1, M3, M10, M12): due letters execute again, once, and by their policy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MINUTE, DAY = 60.0, 86_400.0
 
 
 def new_app() -> Redrive:
-    """Without a processor of its own in every worker: the tests have theirs."""
+    """Create an application whose workers have no processor: the tests call their own."""
     return Redrive("sqlite://:memory:", settings=Settings(dlq_processor_enabled=False), log=False)
 
 
 class Flaky:
-    """A task that times out until it is told not to."""
+    """A task that times out until the test repairs it."""
 
     def __init__(self, app: Redrive, **options: Any) -> None:
         self.broken = True
@@ -107,7 +107,7 @@ class TestPolicies:
             assert (await audited(app, "replay.requested"))[0][:3] == ("default", "redrive", letter.id)
 
     async def test_a_letter_that_has_used_up_its_redrives_is_exhausted(self) -> None:
-        """M3: exhaustion is recorded, and not redriven any more."""
+        """M3: the letter becomes exhausted and is not redriven again."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate", max_redrives=2)
         async with bench(app) as test:
@@ -267,7 +267,7 @@ class TestGuards:
     @pytest.mark.parametrize("statement", ["restart", "mark_replaying", "insert", "insert_entry"])
     @pytest.mark.parametrize("after", [False, True])
     async def test_a_database_that_fails_half_way(self, statement: str, after: bool) -> None:
-        """All or nothing; doing it again redrives nothing twice."""
+        """All or nothing, and the next pass redrives no letter twice."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with seamed(app, watch=True) as (test, seam):

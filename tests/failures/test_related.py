@@ -1,4 +1,4 @@
-"""What else has failed: in the same run, with the same correlation id, in the same way."""
+"""Related failures: in the same run, with the same correlation id, in the same group."""
 
 from __future__ import annotations
 

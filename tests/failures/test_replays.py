@@ -1,4 +1,4 @@
-"""Replaying one dead letter (W9, W10): what runs, what is reused, what is refused, what stays."""
+"""Replaying one dead letter (W9, W10): what executes, what is reused, rejected or kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
 
 
 class Shop:
-    """A workflow of three steps, each of which fails while it is told to."""
+    """A workflow of three steps, each of which fails while the test wants it to."""
 
     def __init__(self) -> None:
         self.app = new_app()
@@ -253,7 +253,7 @@ async def test_12_w9_a_replay_that_fails_in_an_earlier_step_reopens_the_letter()
 
 
 async def test_12_w9_the_reopened_letter_can_be_replayed_too() -> None:
-    """The run continues where it has stopped, which is at the earlier step."""
+    """The run continues where it stopped, at the earlier step."""
     shop = Shop()
     async with bench(shop.app):
         run, letter = await gone_back(shop)
@@ -315,7 +315,7 @@ async def test_12_w9_closing_the_earlier_letter_leaves_the_later_one_replayable(
 
 
 async def test_12_w9_a_bulk_replay_continues_the_run_at_the_earlier_step() -> None:
-    """Also if the dead letter of that step was closed. The retry policy is merged with that of this step."""
+    """Even if that step's letter was closed. The given retry policy is merged with that of the step."""
     shop = Shop()
     async with bench(shop.app) as test:
         run, letter = await gone_back(shop)

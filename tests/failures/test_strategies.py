@@ -1,4 +1,4 @@
-"""Strategies stored at run time: every process follows them, and the audit has each change (M5, issue 21)."""
+"""Strategies stored at run time: every process follows them, and the audit records changes (M5, issue 21)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CARD = "4111111111111111"
 
 
 class Site:
-    """One database, and programs that each have an application of their own."""
+    """One database, and several programs with an application each."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url, self.schema = url, schema

@@ -1,6 +1,7 @@
-"""Triage: people close, reopen, assign, tag, note and link dead letters (W8, W13, W14, W16, M12).
+"""Triage: operators close, reopen, assign, tag, note and link dead letters (W8, W13, W14, W16, M12).
 
-All or nothing, with an audit entry, and told afterwards."""
+Each change is all or nothing, has an audit entry, and is emitted afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ Entry = tuple[str, str, list[str], dict[str, Any]]
 
 
 class World:
-    """An application with dead letters, and those who work on them."""
+    """An application with dead letters, and the operators who work on them."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
@@ -47,7 +48,7 @@ class World:
         )
 
     async def fail(self, number: int = 1, org: str = "default") -> list[str]:
-        """So many runs that have failed; the ids of their letters, the oldest first."""
+        """Create failed runs, and return the ids of their letters, the oldest first."""
         handles = await self.app.start_many("charge", range(number), org=org)
         await self.test.drain()
         found = [await parts_of(self.app).store.dead_letters.of_run(handle.id, org) for handle in handles]
@@ -60,14 +61,14 @@ class World:
         await sql(self.app, "UPDATE dead_letters SET state = ?1 WHERE id = ?2", state, letter_id)
 
     async def audited(self) -> list[Entry]:
-        """What was audited, but for what the engine itself has done."""
+        """Return the audit entries, except those of the engine itself."""
         text = (
             "SELECT actor, action, subject, subjects, detail FROM audit WHERE actor <> ?1 ORDER BY sequence"
         )
         return [_entry(*row) for row in await sql(self.app, text, SELF)]
 
     async def everything(self) -> list[Any]:
-        """What a refused change must leave as it was."""
+        """Everything that a rejected change must not alter."""
         tables = (
             "dead_letters",
             "dead_letter_notes",
@@ -160,7 +161,7 @@ async def test_several_are_closed_with_one_audit_entry(world: World) -> None:
 async def test_all_or_nothing_by_state_i10(
     world: World, close: Close, state: str, action: str, wrong: str
 ) -> None:
-    """What is being replayed is its run's to end: no person ignores it, although a cancelled run does."""
+    """The run of a replay decides its end: no operator ignores it, although a cancelled run does."""
     ids = await world.fail(3)
     await world.become(ids[1], wrong)
     before = await world.everything()
@@ -264,7 +265,7 @@ async def test_letters_that_match_a_query_are_closed(world: World) -> None:
 
 
 async def test_closing_by_a_query_returns_the_ids(world: World) -> None:
-    """So that just these can be reopened."""
+    """The caller can reopen exactly these."""
     ids = await world.fail(3)
     await world.ana.archive(ids[2])
 
@@ -356,7 +357,7 @@ async def test_a_query_that_is_not_understood_is_refused(world: World) -> None:
             await ask("stat:open")
 
 
-# Working on them
+# Assignees, tags and notes
 
 
 async def test_letters_are_assigned(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The verdict on a dead letter, from what has really happened (W8, W13)."""
+"""The verdict on a dead letter, after real events (W8, W13)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts(facts: tuple[Fact, ...]) -> list[str]:
 
 
 class Bank:
-    """A task that fails with `error` while there is one, and the dead letter of its first failure."""
+    """A task that fails with `error` while it is set, and the dead letter of its first failure."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
@@ -66,7 +66,7 @@ class Bank:
         return await self._verdicts().facts(self.letter_id)
 
     async def change(self, **columns: Any) -> None:
-        """Change the letter by hand."""
+        """Change columns of the letter directly."""
         for name, new in columns.items():
             await sql(self.app, f"UPDATE dead_letters SET {name} = ?1 WHERE id = ?2", new, self.letter_id)
 

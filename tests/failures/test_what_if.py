@@ -1,4 +1,4 @@
-"""A changed policy against histories that real attempts have made."""
+"""A changed policy, applied to histories of real attempts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def asked(app: Redrive, alteration: Alteration, org: str = "default", **wa
 
 
 class Service:
-    """Down for some seconds; what it is asked meanwhile fails."""
+    """A service that is down for some seconds; its calls fail meanwhile."""
 
     def __init__(self, clock: VirtualClock, until: float) -> None:
         self.clock = clock
@@ -184,7 +184,7 @@ async def test_a_replay_of_another_payload_shows_nothing() -> None:
 
 
 async def orders(seconds: float) -> PolicyComparison:
-    """Orders so far apart. Every third never gets through; other odd ones do with the second attempt."""
+    """Runs at this interval. Every third never succeeds; the other odd ones do on the second attempt."""
     app = new_app()
     async with bench(app) as test:
         tries: list[int] = []
@@ -210,7 +210,7 @@ async def test_what_fails_alone_while_others_succeed_stays_unknown() -> None:
 
 
 async def test_what_fails_alone_in_sparse_traffic_is_taken_for_an_outage() -> None:
-    """A limit, which the report and the guide tell: nobody was there to show that others got through."""
+    """A limitation that the report and the guide name: no other run showed that the dependency worked."""
     total = await orders(seconds=60.0)
     assert (total.recorded.dead_letters, total.unknown) == (3, 1)
     assert total.avoided == {Proof.WORKED_AGAIN: 2}
@@ -241,7 +241,7 @@ async def test_final_errors_and_unsafe_steps_are_never_avoided() -> None:
 
 
 async def test_waits_that_a_server_asked_for_are_read_from_the_record() -> None:
-    """D4: not counted with a rate limit; with a 503, at least that long."""
+    """D4: a rate limit's wait is not counted; after a 503, the wait is at least that long."""
     app = new_app()
     async with bench(app) as test:
         answers: list[Exception] = [
@@ -305,7 +305,7 @@ async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
 
 
 async def test_selection_and_orgs() -> None:
-    """W13: failures of another org are neither looked at nor evidence."""
+    """W13: failures of another organization are neither selected nor used as evidence."""
     async with outage(attempts=2, until=66.0, queue="money") as (app, _):
         assert (await asked(app, Alteration(attempts=4), org="acme")).runs == 0
         chosen = [

@@ -384,7 +384,13 @@ GUARDS = (
     Guard(
         "unknown takeover",
         "when the response to a takeover is lost, no worker executes the runs until their leases expire again",
-        (Code("redrive.engine.maintenance:Maintenance.finish_reclaim", "if self._unsure is None:", "if True:"),),
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance.finish_reclaim",
+                "if self._unsure is None:",
+                "if True:",
+            ),
+        ),
         (f"{RECORDER}test_a_takeover_whose_answer_is_lost_is_finished[after the commit]",),
     ),
     Guard(

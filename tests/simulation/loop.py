@@ -105,9 +105,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         task: asyncio.Task[Any] = super().create_task(coro, **options)
         context = options.get("context")
         process = PROCESS.get(self.director) if context is None else context.get(PROCESS, self.director)
-        process.tasks.append(
-            task
-        )  # kept alive: collecting a coroutine would run its finally
+        process.tasks.append(task)  # kept alive: collecting a coroutine would run its finally
         return task
 
     def call_soon(  # type: ignore[override]  # plainer types than asyncio's
