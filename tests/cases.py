@@ -26,7 +26,7 @@ _Test = Callable[..., Any]
 
 
 class FailedCases(AssertionError):
-    """Lists the cases of a test that failed, each with its error."""
+    """The cases of a test that failed, each with its error."""
 
     def __init__(self, cases: Sequence[str]) -> None:
         super().__init__(f"{len(cases)} failed:\n" + "\n".join(cases))

@@ -1,4 +1,4 @@
-"""A loop over cases fails with every case that failed, and shows pytest only what is a fixture."""
+"""A loop over cases reports every case that failed, and shows pytest only real fixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dead-letter queue on its own (M2, M5, M6, M7, M9, M12): as simple as a dict, and nothing is lost."""
+"""The stand-alone dead-letter queue (M2, M5, M6, M7, M9, M12): as simple as a dict, and durable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATIENCE = 30.0
 
 
 class Mailer:
-    """Another system's way of doing things; it fails while it has an error."""
+    """A callback of another system; it fails while `error` is set."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -58,7 +58,7 @@ class Mailer:
 
 
 class Place:
-    """A database that outlives the queues on it."""
+    """A database that outlives its queues."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url = url
@@ -94,7 +94,7 @@ async def dlq(place: Place, mailer: Mailer) -> AsyncIterator[DeadLetterQueue]:
 
 @pytest.fixture
 async def small(mailer: Mailer, tmp_path: Path) -> AsyncIterator[DeadLetterQueue]:
-    """On SQLite only, for what does not depend on the database."""
+    """A queue on SQLite, for tests that do not depend on the database."""
     place = Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
     async with asyncio.timeout(PATIENCE), place.queue(mailer.resend) as queue:
         yield queue
@@ -117,7 +117,7 @@ async def sound(queue: DeadLetterQueue) -> None:
 
 
 class Ended:
-    """`event` is set when so many retries have ended."""
+    """A listener. `event` is set when this many retries have ended."""
 
     def __init__(self, queue: DeadLetterQueue, number: int) -> None:
         self.event = asyncio.Event()
@@ -131,7 +131,7 @@ class Ended:
 
 
 def raised(error: Exception) -> Exception:
-    """With a traceback, as an error has that somebody has caught."""
+    """Return the error with a traceback, as if it had been caught."""
     try:
         raise error
     except Exception as caught:
@@ -139,7 +139,7 @@ def raised(error: Exception) -> Exception:
 
 
 class TestStory:
-    """On both databases."""
+    """The tests of this class run on both databases."""
 
     async def test_what_is_put_in_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
         error = raised(ConnectionResetError("the line was cut"))
@@ -237,7 +237,7 @@ class TestStory:
     async def test_what_is_due_is_executed_in_the_background(
         self, dlq: DeadLetterQueue, mailer: Mailer
     ) -> None:
-        """M3."""
+        """M3: the processor executes due tasks in the background."""
         for number in range(5):
             task = {"to": str(number)}
             await dlq.enqueue(str(number), task, error=raised(TimeoutError()), policy="immediate")
@@ -422,7 +422,7 @@ class TestPolicies:
             )
 
     async def test_every_task_keeps_its_own(self, mailer: Mailer) -> None:
-        """A redrive that fails is followed by the next one of the same policy, until they are used up."""
+        """After a redrive fails, the next one follows by the same policy, until none is left."""
         own = RetryPolicy(name="own", max_attempts=3, backoff=Backoff(Immediate()))
         dlq = DeadLetterQueue(
             "sqlite://:memory:", mailer.resend, log=False, policies={"soon": lambda n: 5.0 * (n + 1)}
@@ -458,7 +458,7 @@ class TestPolicies:
             assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", ("bank",))
 
     async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
-        """M12: the policy and the number, each of them."""
+        """M12: the policy and the number, each separately."""
         templates = [
             Template("tagged", message_contains="tagged", tags=["known"]),
             Template("numbered", message_contains="numbered", max_redrives=5),
@@ -483,7 +483,7 @@ class TestPolicies:
                     assert letter.template == said
 
     async def test_a_custom_policy_that_no_one_knows_is_refused(self, tmp_path: Path) -> None:
-        """M1: it would never be redriven."""
+        """M1: Redrive would never redrive it."""
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, policies={"night": lambda n: 5.0}) as dlq:
             with pytest.raises(
@@ -657,7 +657,7 @@ class TestExecuting:
             await small.archive("a")
 
     async def test_waiting_for_an_outcome_has_an_end_and_the_retry_continues(self, tmp_path: Path) -> None:
-        """M6: a function that takes long, or a breaker that is open, does not keep the caller for ever."""
+        """M6: a slow function or an open breaker does not block the caller forever."""
         let_go, done = asyncio.Event(), asyncio.Event()
 
         async def slow(task: Any) -> str:
@@ -866,7 +866,7 @@ class TestSync:
         queue.close()
 
     def test_almost_like_a_dict(self, tmp_path: Path) -> None:
-        """Ids that look like secrets are still those that were given."""
+        """Ids that look like secrets are still the given ids."""
         before = background_threads()
         names = ["a", "AKIAIOSFODNN7EXAMPLE", "password=hunter2-of-ana", "b"]
         with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", lambda task: task, log=False).sync as queue:
@@ -967,7 +967,7 @@ class TestChecks:
         ],
     )
     def test_the_options(self, options: dict[str, Any], message: str) -> None:
-        """M9: the message names the bounds."""
+        """M9: the message names the limits."""
         with pytest.raises(InvalidValueError, match=message):
             DeadLetterQueue("sqlite://:memory:", log=False, **options)
 
@@ -1050,7 +1050,7 @@ class TestTenantsAndSecrets:
             assert (await found(acme, "a")).task == 1
 
     async def test_letters_and_audit_are_redacted(self, small: DeadLetterQueue) -> None:
-        """W14: what the task needs to be executed stays as it is."""
+        """W14: the input that the task needs to execute stays unredacted."""
         secret = "AKIAIOSFODNN7EXAMPLE"
         await small.enqueue(
             "a", {"password": secret}, error=f"denied for key {secret}", metadata={"k": secret}
@@ -1075,7 +1075,7 @@ class TestTenantsAndSecrets:
     async def test_whatever_is_said_about_an_error_is_kept_without_its_secrets(
         self, small: DeadLetterQueue, said: str, kept: str | None
     ) -> None:
-        """W14: also at the place where a long text is cut."""
+        """W14: also where a long text is cut."""
         item = await small.enqueue("a", 1, error=said)
         assert kept is None or item.error == kept
         assert not {"\x00", "\ud800"} & set(item.error)

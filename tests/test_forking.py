@@ -1,4 +1,4 @@
-"""Processes that fork after they have used an application, and use it again on both sides."""
+"""Processes that fork after using an application, and use it again on both sides."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def in_child(function: Callable[[], Any]) -> Any:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(30)  # a child that hangs ends
+        signal.alarm(30)  # ends a child that hangs
         status = 1
         try:
             os.write(writing, json.dumps(function()).encode())
@@ -199,7 +199,7 @@ def test_a_child_that_ends_as_programs_do_disturbs_no_connection_of_the_parent(u
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_child_that_does_nothing_disturbs_no_event_loop_of_the_parent(app: Redrive) -> None:
-    """Finalizers of connections in the child would take them out of the selector of both processes."""
+    """Finalizers of connections in the child would remove them from the selector of both processes."""
 
     async def look() -> int:
         async with asyncio.timeout(SECONDS / 2):

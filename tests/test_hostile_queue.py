@@ -1,6 +1,6 @@
-"""The stand-alone queue under attack (M1-M7, M9, M11, W13): hostile words, a full queue, strangers, restarts.
+"""The stand-alone queue under attack (M1-M7, M9, M11, W13): texts, full queues, other tenants, restarts.
 
-Nothing that was accepted is lost, nothing that was refused is there, and no queue touches another one.
+No accepted task is lost, no rejected task exists, and no queue touches another.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HOSTILE = {
 
 
 class Callback:
-    """Fails while it has an error; remembers what it was given."""
+    """A callback that fails while `error` is set, and remembers its arguments."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -126,7 +126,7 @@ async def sound(queue: DeadLetterQueue, org: str = "default") -> None:
     assert audit.sound, str(audit)
 
 
-# Words
+# Texts
 
 
 async def test_hostile_ids_are_exactly_themselves_or_refused(place: Place, callback: Callback) -> None:
@@ -153,7 +153,7 @@ async def test_hostile_ids_are_exactly_themselves_or_refused(place: Place, callb
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_storing_a_failure_never_fails_whatever_is_said_about_it(place: Place, text: str) -> None:
-    """Decision 9: an error that somebody reports as a text is stored as one that was raised."""
+    """Decision 9: an error that a caller reports as text is stored like a raised one."""
     dlq = place.queue()
     reported = await dlq.enqueue("reported", 1, error=text)
     raised = await dlq.enqueue("raised", 1, error=ValueError(text))
@@ -244,7 +244,7 @@ async def test_queues_whose_names_and_ids_run_together_are_still_different_queue
 
 
 async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_enqueued(place: Place) -> None:
-    """G6, G8: the key of a run is its own; a duplicate command never causes a second execution."""
+    """G6, G8: the run keeps its own key; a duplicate command never causes a second execution."""
     dlq = place.queue()
 
     async def other(value: int) -> int:
@@ -258,7 +258,7 @@ async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_en
     try:
         run = await dlq.app.start("other", 5, key=key)
     except InvalidValueError:
-        return  # such keys are not for runs
+        return  # runs can't have such keys
     with contextlib.suppress(RedriveError):
         assert (await dlq.enqueue("a", {"mine": True}, error="x")).run_id != run.id
     assert (await dlq.app.start("other", 5, key=key)).id == run.id
@@ -266,13 +266,13 @@ async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_en
 
 
 async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) -> None:
-    """Half a secret is not recognised any more: wherever it is cut, no piece of a card number is left."""
+    """Half a secret is not recognizable: wherever the text is cut, no piece of a card number remains."""
     dlq = place.queue()
     for length in (3_985, 3_990, 3_999):
         item = await dlq.enqueue(str(length), 1, error="x" * (length - 1) + " " + CARD)
         assert "4111" not in item.error
         letter = await dlq.app.failures().view(item.id)
-        # Not in all of it: an id or a time may happen to have these digits.
+        # Only in these: an id or a time may happen to contain the digits.
         assert "4111" not in " ".join((letter.message, letter.stack, letter.title, letter.public_message))
 
 
@@ -306,7 +306,7 @@ async def test_a_full_queue_takes_exactly_what_it_may_and_then_what_was_freed(
 
 
 async def test_what_a_full_queue_has_refused_is_counted_m6(place: Place) -> None:
-    """A metric says so."""
+    """A metric counts them."""
     dlq = place.queue(max_size=100)
     for number in range(100):
         await dlq.enqueue(str(number), number, error="x")
@@ -505,7 +505,7 @@ async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anoth
     await sound(dlq, "acme")
 
 
-# Strangers (W13)
+# Other tenants (W13)
 
 ATTACKS: dict[str, Callable[[DeadLetterQueue], Awaitable[Any]]] = {
     "archive": lambda queue: queue.archive("it"),
@@ -530,7 +530,7 @@ OF_ITS_OWN = {
     *("capture", "capturing", "close", "enqueue", "offer", "on_behalf_of", "processing", "start", "stop"),
     *("start_retry_processor", "stop_retry_processor"),
 }
-"""These name no task of others."""
+"""Methods that name no task of another queue."""
 
 
 async def test_a_queue_of_another_organization_shows_and_does_nothing_w13(
@@ -615,7 +615,7 @@ async def test_waits_by_category_are_exactly_those_of_the_table_m1_m4(
 
     async def noted(task: Any) -> None:
         at.append(parts_of(dlq.app).clock.now())
-        # The same kind of error again, so that the category stays what it is.
+        # The same kind of error again, so that the category stays the same.
         raise TimeoutError("still") if category == "transient" else MemoryError("still")
 
     dlq = DeadLetterQueue("sqlite://:memory:", noted, log=False)
@@ -649,7 +649,7 @@ async def test_what_is_exhausted_is_archived_after_seven_days_and_not_before_m10
 
 
 async def test_a_restart_forgets_nothing(place: Place, callback: Callback) -> None:
-    """M7: and a queue that was closed can be used again."""
+    """M7: and a closed queue can be used again."""
     dlq = place.queue(callback)
     for number in range(6):
         await dlq.enqueue(str(number), number, error=TimeoutError(), metadata={"n": number}, priority=number)

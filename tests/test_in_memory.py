@@ -1,4 +1,4 @@
-"""redrive.testing.in_memory: an application whose time passes when the test says so."""
+"""redrive.testing.in_memory: an application whose time passes when the test lets it."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ async def test_inline_a_task_may_start_others() -> None:
     assert calls == [3, 2, 1, 0]
 
 
-# Putting back
+# Restoring the application
 
 
 async def test_afterwards_the_application_is_what_it_was() -> None:
@@ -310,7 +310,7 @@ async def test_the_application_continues_with_its_own_database_afterwards() -> N
         assert app.run(real.id).id == real.id
 
 
-# The same seed, the same story
+# The same seed gives the same history
 
 
 async def story(seed: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The structured log line: readable, redacted, unforgeable, and harmless whatever it is given."""
+"""The structured log line: readable, redacted, unforgeable, and harmless for any input."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ TWICE = {
     "Health",
     "Reopening",
 }
-"""What is left; it may only become less."""
+"""The exceptions; this set may only shrink."""
 
 
 def test_a_class_name_stands_in_one_module() -> None:

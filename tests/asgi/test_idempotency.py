@@ -1,4 +1,4 @@
-"""The header Idempotency-Key: executed once, answered alike, and refused as the IETF draft has it (G6)."""
+"""The header Idempotency-Key: executed once, answered identically, and rejected as in the IETF draft (G6)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def whole(status: int = 201, body: bytes = b'{"id": 7}', *headers: tuple[bytes, 
 
 
 class Shop:
-    """An application that counts how often it is called. It answers in turn, and with the last for ever."""
+    """An application that counts its calls. It gives each response in turn, and the last one forever."""
 
     def __init__(self, *answers: list[Message] | Exception) -> None:
         self.answers = list(answers) or [whole()]
@@ -64,7 +64,7 @@ class Shop:
 
 
 def user_of(http: Http) -> Scope | None:
-    """By a header, as a test's stand-in for a session."""
+    """Return the user in a header, which replaces a session in tests."""
     users = [value.decode() for name, value in http["headers"] if name == b"x-user"]
     return Scope("default", users[0] if users else "ana") if users != ["nobody"] else None
 
@@ -182,7 +182,7 @@ async def test_other_methods_and_requests_without_a_key_are_passed_on(world: Wor
     assert await world.statuses() == []
 
 
-# Whose key it is
+# Scopes of keys
 
 
 async def test_an_answer_is_not_returned_to_another_caller_i8(world: World) -> None:
@@ -213,7 +213,7 @@ async def test_a_request_that_is_no_one_s_is_passed_on(world: World) -> None:
     assert shop.calls == 2
 
 
-# Refused
+# Rejections
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
@@ -350,7 +350,7 @@ async def test_without_the_database_nothing_is_executed() -> None:
             assert (await order(client)).status_code == 201
 
 
-# What is kept, and what is not
+# Stored and unstored responses
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 301, 400, 404, 410, 422])
@@ -429,13 +429,13 @@ async def test_an_answer_too_large_to_be_kept_is_sent_and_the_request_not_execut
     await app.close()
 
 
-# As it is sent
+# Byte for byte
 
 
 async def spoken_to(
     app: IdempotencyMiddleware, *, send: Send | None = None, extensions: dict[str, Any] | None = None
 ) -> list[Message]:
-    """What the application sends, message by message."""
+    """Return the messages that the application sends."""
     sent: list[Message] = []
     requests: list[Message] = [{"type": "http.request", "body": b"{}", "more_body": False}]
 

@@ -1,4 +1,4 @@
-"""Every page of a site that holds the scene, with something worth seeing on it."""
+"""Every page of a site with the scene, each with some content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADMIN = "/app/admin"
 
 
 class Route(NamedTuple):
-    """`told` is what the browser tells of it on its console, where it tells something."""
+    """A page. `told` is what the browser prints on its console, if anything."""
 
     name: str
     path: str
@@ -120,6 +120,6 @@ async def _replays(site: Site) -> list[Route]:
 
 
 async def _first(site: Site, path: str, query: str) -> Any:
-    """The newest that there is, if any."""
+    """Return the newest object of a list, if there is one."""
     items = (await site.get(path, q=query, size=1))["items"]
     return items[0] if items else None

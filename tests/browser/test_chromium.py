@@ -1,4 +1,4 @@
-"""Finding a browser, and installing one: with commands that stand for those of a system that has none."""
+"""Finding and installing a browser, with commands that replace those of a system without one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.chromium import SHELL, VARIABLE, NoChromiumError, chromium
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A system without any browser; the folder of its commands."""
+    """A system without a browser; the value is the folder of its commands."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("env", "sh", "mkdir", "cp", "chmod"):

@@ -1,4 +1,4 @@
-"""Triage with the keyboard: one row, several failures, all that match; and every change can be undone."""
+"""Triage with the keyboard: one row, several, all that match; and every change can be undone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DLQ = "/app/admin/dlq"
 
 
 async def fail(shop: Site) -> None:
-    """Six dead letters of one failure, then three of another."""
+    """Create six dead letters of one failure, then three of another."""
     shop.trouble(stripe="402", crm="403")
     await shop.dead_letters("checkout", *[order(number) for number in range(6)])
     await shop.dead_letters("crm.sync", *[contact(number) for number in range(3)])

@@ -1,4 +1,4 @@
-"""The tools of the browser tests themselves: a check that cannot fail proves nothing."""
+"""The tools of the browser tests: a check that cannot fail proves nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does at three in the morning, from the first look to the end (W11, W12, P4, P8)."""
+"""An operator at three in the morning, from the first glance to the end (W11, W12, P4, P8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESOLVING = """async (id) => {
     const path = `/api/v1/dead-letters/${id}/resolve`;
     return (await fetch(path, {method: "POST", headers, body: "{}"})).status;
 }"""
-"""What a page would do that has the control all the same."""
+"""What a page would do that showed the control anyway."""
 
 
 async def press(page: Page, *keys: str) -> None:
@@ -34,7 +34,7 @@ async def letter_state(site: Site, letter: str) -> str:
 
 
 async def test_find_out_whether_it_heals_itself(shop: Site, visit: Browsing) -> None:
-    """From the overview: this needs somebody and that does not; two clicks to the verdict."""
+    """From the overview, which separates needs you from heals itself, it takes two clicks to the verdict."""
     shop.trouble(addresses="bug")
     [letter] = await shop.dead_letters("checkout", order(1))
     shop.trouble(addresses="bug", stripe="503")
@@ -60,7 +60,7 @@ async def _is_held(site: Site, runs: list[str]) -> bool:
 
 
 async def test_replay_one_by_four_keys(shop: Site, visit: Browsing) -> None:
-    """j, r, Enter, Enter: nothing else is typed, and nothing is clicked."""
+    """j, r, Enter, Enter, and no click."""
     await _replay_one_by_four_keys(shop, visit)
 
 
@@ -129,7 +129,7 @@ async def test_what_was_closed_is_undone_by_one_key(
     await press(page, "Enter")
     await until(lambda: _is(shop, letter, state))
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    await page.goto(DLQ)  # it is still there on another page
+    await page.goto(DLQ)  # another page still shows it
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
     await press(page, "u")
     await until(lambda: _is(shop, letter, "OPEN"))
@@ -192,7 +192,7 @@ async def test_a_viewer_plans_a_replay_and_cannot_start_it(shop: Site, visit: Br
 
 
 async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Browsing) -> None:
-    """P4: which dependency, how much waits, that it resumes by itself, when it is probed."""
+    """P4: the dependency, the held work, the next probe, and that work resumes automatically."""
     page = await visit.open("viewer", DLQ)
     status = page.locator("#status")
     await expect(status).to_contain_text("All dependencies OK")
@@ -286,7 +286,7 @@ async def test_a_one_time_link_signs_in_once(shop: Site, visit: Browsing) -> Non
 
 
 async def test_a_link_that_is_pasted_into_an_open_sign_in_page_signs_in(shop: Site, visit: Browsing) -> None:
-    """Only the part after the # changes then, and the browser loads nothing."""
+    """Only the part after the # changes, so the browser loads nothing."""
     members = (await shop.get("/api/v1/members"))["items"]
     staff = next(member["id"] for member in members if member["role"] == "STAFF")
     link = (await shop.post(f"/api/v1/members/{staff}/link"))["url"]

@@ -1,4 +1,4 @@
-"""What goes wrong around a page: other tabs, answers that come late or never, streams that are refused."""
+"""Mishaps of a page: other tabs, late or missing responses, rejected streams."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_what_came_while_no_one_looked_is_told_afterwards(shop: Site, visi
 
 
 async def _look_away(page: Page, away: bool) -> None:
-    """As when another tab is in front."""
+    """Act as if another tab were in front."""
     await page.evaluate(
         """(away) => {
         Object.defineProperty(document, "hidden", {value: away, configurable: true});

@@ -1,4 +1,4 @@
-"""Repairing a payload in the browser: what is redacted stays as it is stored, and nothing starts unseen."""
+"""Repairing a payload in the browser: redacted values stay as stored, and a review precedes the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.site import Site, order, until
 
 API = "/api/v1/dead-letters"
 PRECISE = 2**53 + 1
-"""JavaScript rounds it."""
+"""An integer that JavaScript rounds."""
 
 
 async def failed(shop: Site) -> str:

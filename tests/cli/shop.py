@@ -1,11 +1,11 @@
-"""A shop for the commands to look at: real runs and dead letters, made by a real worker on the same database.
+"""A shop for the tests of commands: real runs and dead letters, made by a real worker on the same database.
 
 shop.order(7)                     reserved, charged and shipped
-shop.order(8, card="declined")    fails for good in `charge`
-shop.order(9, card="slow")        is tried three times, then is dead
-shop.order(9, work="refund", card="slow")    may have been executed, so it is not tried again
+shop.order(8, card="declined")    fails permanently in `charge`
+shop.order(9, card="slow")        fails after three attempts
+shop.order(9, work="refund", card="slow")    may have been executed, so it is not retried
 shop.mended = True                from now on every card works
-with shop.working(): ...          a worker executes what comes, while a command waits for it
+with shop.working(): ...          a worker executes new runs while a command waits for them
 """
 
 from __future__ import annotations

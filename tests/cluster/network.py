@@ -1,6 +1,6 @@
-"""Hosts in network namespaces, each on a cable to the server. A cut cable drops packets and tells nobody.
+"""Hosts in network namespaces, each on a cable to the server. A cut cable drops packets silently.
 
-A cut gives one end, or both, a wrong hardware address of the other: what it sends is delivered to nobody.
+A cut gives one end, or both, a wrong hardware address for the other, so its packets reach no host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Host:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What precedes a command that runs on this host."""
+        """Return the prefix of a command that runs on this host."""
         return ("ip", "netns", "exec", self._name)
 
     def open(self) -> None:
@@ -57,7 +57,7 @@ class Host:
 
 @contextlib.contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
-    """Raises PermissionError where this user may not make namespaces."""
+    """Yield hosts. Raise PermissionError if this user may not create namespaces."""
     opened = [Host(number) for number in range(1, count + 1)]
     try:
         for host in opened:

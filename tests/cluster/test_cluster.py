@@ -1,4 +1,4 @@
-"""The shortest form: one frozen primary, and a fault that does nothing is found out."""
+"""The shortest form: one frozen primary, and the check that notices a fault without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of what is around the processes: the way to the database, its server, its disk, the clocks."""
+"""Faults around the processes: the connection to the database, its server, its disk, the clocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FULL = ("disk is full", "disk I/O error")
 
 
 class Cut(Fault):
-    """The connection is cut right after a commit, before the answer."""
+    """Cuts the connection right after a commit, before the answer."""
 
     databases = ("postgresql",)
     pause = (0.1, 0.3)
@@ -41,7 +41,7 @@ class Cut(Fault):
 
 
 class Server(Fault):
-    """PostgreSQL goes down at once and is started again, or one of its processes is killed."""
+    """Stops PostgreSQL at once and starts it again, or kills one of its processes."""
 
     databases = ("postgresql",)
     pause = (1.0, 3.0)
@@ -122,7 +122,10 @@ class FullDisk(Fault):
 
 
 class Skew(Fault):
-    """Wrong clocks. On PostgreSQL every worker has its own; SQLite is one machine, and its clock leaps."""
+    """Wrong clocks.
+
+    On PostgreSQL each worker has its own clock; SQLite has one machine, whose clock jumps.
+    """
 
     pause = (0.5, 1.5)
 

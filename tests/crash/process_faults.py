@@ -1,4 +1,4 @@
-"""Faults of processes: killed at any moment, killed at named points, and frozen."""
+"""Faults of processes: killed at random moments, killed at named points, and frozen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW = 5
 
 
 class Kill(Fault):
-    """kill -9, at any moment."""
+    """kill -9 at random moments."""
 
     pause = (0.1, 0.6)
     SHARES: ClassVar = {"worker": 15, "enqueuer": 2, "replayer": 3}
@@ -31,15 +31,17 @@ class Kill(Fault):
 
 
 class AtPoint(Fault):
-    """kill -9, at every named point."""
+    """kill -9 at every named point."""
 
     def prepare(self) -> None:
         self._all = every_point(self.random)
         self.group.points.add(self._all)
 
     async def strike(self) -> None:
-        """A process that is started without a point would live for ever: there are always some left, and
-        first of all those that nobody has reached yet."""
+        """Add points when few are left, first those that no process has reached yet.
+
+        A process that starts without a point would never die.
+        """
         bites = self.bites()
         for role in PLACES:
             if self.group.points.count(role) < FEW:

@@ -1,4 +1,4 @@
-"""What a process of these tests does, over a database with traps: it works, starts work, or replays it."""
+"""The program of a process: it works, starts runs, or replays them, on a database with traps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TOLD = (
 )
 
 REDRIVE_INTERVAL = 0.2
-"""Seconds; the settings allow nothing as quick."""
+"""Seconds; less than the settings allow."""
 
 Spec = dict[str, Any]
 

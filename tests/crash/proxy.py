@@ -1,7 +1,7 @@
-"""Between a process and PostgreSQL: cuts the connection when a commit is done and nobody knows it yet.
+"""A proxy in front of PostgreSQL that cuts the connection when a commit is done and unacknowledged.
 
-When the statement it waits for has been forwarded, the first byte of the answer is awaited, and dropped
-together with the connection.
+After it has forwarded the statement, it waits for the first byte of the answer and drops it together with the
+connection.
 """
 
 from __future__ import annotations

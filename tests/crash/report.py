@@ -1,4 +1,4 @@
-"""What came of a campaign, as a table for people and as a line of JSON."""
+"""The result of a campaign, as a table for people and as a line of JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tests.crash.figures import Figures, Spread
 
 @dataclass(frozen=True)
 class Report:
-    """bites  how often each fault was seen to bite
-    findings  what was promised and is not so
+    """The result of a campaign.
+
+    bites     how often each fault took effect
+    findings  the broken promises
     """
 
     database: str
@@ -22,7 +24,7 @@ class Report:
 
     @property
     def vacuous(self) -> list[str]:
-        """The faults that never bit: they prove nothing."""
+        """Return the faults that never took effect: they prove nothing."""
         return [name for name, count in self.bites.items() if not count]
 
     @property

@@ -1,12 +1,12 @@
-"""A page that is a story: what to paste, to type and to change, in order, and what is shown then.
+"""A page that a reader follows in order: it pastes code, types commands, changes files and shows the output.
 
-    python   the first one is the file that its first line names; others are for tests of their own
+    python   the first block is the file that its first line names; other tests run the others
     diff     a change of that file
-    sh       what is typed into a real terminal; `redrive worker` and `redrive serve` get one of their own
-    text     what the block before it shows: ids, times and widths may differ
+    sh       commands for a real terminal; `redrive worker` and `redrive serve` each get another one
+    text     the output of the block before it: ids, times and widths may differ
 
-What is looked at may be asked several times: a worker may still be at it. Questions are answered with yes.
-`python -m tests.docs.story docs/start.md` writes into a page what is shown now.
+Commands that only read may run several times, because a worker may still be executing. The answer to every
+question is yes. `python -m tests.docs.story docs/start.md` updates the output on a page.
 """
 
 from __future__ import annotations

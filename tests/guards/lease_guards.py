@@ -383,7 +383,7 @@ GUARDS = (
     ),
     Guard(
         "unknown takeover",
-        "when the response to a takeover is lost, no worker executes the runs until their leases expire again",
+        "after a lost response to a takeover, no worker executes the runs until their leases expire again",
         (
             Code(
                 "redrive.engine.maintenance:Maintenance.finish_reclaim",

@@ -162,7 +162,7 @@ BEGINNING = (
     ),
     Guard(
         "letter failed along",
-        "a dead letter that fails again in the replay of an earlier one is open, and nothing in the audit says why",
+        "a dead letter that fails again in an earlier letter's replay is open, and no audit entry says why",
         (Code("redrive.store.records:_failed_along", "if letter.id in along", "if False"),),
         (
             "tests/failures/test_replays.py"

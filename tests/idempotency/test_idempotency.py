@@ -1,4 +1,4 @@
-"""Idempotency for any code: executed once for each key, whatever happens to whoever executes it (G6)."""
+"""Idempotency for any code: executed once for each key, even if its process dies (G6)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PATIENCE = 60.0
 
 
 class Work:
-    """A function that counts how often it is called, and can be kept from ending."""
+    """A function that counts its calls, and ends when the test lets it."""
 
     def __init__(self, *outcomes: object) -> None:
         self.calls = 0
@@ -99,7 +99,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     await app.close()
 
 
-# The same, and another request
+# The same request, and another one
 
 
 async def test_the_same_request_is_executed_once_and_answered_alike(world: World) -> None:
@@ -323,7 +323,7 @@ async def test_the_size_of_a_result_is_that_of_the_application(database: Databas
 
 async def test_a_key_left_behind_by_a_crash_is_taken_up_by_the_same_request(world: World) -> None:
     left = await world.service.take("order-7", REQUEST)
-    assert isinstance(left, Hold)  # and whoever had it is never heard of again
+    assert isinstance(left, Hold)  # its holder has vanished
     await world.set("lease_expires_at = 0")
 
     with pytest.raises(KeyReusedError):
@@ -386,7 +386,7 @@ async def test_a_holder_that_cannot_renew_is_stopped(world: World) -> None:
 
 
 async def test_a_holder_learns_with_the_next_renewal_that_another_one_has_its_key() -> None:
-    """Long before its own lease would have ended."""
+    """Long before its own lease would expire."""
     app = new_app()
     async with bench(app) as test:
         hold = await app.idempotent.take("k", None, lease_seconds=60.0)
@@ -530,7 +530,7 @@ async def test_stored_values_are_encrypted_again_with_a_new_key_m11(database: Da
         await after.service.run("other", None, Work().__call__)
 
 
-# Sweeping
+# Cleanup
 
 
 async def test_workers_remove_expired_keys(world: World) -> None:

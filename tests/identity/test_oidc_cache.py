@@ -1,4 +1,4 @@
-"""What a provider publishes is asked for seldom, by one at a time, and not trusted forever."""
+"""A provider's documents: fetched rarely, by one caller at a time, and not trusted forever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Publisher:
 
     async def _fetch(self) -> int:
         self.asked += 1
-        await asyncio.sleep(0)  # others come meanwhile
+        await asyncio.sleep(0)  # other callers arrive meanwhile
         if self.is_down:
             raise ProviderUnavailableError("keys", "down")
         return self.asked

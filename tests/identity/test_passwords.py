@@ -1,4 +1,4 @@
-"""Passwords: argon2id, the same cost whoever asks, and never many at once."""
+"""Passwords: argon2id, the same cost for every name, and never many at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.parts import parts_of
 
 
 class Watched:
-    """A real hasher, and what was asked of it."""
+    """A real hasher that counts concurrent calls."""
 
     def __init__(self) -> None:
         self.verified: list[str] = []
@@ -38,7 +38,7 @@ class Watched:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            sleep(0.001)  # so that more than two would be seen together
+            sleep(0.001)  # so that the test would notice a third one
             return QUICK.verify(stored, password)
         finally:
             with self._lock:

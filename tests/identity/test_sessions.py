@@ -35,7 +35,7 @@ async def seen(world: World, token: str) -> SignedInUser | None:
 
 
 async def tamper(world: World, token: str, column: str, seconds: float) -> None:
-    """As if this moment of a session were so many seconds from now."""
+    """Move a time of the session, as if `seconds` had passed."""
     text = f"UPDATE redrive.sessions SET {column} = :now + :seconds WHERE hash = :hash"
     await world.sql(text, seconds=seconds, hash=digest(token))
 
@@ -45,7 +45,7 @@ def made(new: NewSession | None) -> NewSession:
     return new
 
 
-# Signing in by a password
+# Signing in with a password
 
 
 async def test_the_right_password_makes_a_session(world: World) -> None:
@@ -105,7 +105,7 @@ async def test_users_sign_in_only_to_their_own_organizations_w13(world: World) -
 
 
 async def test_a_token_from_before_is_never_promoted(world: World) -> None:
-    """Session fixation: what somebody had before signing in is worth nothing afterwards."""
+    """Session fixation: a token from before the sign-in is worthless afterwards."""
     await world.with_password("ana")
     sessions = await world.sessions()
     before = await world.signed_in("ana")
@@ -318,7 +318,7 @@ async def test_users_see_and_end_only_their_own_sessions(world: World) -> None:
     assert [each[1] for each in await world.audited()].count("session.ended") == 2
 
 
-# Passwords of their own
+# Users' own passwords
 
 
 async def test_changing_a_password_needs_the_current_one_and_ends_the_other_sessions(world: World) -> None:
@@ -431,7 +431,7 @@ async def test_an_operator_whose_rights_were_taken_gets_no_link(world: World) ->
     assert await world.owners() == ["boss"]
 
 
-# Others who vouch
+# Providers and proxies
 
 
 async def test_a_provider_names_someone_once_and_identifies_them_from_then_on(world: World) -> None:
@@ -467,7 +467,7 @@ async def test_a_proxy_names_users_that_there_are(world: World) -> None:
 
 
 async def test_no_provider_or_proxy_can_name_the_operator(world: World) -> None:
-    """An owner of everything that Redrive makes by itself: anybody elsewhere may bear that name (W12)."""
+    """The operator owns what Redrive does on its own, and outsiders may have the same name (W12)."""
     sessions = await world.sessions()
     assert await sessions.embedded_link() is not None
     before = await world.everything()
@@ -521,7 +521,7 @@ async def test_login_state_is_encrypted_if_there_is_a_key_i9(world: World) -> No
     assert await sessions.take("oidc", token) == {"verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r"}
 
 
-# Forgetting
+# Deleting
 
 
 async def test_what_is_over_is_forgotten_in_bounded_batches(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The database goes away under a running worker and comes back: the worker recovers by itself."""
+"""The database goes down under a running worker and comes back: the worker recovers on its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
         executed = Counter(each["run"] for each in world.journal.of(half))
         for run in runs:
             attempts = [each for each in (await run.history()).attempts if each.step_index == index]
-            assert executed[run.id] <= len(attempts)  # nothing was executed that is not on record
+            assert executed[run.id] <= len(attempts)  # every execution has a record
             assert [each.outcome for each in attempts][:-1] == ["lost"] * (len(attempts) - 1)
     assert worker.told("store.recovered")
     assert await worker.stopped() == 0

@@ -1,4 +1,4 @@
-"""A deploy changes the workflow: what was started before is finished as it was started."""
+"""A deploy changes the workflow: runs that started before finish as they were started."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_deploy_changes_the_workflow(world: World) -> None:
 
 
 async def test_what_an_older_worker_does_not_know_yet_waits_for_the_newer_one(world: World) -> None:
-    """A rolling deploy: the run of tomorrow reaches the worker of today first."""
+    """A rolling deploy: a run of the new version reaches a worker of the old version first."""
     tuesday = world.app(order_of_tuesday)
     before = await world.worker(order_of_monday, version="monday")
     run = await tuesday.start("order", 2)

@@ -1,4 +1,4 @@
-"""Work that can never succeed, or that kills whoever touches it, is put aside; its neighbours go on."""
+"""Work that never succeeds, or kills its workers, becomes a dead letter; other work continues."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     innocents = [await app.start("innocent", number) for number in range(6)]
 
     async with world.supervised(crashing, concurrency=5) as workers:
-        await until(lambda: world.journal.count("bomb") >= 3)  # from now on it is executed alone
+        await until(lambda: world.journal.count("bomb") >= 3)  # from now on it executes in isolation
         innocents += [await app.start("innocent", number) for number in range(6, 9)]
         assert await bomb.wait(PATIENCE) == "DLQ_PENDING"
         assert [await each.result(PATIENCE) for each in innocents] == list(range(9))
@@ -119,8 +119,8 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     assert letter.reason == "worker_crashed"
     assert "5 workers" in letter.message
     assert "3 of them while executing nothing else" in letter.message
-    # A worker that missed its maintenance for two thirds of a lease, here 7 s, would blame no attempt for a
-    # loss, as the database may have been away. Then there would be a sixth execution.
+    # A worker that missed its maintenance for two thirds of a lease, here 7 s, would blame no attempt for
+    # a loss, because the database may have been down. Then there would be a sixth execution.
     assert world.journal.count("bomb") == 5
     assert [worker.exit_code for worker in workers[:5]] == [1] * 5
     attempts = (await bomb.history()).attempts
@@ -132,7 +132,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
 
 
 def assert_alone_at_last(world: World) -> None:
-    """In the last three processes that the bomb has killed, nothing else had been started beside it."""
+    """Check that the last three processes that the bomb has killed had started nothing else next to it."""
     killed = [each.process for each in world.journal.of("bomb")][2:]
     for process in killed:
         last = [each for each in world.journal.of() if each.process == process and each.what == "innocent"]

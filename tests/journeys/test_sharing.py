@@ -1,4 +1,4 @@
-"""Several workers, organizations, queues and limits share what there is."""
+"""Several workers, organizations, queues and limits share the work."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_flood_of_one_organization_does_not_starve_another(world: World)
         for each in patient:
             await each.result(PATIENCE)
         flooded = world.journal.count("worked", org="flooding")
-        assert flooded < 60  # those who came first do not have to be done before
+        assert flooded < 60  # earlier runs do not have to finish first
         for each in flood:
             await each.result(PATIENCE)
 
@@ -89,7 +89,7 @@ async def test_a_retry_is_not_overtaken_forever_by_new_work(world: World) -> Non
         await until(lambda: world.journal.count("tried") == 1)
         flood = await app.start_many("work", range(60))
         await old.result(PATIENCE)
-        assert world.journal.count("worked") < 50  # it did not have to wait until all of them were done
+        assert world.journal.count("worked") < 50  # it did not have to wait until all of them had finished
         for each in flood:
             await each.result(PATIENCE)
 

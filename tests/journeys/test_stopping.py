@@ -1,4 +1,4 @@
-"""SIGTERM in the middle: nothing more is claimed, what is in flight is finished or given back."""
+"""SIGTERM in the middle: the worker claims nothing more, and finishes or returns runs in progress."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_f
 
 
 async def test_a_claim_that_a_stop_interrupts_takes_nothing_later(postgres_world: World) -> None:
-    """The claim waits for a lock; when the lock is free, the worker is long gone (I15)."""
+    """The claim waits for a lock; when the lock is free, the worker has been gone for long (I15)."""
     world = postgres_world
     app = world.app(stuck_at_first)
     await app.open()

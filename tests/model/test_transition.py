@@ -1,4 +1,4 @@
-"""The transition tables are the glossary's states, as data; and what they do not list cannot happen (I10)."""
+"""The transition tables are the glossary's states as data; other transitions cannot happen (I10)."""
 
 from enum import StrEnum
 from itertools import pairwise
@@ -110,7 +110,7 @@ DEAD_LETTER_WORDS = {
 
 
 class TestAliases:
-    """Outward words of the source documents, accepted by filters."""
+    """The external words of the source documents, which filters accept."""
 
     @loop_over(("word", "state"), STEP_WORDS.items())
     def test_steps(self, word: str, state: str) -> None:

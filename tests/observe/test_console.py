@@ -1,4 +1,4 @@
-"""The console of a worker: short lines, no secrets, and never more of them than somebody can read."""
+"""The console of a worker: short lines, no secrets, and never more lines than a person can read."""
 
 from __future__ import annotations
 

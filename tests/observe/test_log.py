@@ -284,7 +284,7 @@ class TestFields:
 
     @loop_over("event", [event for event, _ in ONE_OF_EACH])
     def test_the_line_says_the_same(self, lines: Lines, event: Event) -> None:
-        """But for what is a default, or said by another field."""
+        """Except defaults, and values that another field contains."""
         fields = dict(written(LogListener(VirtualClock()), lines, event))
         line = lines.records[-1].getMessage()
         assert line.startswith(fields["event"])

@@ -1,4 +1,4 @@
-"""Counters for Prometheus (W15, P9): they count what really happened, and name no tenant."""
+"""Counters for Prometheus (W15, P9): they count real events, and name no tenant."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_failures_are_counted_by_code_and_no_one_is_named_i9() -> None:
 
 
 async def test_what_all_processes_share_is_not_told_by_what_one_has_seen_p9() -> None:
-    """Another may close a breaker that this one has opened."""
+    """Another process may close a breaker that this one has opened."""
     app, metrics = new_app(), Metrics()
     app.listen(metrics)
     async with bench(app):

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml: valid by the schema of compose, safe as it stands, and in an order that works."""
+"""deploy/compose.yaml: valid by the schema of Compose, secure by default, and in an order that works."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_may_do_no_more_than_it_has_to(name: str) -> None:
     if name in of_redrive():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
-        assert "user" not in service  # the image says it
+        assert "user" not in service  # the image sets it
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,7 +80,7 @@ def test_it_fills_neither_the_disk_nor_the_memory(name: str) -> None:
 
 
 def test_there_is_no_password_in_it() -> None:
-    """Not even one to be changed: what is secret is a file, or has no default."""
+    """Not even a placeholder: every secret is in a file, or has no default."""
     for name, service in SERVICES.items():
         for variable, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|TOKEN|KEY", variable):

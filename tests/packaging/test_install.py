@@ -38,7 +38,7 @@ PROMISED = {
     "server": "from redrive import Redrive; from redrive.server.app import create_app; create_app(Redrive())",
     "yaml": "from redrive import Settings; from pathlib import Path; Settings.load({}, Path('s.yaml'))",
 }
-"""What works with the extra alone, and not without it."""
+"""Imports that work with the extra, and not without it."""
 
 ADVICE = [
     (("serve",), "server"),
@@ -120,7 +120,7 @@ def test_all_extras_go_together(built: Built, place: Path, tmp_path_factory: pyt
 
 
 def test_all_that_extras_bring_is_locked() -> None:
-    """With hashes, so that the image can be built of what was tested."""
+    """With hashes, so that the image can be built from what was tested."""
     locked = {line.partition("==")[0] for line in LOCKED.read_text().splitlines() if "==" in line}
     wanted = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
     names = {each.split(">")[0].split("[")[0].split(";")[0].strip() for each in wanted} - {"redrive"}

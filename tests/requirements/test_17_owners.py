@@ -51,7 +51,7 @@ def files(house: House) -> Files:
 
 @pytest.fixture
 async def ana(house: House) -> httpx.AsyncClient:
-    """She may only look."""
+    """Ana may only read."""
     await house.member("ana", PASSWORD, "VIEWER")
     return await house.signed_in("ana", PASSWORD)
 
@@ -165,7 +165,7 @@ def test_17_who_may_retry(
     assert may_retry(principal, owner) is expected
 
 
-# The page
+# The page of the run
 
 
 def has_button(page: Any, run_id: str) -> bool:
@@ -220,7 +220,7 @@ async def test_17_a_slow_source_check_does_not_hold_up_the_page_p8(
 
 
 def admitted(limits: RequestLimits, *principals: Principal) -> int:
-    """How many requests, in turns, until one is refused."""
+    """Count requests of these callers, in turn, until the first rejected one."""
     number = 0
     with pytest.raises(ProblemError, match="more than 5 requests per second"):
         while True:

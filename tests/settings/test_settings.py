@@ -1,4 +1,4 @@
-"""Settings: bounds, file and environment, aliases, and passwords that are never shown."""
+"""Settings: limits, file and environment, aliases, and passwords that are never shown."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def variable_of(name: str) -> str:
 
 
 def given(name: str, value: object) -> Any:
-    """The value of a setting that was made in code."""
+    """Return the value of a setting that was passed in code."""
     options: dict[str, Any] = {name: value}
     return getattr(Settings(**options), name)
 
@@ -665,7 +665,7 @@ class TestLists:
 
 
 class TestSignIn:
-    """Settings of which one does not make sense without another."""
+    """Settings that make no sense without each other."""
 
     def test_a_header_is_believed_from_proxies_only(self) -> None:
         with pytest.raises(
@@ -731,7 +731,7 @@ class TestSignIn:
 
 
 class TestOrigins:
-    """Of every value it is known where it comes from: defaults < file < environment < arguments (P10)."""
+    """Every value has a known source: defaults < file < environment < arguments (P10)."""
 
     def test_of_each_layer(self, tmp_path: Path) -> None:
         file = toml(tmp_path, "worker_threads = 7\nworker_concurrency = 7\nserver_port = 7\nschema = 'a'\n")
@@ -1282,7 +1282,7 @@ class TestTaskTimeout:
 
 
 class TestTable:
-    """What the documentation is made from."""
+    """The table that the documentation is generated from."""
 
     def test_has_every_setting(self) -> None:
         assert [setting.name for setting in SETTINGS] == list(DEFAULTS)

@@ -1,4 +1,4 @@
-"""Whatever is changed by hand in a healthy history, the checker finds exactly that."""
+"""For each direct change of a healthy history, the checker finds exactly that change."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_server_may_ask_for_a_longer_wait(history: History) -> None:
 
 
 async def test_12_i14_a_dead_letter_without_its_entries_is_found(history: History) -> None:
-    """Also if the whole audit of the organization is gone, with its head."""
+    """Even if the whole audit of the organization is gone, with its head."""
     async with tampering(history) as session:
         runs = {str(row[0]) for row in await ask(session, "SELECT run_id FROM redrive.dead_letters")}
         assert runs
@@ -196,7 +196,7 @@ async def test_a_breaker_that_has_let_through_for_long_is_found(history: History
 
 
 class _Busy(VirtualClock):
-    """While somebody waits on it, the first held run is released and claimed, and held again."""
+    """While a caller waits for it, the first held run is released and claimed, and held again."""
 
     def __init__(self, session: Session, run_id: str) -> None:
         super().__init__()

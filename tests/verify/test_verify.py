@@ -1,4 +1,4 @@
-"""The checker finds nothing in a healthy history, and says how much it has looked at."""
+"""The checker finds nothing in a healthy history, and says how much it has checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_on_check_receives_each_promise_before_its_check(history: History)
     witness = Witness(history.runs.values(), (), history.effects)
     await verify(parts_of(history.app).database, witness=witness, on_check=checked.append)
     assert set(checked) == set(INVARIANTS)
-    assert len(checked) < 30  # not for every row
+    assert len(checked) < 30  # not one for every row
 
 
 async def test_for_each_promise_there_is_something_to_do() -> None:
