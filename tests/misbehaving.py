@@ -69,13 +69,13 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Behavior:
     play: Callable[[Exchange], None]
     reads_request: bool = True
     keeps_connection: bool = False
 
 
-def answer(status: int = 200, headers: Headers | None = None, body: bytes | str = b"{}") -> Behaviour:
+def answer(status: int = 200, headers: Headers | None = None, body: bytes | str = b"{}") -> Behavior:
     """Send a proper response; the connection stays usable."""
     content = body.encode() if isinstance(body, str) else body
     data = _head(status, {"Content-Length": str(len(content)), **(headers or {})})
@@ -85,19 +85,19 @@ def answer(status: int = 200, headers: Headers | None = None, body: bytes | str 
         head_only = bodiless or (exchange.request is not None and exchange.request.method == "HEAD")
         exchange.send(data if head_only else data + content)
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def answer_json(value: object, status: int = 200, headers: Headers | None = None) -> Behaviour:
+def answer_json(value: object, status: int = 200, headers: Headers | None = None) -> Behavior:
     return answer(status, headers, json.dumps(value))
 
 
-def silence(seconds: float | None = None) -> Behaviour:
+def silence(seconds: float | None = None) -> Behavior:
     """Send nothing for this long (None: forever), then a proper response."""
     return _after_a_pause(seconds, answer())
 
 
-def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Behaviour:
+def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Behavior:
     """Send the body byte by byte, with a pause before each byte."""
 
     def play(exchange: Exchange) -> None:
@@ -106,78 +106,78 @@ def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Be
             exchange.pause(pause)
             exchange.send(bytes([byte]))
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def reset() -> Behaviour:
+def reset() -> Behavior:
     """Read the request, then reset the connection (RST)."""
-    return Behaviour(_reset)
+    return Behavior(_reset)
 
 
-def reset_on_accept() -> Behaviour:
+def reset_on_accept() -> Behavior:
     """Reset the connection before reading anything. Works in a script or as `otherwise`."""
-    return Behaviour(_reset, reads_request=False)
+    return Behavior(_reset, reads_request=False)
 
 
-def close() -> Behaviour:
+def close() -> Behavior:
     """Read the request, then close the connection without a response."""
-    return Behaviour(lambda exchange: None)
+    return Behavior(lambda exchange: None)
 
 
-def close_on_accept() -> Behaviour:
-    return Behaviour(lambda exchange: None, reads_request=False)
+def close_on_accept() -> Behavior:
+    return Behavior(lambda exchange: None, reads_request=False)
 
 
-def raw(data: bytes) -> Behaviour:
+def raw(data: bytes) -> Behavior:
     """Read the request, send exactly these bytes, and close."""
-    return Behaviour(lambda exchange: exchange.send(data))
+    return Behavior(lambda exchange: exchange.send(data))
 
 
-def garbage() -> Behaviour:
+def garbage() -> Behavior:
     return raw(b"\x00\xff this is not HTTP at all \xfe\r\n\r\n")
 
 
-def invalid_json(status: int = 200) -> Behaviour:
+def invalid_json(status: int = 200) -> Behavior:
     return answer(status, {"Content-Type": "application/json"}, b'{"cut": "off')
 
 
-def truncated(sent: int = 5, promised: int = 100, status: int = 200) -> Behaviour:
+def truncated(sent: int = 5, promised: int = 100, status: int = 200) -> Behavior:
     """Announce more bytes than it sends, then close."""
     headers = {"Content-Length": str(promised), "Content-Type": "application/json"}
     return raw(_head(status, headers) + b"x" * sent)
 
 
-def truncated_chunks(status: int = 200) -> Behaviour:
+def truncated_chunks(status: int = 200) -> Behavior:
     """Send a chunked body that ends in the middle of a chunk."""
     headers = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
     return raw(_head(status, headers) + b"40\r\nonly this much")
 
 
-def broken_encoding() -> Behaviour:
+def broken_encoding() -> Behavior:
     """Announce gzip and send something else."""
     return answer(200, {"Content-Encoding": "gzip"}, b"not gzip at all")
 
 
-def huge_header(size: int = 200_000) -> Behaviour:
+def huge_header(size: int = 200_000) -> Behavior:
     return raw(_head(200, {"X-Huge": "a" * size, "Content-Length": "2"}) + b"{}")
 
 
-def redirect_loop() -> Behaviour:
+def redirect_loop() -> Behavior:
     """Redirect every path to itself."""
 
     def play(exchange: Exchange) -> None:
         path = exchange.request.path if exchange.request else "/"
         exchange.send(_head(302, {"Location": path, "Content-Length": "0"}))
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def _after_a_pause(seconds: float | None, then: Behaviour) -> Behaviour:
+def _after_a_pause(seconds: float | None, then: Behavior) -> Behavior:
     def play(exchange: Exchange) -> None:
         exchange.pause(seconds)
         then.play(exchange)
 
-    return Behaviour(play, keeps_connection=then.keeps_connection)
+    return Behavior(play, keeps_connection=then.keeps_connection)
 
 
 def _reset(exchange: Exchange) -> None:
@@ -200,8 +200,8 @@ class MisbehavingServer:
         self._listener = socket.create_server((HOST, 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}"
-        self._script: deque[Behaviour] = deque()
-        self._paths: dict[str, Behaviour] = {}
+        self._script: deque[Behavior] = deque()
+        self._paths: dict[str, Behavior] = {}
         self._otherwise = answer()
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -213,14 +213,14 @@ class MisbehavingServer:
         with self._changed:
             return len(self._open)
 
-    def on(self, path: str, behaviour: Behaviour) -> None:
-        self._paths[path] = behaviour
+    def on(self, path: str, behavior: Behavior) -> None:
+        self._paths[path] = behavior
 
-    def script(self, *behaviours: Behaviour) -> None:
-        self._script.extend(behaviours)
+    def script(self, *behaviors: Behavior) -> None:
+        self._script.extend(behaviors)
 
-    def otherwise(self, behaviour: Behaviour) -> None:
-        self._otherwise = behaviour
+    def otherwise(self, behavior: Behavior) -> None:
+        self._otherwise = behavior
 
     def forget(self) -> None:
         """Forget the requests received and every instruction."""
@@ -284,9 +284,9 @@ class MisbehavingServer:
 
     def _exchange(self, connection: socket.socket, reader: io.BufferedReader, number: int) -> bool:
         """Play one exchange; return whether the connection can carry another."""
-        behaviour = self._take(on_accept=True)
-        if behaviour is not None:
-            behaviour.play(Exchange(connection, self._closing))
+        behavior = self._take(on_accept=True)
+        if behavior is not None:
+            behavior.play(Exchange(connection, self._closing))
             return False
         request = _read_request(connection, reader, number)
         if request is None:
@@ -294,11 +294,11 @@ class MisbehavingServer:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
-        behaviour = self._take(on_accept=False) or self._paths.get(_path_of(request), self._otherwise)
-        behaviour.play(Exchange(connection, self._closing, request))
-        return behaviour.keeps_connection and request.headers.get("connection", "").lower() != "close"
+        behavior = self._take(on_accept=False) or self._paths.get(_path_of(request), self._otherwise)
+        behavior.play(Exchange(connection, self._closing, request))
+        return behavior.keeps_connection and request.headers.get("connection", "").lower() != "close"
 
-    def _take(self, *, on_accept: bool) -> Behaviour | None:
+    def _take(self, *, on_accept: bool) -> Behavior | None:
         with self._changed:
             following = self._script[0] if self._script else None
             if following is None:

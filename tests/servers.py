@@ -219,7 +219,7 @@ def _prepared(installation: Path) -> Iterator[tuple[Path, _Start]]:
     with _home() as home:
         owner = _unprivileged_owner(home)
         programs = _reachable(installation, home) / "bin"
-        _initialise(programs, home, owner)
+        _initialize(programs, home, owner)
         yield home, partial(_start_postgres, programs, home, owner)
 
 
@@ -240,7 +240,7 @@ def _reachable(installation: Path, home: Path) -> Path:
     return copy
 
 
-def _initialise(programs: Path, home: Path, owner: _Owner) -> None:
+def _initialize(programs: Path, home: Path, owner: _Owner) -> None:
     options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync")
     command = [str(programs / "initdb"), "-D", str(home / "data"), *options]
     subprocess.run(command, check=True, cwd=home, stdout=subprocess.DEVNULL, **owner)

@@ -12,7 +12,7 @@ GROUPS = {
     "start": ("start", "start with a key"),
     "list": ("list", "list by a query"),
     "read": ("read one",),
-    "door": ("who am I", "refused"),
+    "authentication": ("who am I", "refused"),
 }
 
 

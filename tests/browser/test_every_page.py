@@ -18,7 +18,7 @@ PARTS = 3
 
 WIDE, NARROW = 1440, 390
 WIDTHS = (320, NARROW, 640, 1000, 1920, WIDE)
-COLOURS = ["color-contrast", "link-in-text-block"]
+COLORS = ["color-contrast", "link-in-text-block"]
 SHAPES_ALONE = {"color-contrast": {"enabled": False}}
 
 SHAPE = """() => ({
@@ -66,7 +66,7 @@ async def test_every_page_is_for_every_eye(tour: Browsing, part: int) -> None:
     async for route, page in visited(tour, part):
         faults += [f"{route.name}, light: {each}" for each in await axe(page)]
         await page.emulate_media(color_scheme="dark")
-        faults += [f"{route.name}, dark: {each}" for each in await axe(page, runOnly=COLOURS)]
+        faults += [f"{route.name}, dark: {each}" for each in await axe(page, runOnly=COLORS)]
         await page.set_viewport_size({"width": NARROW, "height": HEIGHT})
         faults += [f"{route.name}, on a phone: {each}" for each in await axe(page, rules=SHAPES_ALONE)]
     assert not faults, "\n".join(faults)

@@ -406,7 +406,7 @@ async def test_a_long_title_takes_two_lines(shop: Site, visit: Browsing) -> None
     assert await title.get_attribute("title")
 
 
-async def test_the_sign_in_button_is_centred_and_names_of_variables_are_whole(
+async def test_the_sign_in_button_is_centered_and_names_of_variables_are_whole(
     shop: Site, visit: Browsing
 ) -> None:
     page = await visit.open(None, "/app/sign-in")

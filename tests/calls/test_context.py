@@ -17,7 +17,7 @@ from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
-COLOUR: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
+COLOR: contextvars.ContextVar[str] = contextvars.ContextVar("color", default="none")
 
 
 class TestCurrentAttempt:
@@ -182,16 +182,16 @@ class TestCurrentAttempt:
 
 class TestContextVariables:
     def test_what_is_set_outside_is_seen_inside(self) -> None:
-        token = COLOUR.set("red")
+        token = COLOR.set("red")
         try:
-            assert Guard("work").call(lambda attempt: COLOUR.get()) == "red"
+            assert Guard("work").call(lambda attempt: COLOR.get()) == "red"
         finally:
-            COLOUR.reset(token)
+            COLOR.reset(token)
 
     def test_what_is_set_inside_survives(self) -> None:
         def main() -> str:
-            Guard("work").call(lambda attempt: COLOUR.set("green"))
-            return COLOUR.get()
+            Guard("work").call(lambda attempt: COLOR.set("green"))
+            return COLOR.get()
 
         assert contextvars.copy_context().run(main) == "green"
 
@@ -200,38 +200,38 @@ class TestContextVariables:
 
         @retry(backoff=AT_ONCE)
         async def work() -> None:
-            seen.append(COLOUR.get())
+            seen.append(COLOR.get())
             await asyncio.sleep(0)
-            COLOUR.set(f"attempt {len(seen)}")
+            COLOR.set(f"attempt {len(seen)}")
             await asyncio.sleep(0)
             if len(seen) < 3:
                 raise RetryableError
 
-        COLOUR.set("red")
+        COLOR.set("red")
         await work()
         assert seen == ["red", "attempt 1", "attempt 2"]
-        assert COLOUR.get() == "attempt 3"
+        assert COLOR.get() == "attempt 3"
 
     async def test_it_survives_a_timeout(self) -> None:
         @retry(timeout=0.01, max_attempts=1)
         async def work() -> None:
-            COLOUR.set("blue")
+            COLOR.set("blue")
             await asyncio.sleep(5)
 
         with pytest.raises(TimeoutError):
             await work()
-        assert COLOUR.get() == "blue"
+        assert COLOR.get() == "blue"
 
     async def test_a_token_of_the_caller_can_be_reset_inside(self) -> None:
-        token = COLOUR.set("red")
+        token = COLOR.set("red")
 
         @retry
         async def work() -> None:
             await asyncio.sleep(0)
-            COLOUR.reset(token)
+            COLOR.reset(token)
 
         await work()
-        assert COLOUR.get() == "none"
+        assert COLOR.get() == "none"
 
 
 class TestAttempt:

@@ -131,7 +131,7 @@ class TestUnsafe:
         assert executions(lambda: TimeoutError(), play, Effect.UNSAFE, None, clock) == 1
 
     @pytest.mark.parametrize("key", ["", "a\nb", 5, True])
-    def test_what_no_one_could_recognise_does_not_pass_for_a_key(self, key: Any) -> None:
+    def test_what_no_one_could_recognize_does_not_pass_for_a_key(self, key: Any) -> None:
         with pytest.raises(InvalidValueError, match="idempotency key must be a printable"):
             Guard("charge", effect="unsafe", idempotency_key=key)
         with pytest.raises(InvalidValueError, match="idempotency key must be a printable"):

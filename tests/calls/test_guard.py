@@ -219,7 +219,7 @@ class TestDecorator:
         assert await guarded() == "done hello"
         assert script.executions == 2
 
-    async def test_mocks_of_both_colours(self) -> None:
+    async def test_mocks_of_both_colors(self) -> None:
         """Mocks that replace functions in the tests of an application."""
         asynchronous = AsyncMock(side_effect=[RetryableError(), 2])
         assert await retry(backoff=AT_ONCE)(asynchronous)("argument") == 2
@@ -393,7 +393,7 @@ class TestOptions:
         assert Guard("charge card").operation == "charge card"
 
 
-class TestColours:
+class TestColors:
     def test_a_coroutine_function_is_not_run_before_it_is_awaited(self) -> None:
         started: list[int] = []
 

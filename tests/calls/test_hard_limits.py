@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.calls.script import Play, Script, play_sync
-from tests.misbehaving import Behaviour, MisbehavingServer, answer, drip, raw
+from tests.misbehaving import Behavior, MisbehavingServer, answer, drip, raw
 
 from redrive import Attempt, Category, Guard, HttpClient, attempts, call, classify, retry
 from redrive.calls import current_attempt
@@ -114,7 +114,7 @@ def _raise(error: BaseException) -> Callable[[Attempt], Any]:
     return raising
 
 
-def _dripping_head() -> Behaviour:
+def _dripping_head() -> Behavior:
     """Serve the head of a response byte by byte: each byte arrives long before a timeout of its own."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Padding: " + b"x" * 300 + b"\r\n\r\n{}"
 
@@ -123,7 +123,7 @@ def _dripping_head() -> Behaviour:
             exchange.pause(0.01)
             exchange.send(bytes([byte]))
 
-    return Behaviour(play)
+    return Behavior(play)
 
 
 class TestSocketDeadline:

@@ -191,7 +191,7 @@ def test_every_attempt_starts_when_the_decision_says(case: Case) -> None:
 
 
 @given(cases(st.just(0.0) | st.floats(0.0, 60.0)))
-def test_both_colours_live_the_history_of_the_reference(case: Case) -> None:
+def test_both_colors_live_the_history_of_the_reference(case: Case) -> None:
     """They differ in one point: a sync function that returns after its timeout has failed."""
     assert lived(case, play_sync)[0] == reference(case, is_sync=True)
     assert lived(case, play_async)[0] == reference(case, is_sync=False)

@@ -131,7 +131,7 @@ def test_a_traceback_shows_no_secret_and_steers_nothing(capsys: pytest.CaptureFi
     assert "\x1b" not in shown
 
 
-def test_only_our_own_colours_reach_a_terminal(
+def test_only_our_own_colors_reach_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)

@@ -185,7 +185,7 @@ class TestTerminal:
         assert "server_port              9\r\n" in ended.shown
         assert "\x1b[2m" in ended.shown
 
-    def test_without_colour_where_no_one_wants_it(
+    def test_without_color_where_no_one_wants_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
@@ -210,7 +210,7 @@ class TestProgram:
         assert max(map(len, ended.out.splitlines())) <= 80
 
     @pytest.mark.parametrize(
-        "arguments", [["serv"], ["config", "more"], ["config", "--colour"], ["config", "-o", "xml"]]
+        "arguments", [["serv"], ["config", "more"], ["config", "--color"], ["config", "-o", "xml"]]
     )
     def test_what_there_is_not(self, redrive: Command, arguments: list[str]) -> None:
         ended = redrive(*arguments)

@@ -134,7 +134,7 @@ def test_nothing_steers_the_terminal(
     assert STEERING.search(talked.shown.replace("\r\n", "\n")) is None
 
 
-def test_colours_only_for_a_terminal(
+def test_colors_only_for_a_terminal(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = shop.dead_letter(7)

@@ -193,9 +193,9 @@ def test_a_key_that_is_missing(redrive: Command, shop: Shop, monkeypatch: pytest
 
 def test_on_a_terminal(redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     redrive("migrate")
-    coloured = talk(tmp_path, ["doctor"], on_terminal=True)
-    assert coloured.code == 0
-    assert "\x1b[32m✓\x1b[0m" in coloured.shown
+    colored = talk(tmp_path, ["doctor"], on_terminal=True)
+    assert colored.code == 0
+    assert "\x1b[32m✓\x1b[0m" in colored.shown
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in talk(tmp_path, ["doctor"], on_terminal=True).shown
 

@@ -258,7 +258,7 @@ def test_on_each_database(office: Command) -> None:
     assert "Nothing to simulate: no runs since" in ended.err
 
 
-def test_on_a_terminal_there_is_a_bar_and_colour(shop: Command, tmp_path: Path) -> None:
+def test_on_a_terminal_there_is_a_bar_and_color(shop: Command, tmp_path: Path) -> None:
     seen = talk(tmp_path, ["policy", "simulate", "--attempts", "4"], on_terminal=True)
     assert seen.code == 0
     assert "Reading attempts" in seen.shown

@@ -113,7 +113,7 @@ def test_it_fits(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) 
         assert len(lines) <= 30
 
 
-def test_colours_on_a_terminal_alone(
+def test_colors_on_a_terminal_alone(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.dead_letter()

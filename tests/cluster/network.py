@@ -42,9 +42,9 @@ class Host:
 
     def cut(self, ways: str) -> None:
         if ways in (BOTH, TO_SERVER):
-            _ip("-n", self._name, *_neighbour(self.server, self._far))
+            _ip("-n", self._name, *_neighbor(self.server, self._far))
         if ways in (BOTH, TO_HOST):
-            _ip(*_neighbour(self.address, self._cable))
+            _ip(*_neighbor(self.address, self._cable))
 
     def mend(self) -> None:
         for arguments in (
@@ -71,7 +71,7 @@ def hosts(count: int) -> Iterator[list[Host]]:
             host.close()
 
 
-def _neighbour(address: str, device: str) -> tuple[str, ...]:
+def _neighbor(address: str, device: str) -> tuple[str, ...]:
     return ("neigh", "replace", address, "lladdr", NOBODY, "dev", device, "nud", "permanent")
 
 

@@ -19,7 +19,7 @@ from tests.servers import (
     _comes_up,
     _free_port,
     _home,
-    _initialise,
+    _initialize,
     _postgres_answers,
     _postgres_installation,
     _postgres_url,
@@ -50,7 +50,7 @@ class Node:
         return _postgres_url(self.port)
 
     def create(self) -> None:
-        _initialise(self._programs, self.home, self._owner)
+        _initialize(self._programs, self.home, self._owner)
         with (self.home / "data" / "pg_hba.conf").open("a") as access:
             access.write("host replication all all trust\n")
 

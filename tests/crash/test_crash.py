@@ -122,5 +122,5 @@ def test_every_point_is_a_statement_or_part_of_the_work() -> None:
     assert {name for places in PLACES.values() for name in places} <= known | {"effect", DRAIN}
 
 
-def test_every_commit_after_which_the_connection_is_cut_is_recognised() -> None:
+def test_every_commit_after_which_the_connection_is_cut_is_recognized() -> None:
     assert set(Cut.STATEMENTS) <= set(known_texts("redrive").values())

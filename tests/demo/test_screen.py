@@ -117,7 +117,7 @@ def test_another_size_begins_with_an_empty_terminal(monkeypatch: pytest.MonkeyPa
     assert terminal.shown == ["one", "two"]
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert DemoScreen(Terminal()).paint(GREEN, "fine") == "fine"
     monkeypatch.delenv("NO_COLOR")
     assert DemoScreen(Terminal()).paint(GREEN, "fine") == "\033[32mfine\033[0m"

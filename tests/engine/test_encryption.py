@@ -110,7 +110,7 @@ async def test_a_retry_and_a_dead_letter_show_redacted_evidence_as_ever() -> Non
             assert "hunter2" not in repr(await sql(app, f"SELECT * FROM {table}")), table
 
 
-async def test_an_idempotency_key_recognises_the_same_payload_although_it_is_sealed_differently() -> None:
+async def test_an_idempotency_key_recognizes_the_same_payload_although_it_is_sealed_differently() -> None:
     app = app_with(KEY)
 
     @app.task

@@ -432,7 +432,7 @@ async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
     async with bench(app) as test:
         await app.start_many(work, [None] * 2)
         store = parts_of(app).store
-        [culprit, neighbour] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 60.0))
+        [culprit, neighbor] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 60.0))
         await store.limits.heartbeat("blocked", "", "[]", 10, 2, "running")
         step = BlockingStep(culprit.id, culprit.org, "work", "work", "work", 1)
         await store.limits.note_blocked("blocked", 70.0, step)
@@ -441,7 +441,7 @@ async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
         await worker.maintenance.reclaim()
         await worker.parts.recorder.flush()
         losses = await sql(app, "SELECT id, losses FROM runs")
-    assert {row[0]: row[1] for row in losses} == {culprit.id: 1, neighbour.id: 0}
+    assert {row[0]: row[1] for row in losses} == {culprit.id: 1, neighbor.id: 0}
 
 
 async def test_a_heartbeat_ends_the_report_of_a_blocked_event_loop() -> None:

@@ -31,7 +31,7 @@ SOME_ID = uuid.UUID(int=7)
 T = TypeVar("T")
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -53,7 +53,7 @@ class Odd(enum.Enum):
 class Model(BaseModel):
     cents: int
     when: dt.datetime = NOON
-    colours: set[Colour] = set()
+    colors: set[Color] = set()
 
 
 class Outer(BaseModel):
@@ -127,7 +127,7 @@ class Everything:
     pair: Pair
     address: Address
     shapes: list[Circle | Square]
-    names: dict[Colour, Model]
+    names: dict[Color, Model]
     counts: dict[int, float]
     levels: dict[Level, dict[dt.date, list[Model]]]
     maybe: Model | None
@@ -160,12 +160,12 @@ class Late:
 
 def everything() -> Everything:
     return Everything(
-        model=Model(cents=1, colours={Colour.RED, Colour.BLUE}),
+        model=Model(cents=1, colors={Color.RED, Color.BLUE}),
         point=Point(1),
         pair=Pair(1),
         address={"street": "Main\0\ud800", "model": Model(cents=2)},
         shapes=[Circle(), Square(2.5), Square(1.0, "s")],
-        names={Colour.RED: Model(cents=3)},
+        names={Color.RED: Model(cents=3)},
         counts={1: 1.5, 2**80: -0.0},
         levels={Level.HIGH: {NOON.date(): [Model(cents=4)]}},
         maybe=None,
@@ -212,14 +212,14 @@ TYPED = [
     (SOME_ID, uuid.UUID),
     (Decimal("1.10"), Decimal),
     (Decimal("Infinity"), Decimal),
-    (Colour.RED, Colour),
+    (Color.RED, Color),
     (Level.HIGH, Level),
     (Rights.READ | Rights.WRITE, Rights),
     (b"\xff\0", bytes),
     ({1, 2}, set[int]),
     (frozenset({"a"}), frozenset[str]),
     ((1, "a"), tuple[int, str]),
-    ({Colour.RED: 1}, dict[Colour, int]),
+    ({Color.RED: 1}, dict[Color, int]),
     ({SOME_ID: 1}, dict[uuid.UUID, int]),
     ([1, None], Sequence[int | None]),
     ({"a": [1]}, Mapping[str, list[int]]),
@@ -363,7 +363,7 @@ REFUSED = [
     ({1: "a"}, "$ has a key of type int"),
     ({"a": {1: "a", "1": "b"}}, "$.a has a key of type int"),
     (Late(raw={1: "a", "1": "b"}), "$.raw has two keys that are equal as text"),
-    ({Colour.RED: 1, "red": 2}, "$ has two keys that are equal as text"),
+    ({Color.RED: 1, "red": 2}, "$ has two keys that are equal as text"),
     ({None: 1}, "$ has a key of type NoneType"),
     ({True: 1}, "$ has a key of type bool"),
     ({(1, 2): 1}, "$ has a key of type tuple"),
@@ -432,7 +432,7 @@ MISFITS = [
     ({}, Amount, "Object missing required field `cents`"),
     ([{"cents": 1}, {"cents": None}], list[Amount], "at `$[1].cents`"),
     ("noon", dt.datetime, "Invalid RFC3339 encoded datetime"),
-    ("green", Colour, "Invalid enum value 'green'"),
+    ("green", Color, "Invalid enum value 'green'"),
     ({"x": {}}, dict[int, Any], "Expected `int`, got `str` - at `key` in `$`"),
     ({}, Address, "missing required field `street`"),
     ({"type": "oval"}, Circle | Square, "Invalid value 'oval'"),
@@ -543,7 +543,7 @@ LEAVES = st.one_of(
     st.uuids(),
     st.decimals(allow_nan=False),
     st.binary(max_size=20),
-    st.sampled_from(Colour),
+    st.sampled_from(Color),
     st.sampled_from(Level),
 )
 
@@ -567,7 +567,7 @@ def test_a_leaf_comes_back_or_is_refused(value: object) -> None:
         address=st.fixed_dictionaries({"street": st.text()}),
         shapes=st.lists(st.builds(Circle, half_width=st.floats(allow_nan=False, allow_infinity=False))),
         names=st.dictionaries(
-            st.sampled_from(Colour), st.builds(Model, when=st.datetimes(), cents=st.just(1))
+            st.sampled_from(Color), st.builds(Model, when=st.datetimes(), cents=st.just(1))
         ),
         counts=st.dictionaries(st.integers(), st.floats(allow_nan=False, allow_infinity=False)),
         levels=st.just({}),
@@ -589,7 +589,7 @@ ANYTHING = st.recursive(
     st.none() | st.text() | st.integers() | st.floats() | LEAVES | st.builds(object) | st.builds(Hostile),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.text() | st.integers() | st.sampled_from(Colour), inner, max_size=3)
+        | st.dictionaries(st.text() | st.integers() | st.sampled_from(Color), inner, max_size=3)
         | st.tuples(inner, inner)
         | st.builds(lambda each: Late(raw=each), inner)
         | st.builds(lambda each: Box[Any](content=each), inner)

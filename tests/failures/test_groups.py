@@ -162,7 +162,7 @@ async def test_a_list_is_read_page_by_page_in_either_order() -> None:
     [
         {"size": 0},
         {"size": 501},
-        {"sort": "colour"},
+        {"sort": "color"},
         {"query": "group:broken"},
         {"query": "\x00"},
         {"query": "x" * 4_001},

@@ -86,7 +86,7 @@ GUARDS = (
         "longest hint",
         "the mistake of a server delays work for a year",
         (Code("redrive.policy.retry:decide", "failure.retry_after > longest_hint", "False"),),
-        (f"{RETRY}TestDecide::test_15_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit",),
+        (f"{RETRY}TestDecide::test_15_d4_a_hint_longer_than_a_day_is_honored_up_to_a_limit",),
     ),
     Guard(
         "late return",

@@ -520,7 +520,7 @@ GUARDS = (
     ),
     Guard(
         "loop watch.blames the step",
-        "the neighbours of a step that blocks the event loop count as crashed",
+        "the neighbors of a step that blocks the event loop count as crashed",
         (
             Code(
                 "redrive.engine.maintenance:Maintenance.reclaim",

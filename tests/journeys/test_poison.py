@@ -103,7 +103,7 @@ async def test_the_events_of_a_workflow_are_told_in_the_order_of_its_steps(world
     ]
 
 
-async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succeed(world: World) -> None:
+async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbors_succeed(world: World) -> None:
     app = world.app(crashing)
     bomb = await app.start("bomb", 0)
     innocents = [await app.start("innocent", number) for number in range(6)]

@@ -51,7 +51,7 @@ async def leased_until(world: World, run_id: str) -> float | None:
     return float(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
-async def test_1_the_step_that_blocks_is_blamed_and_its_neighbours_are_not(world: World) -> None:
+async def test_1_the_step_that_blocks_is_blamed_and_its_neighbors_are_not(world: World) -> None:
     """It blocks two workers; then it executes in isolation, and its neighbors never do."""
     app = world.app(unwell)
     sign = world.folder / "go on"

@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.cases import loop_over
-from tests.misbehaving import Behaviour, MisbehavingServer, answer, answer_json
+from tests.misbehaving import Behavior, MisbehavingServer, answer, answer_json
 
 from redrive.errors import (
     AttemptTimeoutError,
@@ -631,21 +631,21 @@ def ask_anthropic(url: str, **options: Any) -> object:
         return list(result) if options.get("stream") else result
 
 
-def openai_stream(code: str) -> Behaviour:
+def openai_stream(code: str) -> Behavior:
     event = {"error": {"message": "no", "type": code, "code": code}}
     return answer(200, {"Content-Type": "text/event-stream"}, f"data: {json.dumps(event)}\n\n")
 
 
-def anthropic_stream(kind: str) -> Behaviour:
+def anthropic_stream(kind: str) -> Behavior:
     event = {"type": "error", "error": {"type": kind, "message": "no"}}
     return answer(200, {"Content-Type": "text/event-stream"}, f"event: error\ndata: {json.dumps(event)}\n\n")
 
 
-def openai_refusal(status: int, code: str) -> Behaviour:
+def openai_refusal(status: int, code: str) -> Behavior:
     return answer_json({"error": {"message": "no", "type": code, "code": code}}, status)
 
 
-def completion(content: str, reason: str = "stop") -> Behaviour:
+def completion(content: str, reason: str = "stop") -> Behavior:
     choice = {
         "index": 0,
         "finish_reason": reason,
@@ -664,7 +664,7 @@ def failure_of(ask: Callable[[], object]) -> Failure:
     return failure
 
 
-CONTENT: dict[str, tuple[Callable[[str], object], Behaviour]] = {
+CONTENT: dict[str, tuple[Callable[[str], object], Behavior]] = {
     "content filter": (ask_openai_for_a_shape, completion("", "content_filter")),
     "too long for the shape": (ask_openai_for_a_shape, completion('{"pages": ', "length")),
     "not the shape": (ask_openai_for_a_shape, completion('{"pages": "many"}')),
@@ -681,8 +681,8 @@ def test_content_and_schema_errors_of_a_language_model_are_final(
     name: str, server: MisbehavingServer
 ) -> None:
     """G4: the same question gets a similar answer. And the model was called: that may have cost money."""
-    ask, behaviour = CONTENT[name]
-    server.otherwise(behaviour)
+    ask, behavior = CONTENT[name]
+    server.otherwise(behavior)
     failure = failure_of(lambda: ask(server.url))
     assert (failure.category, failure.error_class) == (Category.VALIDATION, ErrorClass.FINAL)
     assert failure.delivery is not Delivery.NEVER_SEEN
@@ -713,7 +713,7 @@ STREAMED: dict[str, tuple[Category, ErrorClass]] = {
     ids=["openai", "anthropic"],
 )
 def test_error_in_the_middle_of_a_stream(
-    ask: Callable[..., object], stream: Callable[[str], Behaviour], server: MisbehavingServer
+    ask: Callable[..., object], stream: Callable[[str], Behavior], server: MisbehavingServer
 ) -> None:
     """G4: by then the status was 200; the event contains the error."""
     found = {}

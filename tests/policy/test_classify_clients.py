@@ -38,7 +38,7 @@ import urllib3
 from tests.cases import loop_over
 from tests.misbehaving import (
     HOST,
-    Behaviour,
+    Behavior,
     Exchange,
     MisbehavingServer,
     answer,
@@ -338,7 +338,7 @@ def test_connect_timeout_is_a_timeout_no_one_saw_where_the_client_can_tell(clien
 @dataclass(frozen=True)
 class Mishap:
     name: str
-    behaviour: Behaviour
+    behavior: Behavior
     expected: Verdict
     unlike: tuple[tuple[Client, Verdict], ...] = ()
     immune: tuple[Client, ...] = ()
@@ -410,7 +410,7 @@ def test_mishap_after_the_connection(mishap: Mishap, client: Client, server: Mis
 
     No error may claim that a request was never seen once it has been sent.
     """
-    server.otherwise(mishap.behaviour)
+    server.otherwise(mishap.behavior)
     assert verdict(raised(lambda: client(server.url + "/", mishap.timeout))) == mishap.expected_of(client)
 
 
@@ -836,12 +836,12 @@ def test_grpc_deadline(call: GrpcCall, grpc_address: str) -> None:
 
 
 @both_grpc
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 def test_grpc_connection_that_does_not_last(
-    call: GrpcCall, behaviour: Behaviour, server: MisbehavingServer
+    call: GrpcCall, behavior: Behavior, server: MisbehavingServer
 ) -> None:
     """G3."""
-    server.otherwise(behaviour)
+    server.otherwise(behavior)
     assert verdict(raised(lambda: call(f"{HOST}:{server.port}", "slow"))) == NETWORK_MAYBE
 
 
@@ -858,7 +858,7 @@ def test_grpc_futures(grpc_address: str) -> None:
 # --- mail -----------------------------------------------------------------------------------------
 
 
-def mail_server(*replies: bytes) -> Behaviour:
+def mail_server(*replies: bytes) -> Behavior:
     """Serve a greeting, and one more reply for each line it reads."""
 
     def play(exchange: Exchange) -> None:
@@ -868,7 +868,7 @@ def mail_server(*replies: bytes) -> Behaviour:
                 exchange.send(reply + b"\r\n")
                 lines.readline()
 
-    return Behaviour(play, reads_request=False)
+    return Behavior(play, reads_request=False)
 
 
 def send_mail(port: int) -> object:

@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.misbehaving import (
     HOST,
-    Behaviour,
+    Behavior,
     MisbehavingServer,
     close_on_accept,
     full_backlog,
@@ -320,12 +320,12 @@ async def test_postgres_out_of_reach(connect: Connect) -> None:
 
 
 @every_driver
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 async def test_postgres_connection_that_does_not_last(
-    connect: Connect, behaviour: Behaviour, server: MisbehavingServer
+    connect: Connect, behavior: Behavior, server: MisbehavingServer
 ) -> None:
     """G3: asyncpg raises the error of the socket, and cannot tell whether it was still connecting."""
-    server.otherwise(behaviour)
+    server.otherwise(behavior)
     error = await failing(connect(f"postgresql://postgres@{HOST}:{server.port}/postgres"))
     assert verdict(error) in ([CUT_OFF, NOT_CONNECTED] if connect is by_asyncpg else [NOT_CONNECTED])
 
@@ -563,12 +563,12 @@ async def test_redis_read_timeout(make: MakeRedis, redis_keys: redis.Redis, live
 
 
 @both_redis
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 async def test_redis_connection_that_does_not_last(
-    make: MakeRedis, behaviour: Behaviour, server: MisbehavingServer
+    make: MakeRedis, behavior: Behavior, server: MisbehavingServer
 ) -> None:
     """G3."""
-    server.otherwise(behaviour)
+    server.otherwise(behavior)
     assert verdict(await redis_error(make(server.port), "GET", "key")) in (CUT_OFF, NOT_CONNECTED)
 
 

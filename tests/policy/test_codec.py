@@ -32,7 +32,7 @@ class Shade(Enum):
     DARK = "dark"
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -189,7 +189,7 @@ class TestRefusals:
             (b"x", "bytes", "base64"),
             (bytearray(b"x"), "bytearray", "base64"),
             (Shade.DARK, "Shade", "value.value"),
-            (Colour.RED, "Colour", "str(value)"),
+            (Color.RED, "Color", "str(value)"),
             (Number.ONE, "Number", "int(value)"),
             (Point(1, 2), "Point", "value._asdict()"),
             (OrderedDict(a=1), "OrderedDict", "dict(value)"),
@@ -216,7 +216,7 @@ class TestRefusals:
         assert str(value) in message
         assert "None" in message
 
-    @pytest.mark.parametrize("key", [1, 1.5, None, True, b"a", (1,), Colour.RED])
+    @pytest.mark.parametrize("key", [1, 1.5, None, True, b"a", (1,), Color.RED])
     def test_keys_that_are_not_text_are_refused(self, key: object) -> None:
         message = refusal({"a": {key: 1}})
         assert message.startswith("$.a ")
@@ -622,7 +622,7 @@ class TestStorable:
         assert missing == 50_000_008 - (len(kept) - len(f"… {missing:,} characters left out …"))
         assert len(kept) > 500_000, "cut far more than needed"
 
-    def test_a_long_text_does_not_shorten_its_neighbours(self) -> None:
+    def test_a_long_text_does_not_shorten_its_neighbors(self) -> None:
         kept: Any = storable(
             {"message": "x" * 50_000_000, "stack": "frame\n" * 1_000, "list": list(range(500))}
         )
@@ -648,7 +648,7 @@ class TestStorable:
             "read": "müde".encode(),
             "raw": b"ok \xff",
             "rate": math.nan,
-            "colour": Colour.RED,
+            "color": Color.RED,
             "number": Number.ONE,
             "mixed": {2, "b", "a", None, 10},
             "error": ValueError("no such user"),
@@ -661,7 +661,7 @@ class TestStorable:
             "read": "müde",
             "raw": "b'ok \\xff'",
             "rate": "nan",
-            "colour": "red",
+            "color": "red",
             "number": 1,
             "mixed": [None, 10, 2, "a", "b"],
             "error": "ValueError: no such user",

@@ -88,7 +88,7 @@ TEXTS = {
         "404 Not Found",
         "division by zero",
         "order 503 was lost",
-        "unknown colour",
+        "unknown color",
     ],
 }
 

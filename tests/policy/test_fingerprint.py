@@ -230,7 +230,7 @@ class TestFramesOf:
             "<frozen importlib._bootstrap>",
         ],
     )
-    def test_files_of_libraries_are_recognised(self, file: str) -> None:
+    def test_files_of_libraries_are_recognized(self, file: str) -> None:
         assert not frames_of(raising_in(file))[0].application
 
     @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class TestDecide:
         assert isinstance(decision, Retry)
         assert (decision.at, decision.delay, decision.counted) == (NOW + 17.25, 17.25, False)
 
-    def test_15_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit(self) -> None:
+    def test_15_d4_a_hint_longer_than_a_day_is_honored_up_to_a_limit(self) -> None:
         day = 86_400.0
         for hint, longest, expected in (
             (3 * day, 7 * day, 3 * day),

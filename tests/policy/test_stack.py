@@ -142,7 +142,7 @@ def test_the_omitted_characters_are_counted() -> None:
 
 
 @loop_over("line", ["… 1,234 characters left out …", "… 1,234 characters omitted …"])
-def test_an_omission_is_recognised_in_any_words(line: str) -> None:
+def test_an_omission_is_recognized_in_any_words(line: str) -> None:
     text = f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n{line}\nValueError: x'
     [raised] = stack_of(text).exceptions
     assert (raised.omitted, raised.message) == (1_234, "ValueError: x")

@@ -40,7 +40,7 @@ OPERATED = 24
 OPERATIONS = 6
 
 
-def recognised(samples: Iterable[corpus.Sample], redactor: Redactor) -> list[corpus.Sample]:
+def recognized(samples: Iterable[corpus.Sample], redactor: Redactor) -> list[corpus.Sample]:
     """Samples that the redactor finds; `tests/policy/test_redact.py` counts the others."""
     return [
         sample
@@ -177,7 +177,7 @@ class Survivors:
 
     def __init__(self, house: House, log: pytest.LogCaptureFixture, which: str) -> None:
         redactor = parts_of(house.app).redactor
-        samples = recognised((*corpus.secret_samples(), *corpus.held_out_samples()), redactor)
+        samples = recognized((*corpus.secret_samples(), *corpus.held_out_samples()), redactor)
         samples = chosen(samples, which)
         contents = [sample.content for sample in samples]
         self.texts = [content for content in contents if isinstance(content, str)]
@@ -251,7 +251,7 @@ def test_the_message_about_a_refused_reason_shows_no_secret_i9() -> None:
 
 
 def test_the_parts_are_the_whole_corpus() -> None:
-    samples = recognised((*corpus.secret_samples(), *corpus.held_out_samples()), Redactor())
+    samples = recognized((*corpus.secret_samples(), *corpus.held_out_samples()), Redactor())
     parts = [chosen(samples, f"part {number + 1}") for number in range(PARTS)]
     assert len(samples) > 4_000
     assert {id(sample) for part in parts for sample in part} == {id(sample) for sample in samples}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tests.simulation.catalogue import BREAKER_POLICY
+from tests.simulation.catalog import BREAKER_POLICY
 from tests.simulation.loop import Process
 from tests.simulation.watcher import Blind
 

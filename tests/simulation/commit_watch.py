@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 from tests.simulation.breaker_watch import MOMENT, BreakerWatch
-from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.catalog import OTHERWISE
 from tests.simulation.letter_watch import GroupRow, LetterRow, LetterWatch, entries
 from tests.simulation.loop import Process
 from tests.simulation.replay_watch import OperationRow, ReplayRow, ReplayWatch

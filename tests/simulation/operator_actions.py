@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.catalog import OTHERWISE
 from tests.simulation.script import Chore, ChoreKind
 
 from redrive.app import Redrive

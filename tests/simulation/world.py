@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.simulation.catalogue import app_on, registry_of
+from tests.simulation.catalog import app_on, registry_of
 from tests.simulation.client import Client
 from tests.simulation.clock import ProcessClock
 from tests.simulation.event_counts import EventCounts

@@ -266,7 +266,7 @@ async def test_a_column_more_is_noticed(old: Database) -> None:
     await old.migrate()
     before = await catalog_of(old)
 
-    await ask(old, "ALTER TABLE redrive.steps ADD COLUMN colour text")
+    await ask(old, "ALTER TABLE redrive.steps ADD COLUMN color text")
 
     assert await catalog_of(old) != before
 

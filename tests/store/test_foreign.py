@@ -599,7 +599,7 @@ async def test_waiting_for_something_else_over_a_sync_connection(
             session.run(asyncio.sleep(0))
 
 
-async def test_a_subclass_is_recognised(
+async def test_a_subclass_is_recognized(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     class Traced(orm.Session):

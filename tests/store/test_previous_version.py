@@ -47,9 +47,9 @@ def later(monkeypatch: pytest.MonkeyPatch, text: str, sqlite: str = "", postgres
 
 
 HARMLESS = """
-ALTER TABLE redrive.attempts ADD COLUMN colour text;
+ALTER TABLE redrive.attempts ADD COLUMN color text;
 ALTER TABLE redrive.steps ADD COLUMN weight integer NOT NULL DEFAULT 0;
-CREATE TABLE redrive.colours (name text PRIMARY KEY);
+CREATE TABLE redrive.colors (name text PRIMARY KEY);
 CREATE INDEX steps_by_weight ON redrive.steps (weight);
 """
 

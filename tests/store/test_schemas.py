@@ -44,7 +44,7 @@ async def test_rows_do_not_outlive_their_test(schemas: Schemas, live_postgres: P
 @loop_over(
     "change",
     [
-        "ALTER TABLE {}.leases ADD COLUMN colour text",
+        "ALTER TABLE {}.leases ADD COLUMN color text",
         "ALTER TABLE {}.leases ALTER COLUMN worker SET NOT NULL",
         "ALTER TABLE {}.leases SET (fillfactor = 50)",
         "ALTER TABLE {}.ended DISABLE ROW LEVEL SECURITY; ALTER TABLE {}.ended FORCE ROW LEVEL SECURITY",

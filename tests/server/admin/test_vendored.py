@@ -37,7 +37,7 @@ def test_the_typeface_is_as_it_was_reduced() -> None:
     assert "SIL OPEN FONT LICENSE" in (STATIC / "inter-licence.txt").read_text()
 
 
-def test_licences_are_in_the_package_and_not_served() -> None:
+def test_licenses_are_in_the_package_and_not_served() -> None:
     assert not [name for name in static_files() if "licence" in name]
 
 
