@@ -523,7 +523,7 @@ GUARDS = (
         "the neighbors of a step that blocks the event loop count as crashed",
         (
             Code(
-                "redrive.engine.maintenance:Maintenance.reclaim",
+                "redrive.engine.maintenance:Maintenance._handle_all_lost",
                 "blocking.get(claim.worker, claim.id) == claim.id",
                 "True",
             ),
