@@ -96,7 +96,7 @@ EVERYTHING_ONLY = (
     "tests/server/test_stored_secrets.py*",
     "tests/test_hostile_queue.py*",
     # Tests of the test tools, which change less often than the code they test.
-    "tests/crash/test_crash.py::test_what_is_wrong_with_replays_is_found*",
+    "tests/crash/test_crash.py::test_damaged_replays_are_found*",
     "tests/server/test_matrix.py::test_another_rule_would_be_noticed*",
     "tests/simulation/test_machinery.py::test_a_missing_guard_is_found_*",
     "tests/simulation/test_machinery.py::test_a_seed_always_gives_*",
@@ -112,8 +112,8 @@ ALSO_IN_TEST = (
     "tests/browser/test_journeys.py::test_find_out_whether_it_heals_itself",
     "tests/browser/test_journeys.py::test_replay_one_by_four_keys",
     "tests/browser/test_journeys.py::test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix",
-    "tests/browser/test_journeys.py::test_what_was_closed_is_undone_by_one_key?e-*",
-    "tests/browser/test_journeys.py::test_what_is_selected_is_what_is_done_and_the_number_is_told",
+    "tests/browser/test_journeys.py::test_one_key_undoes_a_closing?e-*",
+    "tests/browser/test_journeys.py::test_an_action_affects_exactly_the_selected_rows_and_shows_their_number",
     "tests/browser/test_journeys.py::test_a_viewer_sees_no_controls_*?viewer?",
     "tests/browser/test_journeys.py::test_the_banner_of_a_breaker_appears_and_goes",
     "tests/browser/test_journeys.py::test_news_arrives_without_moving_a_row",
@@ -133,7 +133,7 @@ ALSO_IN_TEST = (
 
 PROOF_ONLY = (
     # It adds network interfaces, which makes Chromium abort loads of concurrent tests.
-    "tests/cluster/test_cluster.py::test_a_cut_that_cuts_nothing_is_found_out",
+    "tests/cluster/test_cluster.py::test_a_cut_without_effect_is_detected",
 )
 """Tests that only `make cluster` runs, a part of `make proof`."""
 

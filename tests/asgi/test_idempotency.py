@@ -205,7 +205,7 @@ async def test_an_answer_is_not_returned_to_another_organization_i8(world: World
         assert (await order(client, headers={"x-org": "other"})).content == b"for other"
 
 
-async def test_a_request_that_is_no_one_s_is_passed_on(world: World) -> None:
+async def test_a_request_without_a_scope_is_passed_on(world: World) -> None:
     shop = Shop()
     async with world.client(shop, required=True) as client:
         for _ in range(2):
@@ -246,7 +246,7 @@ async def test_another_request_under_the_same_key_is_refused(world: World, chang
     assert shop.calls == 1
 
 
-async def test_while_it_is_executed_others_are_told_to_come_again(world: World) -> None:
+async def test_while_it_executes_other_requests_get_a_retry_hint(world: World) -> None:
     shop = Shop()
     shop.go_on.clear()
     async with world.client(shop) as client:
@@ -339,7 +339,7 @@ async def test_a_body_beyond_the_bound_is_refused(world: World) -> None:
     assert shop.calls == 1
 
 
-async def test_without_the_database_nothing_is_executed() -> None:
+async def test_without_the_database_no_request_executes() -> None:
     shop = Shop()
     async with seamed(new_app()) as (test, seam):
         await test._app.open()
@@ -506,7 +506,9 @@ async def test_an_endless_answer_ends_with_its_client(database: Database) -> Non
     await app.close()
 
 
-async def test_a_client_that_goes_before_its_request_is_complete_leaves_nothing_behind(world: World) -> None:
+async def test_a_client_that_disconnects_before_its_request_is_complete_leaves_nothing_behind(
+    world: World,
+) -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 

@@ -38,7 +38,7 @@ async def test_a_failure_is_resolved_by_one_key_and_that_is_undone_by_one(
     await expect(rows).to_have_count(2)
 
 
-async def test_a_key_does_nothing_to_a_row_that_no_one_is_at(shop: Site, visit: Browsing) -> None:
+async def test_a_key_does_nothing_without_a_selected_row(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     page = await visit.open("admin", DLQ)
     await expect(page.locator(".row-acts button")).to_have_count(4)
@@ -68,7 +68,7 @@ async def test_a_replay_shows_its_plan_first(shop: Site, visit: Browsing) -> Non
     await expect(page.locator("#dialog")).to_contain_text("Replay 3 dead letters")
 
 
-async def test_what_cannot_be_done_with_all_of_them_is_not_offered(shop: Site, visit: Browsing) -> None:
+async def test_an_action_that_some_of_them_do_not_allow_is_not_offered(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     [first, *_] = (await shop.get("/api/v1/dead-letters", q="is:open"))["items"]
     await shop.post("/api/v1/dead-letters/resolve", {"ids": [first["id"]]})

@@ -95,7 +95,7 @@ async def test_every_page_fits_and_is_sound(tour: Browsing, part: int) -> None:
 PLACES = ("", "/dlq", "/runs", "/replays", "/breakers", "/queues", "/workers", "/audit", "/settings")
 
 
-async def test_on_a_phone_the_navigation_is_scrolled_to_the_page_one_is_on(tour: Browsing) -> None:
+async def test_on_a_phone_the_navigation_scrolls_to_the_current_page(tour: Browsing) -> None:
     """On Queues, Workers, Audit and Settings, no visible entry was marked."""
     page = await tour.open("owner", ADMIN, width=NARROW)
     for place in PLACES:

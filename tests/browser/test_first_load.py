@@ -93,7 +93,7 @@ async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: 
 
 
 @pytest.mark.parametrize("path", [ADMIN, f"{ADMIN}/dlq", f"{ADMIN}/dlq?view=flat"])
-async def test_nothing_jumps_when_news_arrives(shop: Site, visit: Browsing, path: str) -> None:
+async def test_nothing_jumps_when_an_update_arrives(shop: Site, visit: Browsing, path: str) -> None:
     shop.trouble(recipients="bug")
     await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
     page = await visit.open("owner", "about:blank")

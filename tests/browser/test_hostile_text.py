@@ -194,7 +194,7 @@ async def test_they_fit_on_a_phone(lion: Browsing, den: Den) -> None:
     assert not faults, "\n".join(faults)
 
 
-async def test_what_stands_in_the_address_is_told_as_text(lion: Browsing) -> None:
+async def test_parts_of_the_address_are_shown_as_text(lion: Browsing) -> None:
     """Pages repeat unknown queries, filters and names."""
     lion.recorder.allow("status of 4..")
     page = await entered(lion)
@@ -221,7 +221,7 @@ LOUD = [
 ][:6]
 
 
-async def test_what_scripts_write_is_text(lion: Browsing, den: Den) -> None:
+async def test_scripts_write_stored_texts_as_text(lion: Browsing, den: Den) -> None:
     """Toasts, questions and copied texts: our own scripts build them from stored texts."""
     lion.recorder.allow("status of 422")  # no queue can have such a name, and the error repeats it
     page = await entered(lion, permissions=["clipboard-read", "clipboard-write"])
@@ -245,7 +245,7 @@ async def test_what_scripts_write_is_text(lion: Browsing, den: Den) -> None:
     assert await page.evaluate("navigator.clipboard.readText()")
 
 
-async def test_what_an_attribute_carries_arrives_unchanged(lion: Browsing, den: Den) -> None:
+async def test_the_value_of_an_attribute_arrives_unchanged(lion: Browsing, den: Den) -> None:
     """A button removes the tag in its attributes: exactly that tag."""
     page = await entered(lion)
     for number in LOUD:

@@ -118,9 +118,7 @@ async def test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix(shop: S
 
 
 @pytest.mark.parametrize(("key", "word", "state"), [("e", "Resolve", "RESOLVED"), ("i", "Ignore", "IGNORED")])
-async def test_what_was_closed_is_undone_by_one_key(
-    shop: Site, visit: Browsing, key: str, word: str, state: str
-) -> None:
+async def test_one_key_undoes_a_closing(shop: Site, visit: Browsing, key: str, word: str, state: str) -> None:
     shop.trouble(recipients="bug")
     [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
     page = await visit.open("admin", f"{DLQ}/{letter}")
@@ -137,7 +135,9 @@ async def test_what_was_closed_is_undone_by_one_key(
     assert actions[:2] == ["dead_letter.reopened", f"dead_letter.{state.lower()}"]
 
 
-async def test_what_is_selected_is_what_is_done_and_the_number_is_told(shop: Site, visit: Browsing) -> None:
+async def test_an_action_affects_exactly_the_selected_rows_and_shows_their_number(
+    shop: Site, visit: Browsing
+) -> None:
     shop.trouble(recipients="bug")
     letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(4)])
     page = await visit.open("admin", FLAT)
@@ -207,7 +207,7 @@ async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Brows
     assert set((await shop.ended(runs)).values()) <= {"SUCCESS", "DLQ_PENDING"}
 
 
-async def test_the_banner_and_the_overview_say_the_same_about_a_breaker(shop: Site, visit: Browsing) -> None:
+async def test_the_banner_and_the_overview_agree_about_a_breaker(shop: Site, visit: Browsing) -> None:
     """The banner said "failing" while the overview, read earlier, said "Closed" and "Heals itself 0"."""
     page = await visit.open("viewer", "/app/admin")
     breaker = page.locator("#breakers li", has_text="stripe")
@@ -244,7 +244,7 @@ async def test_news_arrives_without_moving_a_row(shop: Site, visit: Browsing) ->
     await expect(rows).to_have_count(5)
 
 
-async def test_a_lost_connection_is_told_and_found_again(shop: Site, visit: Browsing) -> None:
+async def test_a_lost_connection_is_shown_and_restored(shop: Site, visit: Browsing) -> None:
     page = await visit.open("viewer", DLQ)
     word = page.locator("[data-connection-word]")
     await expect(word).to_have_text("Live")
@@ -318,9 +318,7 @@ async def _succeeded(site: Site, run: str) -> bool:
     return state == "SUCCESS"
 
 
-async def test_drift_between_plan_and_start_is_told_with_what_has_changed(
-    shop: Site, visit: Browsing
-) -> None:
+async def test_drift_between_plan_and_start_is_shown_with_the_changes(shop: Site, visit: Browsing) -> None:
     shop.trouble(recipients="bug")
     letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
     shop.trouble()
@@ -341,7 +339,7 @@ async def test_drift_between_plan_and_start_is_told_with_what_has_changed(
     await until(lambda: _number(shop, "is:resolved", 3))
 
 
-async def test_two_people_at_once_are_told_of_each_other(shop: Site, visit: Browsing) -> None:
+async def test_two_people_on_one_letter_see_each_other(shop: Site, visit: Browsing) -> None:
     shop.trouble(recipients="bug")
     [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
     page = await visit.open("admin", f"{DLQ}/{letter}")

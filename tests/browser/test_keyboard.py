@@ -153,7 +153,7 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(shop: Site, visit: Bro
     await expect(row).to_be_focused()
 
 
-async def test_what_opens_in_place_closes_by_escape(shop: Site, visit: Browsing) -> None:
+async def test_escape_closes_parts_that_open_in_place(shop: Site, visit: Browsing) -> None:
     page, _ = await _with_letters(shop, visit, 1)
     await press(page, "j", "x", "e")
     reason = page.locator("details[open]").get_by_label("Reason")

@@ -30,7 +30,7 @@ async def stands(shop: Site, letter: str, state: str) -> bool:
     return bool(await until(reached))
 
 
-async def test_what_is_typed_right_after_a_key_is_no_other_key(shop: Site, visit: Browsing) -> None:
+async def test_text_typed_right_after_a_key_is_not_another_key(shop: Site, visit: Browsing) -> None:
     """A reason such as "i paid it" must not ignore the letter that it resolves."""
     letter, page = await opened(shop, visit)
     await page.wait_for_selector("html[data-live]")
@@ -66,7 +66,7 @@ async def test_secrets_are_shown_here_and_now_only(shop: Site, visit: Browsing) 
     assert [each["detail"]["reason"] for each in entries] == ["to compare"]
 
 
-async def test_what_someone_else_does_is_seen_without_moving(shop: Site, visit: Browsing) -> None:
+async def test_changes_by_others_appear_without_moving_the_page(shop: Site, visit: Browsing) -> None:
     letter, page = await opened(shop, visit)
     await page.wait_for_selector("html[data-live=true]")
     await page.evaluate("document.querySelector('#attempts').dataset.kept = 'yes'")

@@ -103,7 +103,7 @@ async def test_a_refused_stream_is_tried_again(shop: Site, visit: Browsing) -> N
     await expect(word).to_have_text("Live")
 
 
-async def test_what_came_while_no_one_looked_is_told_afterwards(shop: Site, visit: Browsing) -> None:
+async def test_changes_behind_a_hidden_tab_are_shown_afterwards(shop: Site, visit: Browsing) -> None:
     await _letters(shop, 1)
     page = await visit.open("viewer", FLAT)
     await expect(page.locator("[data-connection-word]")).to_have_text("Live")

@@ -104,7 +104,7 @@ async def test_an_earlier_step_is_chosen_in_the_dialog(shop: Site, visit: Browsi
     assert (replay["from_step_index"], replay["edit"]) == (0, None)
 
 
-async def test_who_may_not_replay_is_offered_no_editor(shop: Site, visit: Browsing) -> None:
+async def test_without_the_permission_to_replay_there_is_no_editor(shop: Site, visit: Browsing) -> None:
     letter = await failed(shop)
     page = await visit.open("staff", f"/app/admin/dlq/{letter}")
     assert await page.locator("text=Edit and replay").count() == 0

@@ -184,7 +184,7 @@ def test_all_files_of_the_package_are_in_the_wheel(built: Built) -> None:
     assert own <= packed, own - packed
 
 
-def test_what_is_not_ours_comes_with_its_license(built: Built) -> None:
+def test_vendored_files_come_with_their_licenses(built: Built) -> None:
     folder = "redrive/server/admin/static"
     with zipfile.ZipFile(built.wheel) as wheel:
         assert b"BSD" in wheel.read(f"{folder}/htmx-licence.txt")

@@ -53,7 +53,7 @@ async def test_it_says_that_changing_things_needs_scripts(tour: Browsing) -> Non
     await expect((await tour.open("owner")).locator("noscript")).to_be_hidden()
 
 
-async def test_nothing_pretends(tour: Browsing) -> None:
+async def test_no_control_pretends_to_work(tour: Browsing) -> None:
     """No page has a control without effect, or a form that leads nowhere."""
     page = await reading(tour)
     for route in await routes(tour.site):

@@ -151,7 +151,9 @@ class TestOpening:
             lambda: BreakerOpenError("another", "open"),
         ],
     )
-    def test_nothing_else_does(self, clock: VirtualClock, play: Play, make: Callable[[], Exception]) -> None:
+    def test_no_other_failure_opens_it(
+        self, clock: VirtualClock, play: Play, make: Callable[[], Exception]
+    ) -> None:
         where = shop(clock)
         for _ in range(30):
             _failing(play, single(where, clock), make())
@@ -164,7 +166,7 @@ class TestOpening:
         assert play(Script(ConnectionError(), ConnectionError(), "done"), guard) == "done"
         assert (where.snapshot().calls, where.snapshot().failures) == (3, 2)
 
-    def test_a_custom_classifier_tells_what_counts(self, clock: VirtualClock, play: Play) -> None:
+    def test_a_custom_classifier_decides_what_counts(self, clock: VirtualClock, play: Play) -> None:
         where = shop(clock)
         classifier = Classifier([Rule.for_type(KeyError, Category.NETWORK)])
         guard = Guard("work", max_attempts=1, dependency=where, classifier=classifier, clock=clock)
@@ -236,7 +238,7 @@ class TestClosing:
         with pytest.raises(BreakerOpenError):
             play(Script(), single(where, clock))
 
-    def test_a_probe_that_only_shows_a_mistake_of_ours_says_nothing(
+    def test_a_probe_that_fails_for_our_own_mistake_does_not_count(
         self, clock: VirtualClock, play: Play
     ) -> None:
         where = shop(clock)
@@ -363,7 +365,7 @@ class TestDecorator:
         with pytest.raises(BreakerOpenError):
             where(lambda: 1)()
 
-    def test_its_own_classifier_tells_what_counts(self, clock: VirtualClock) -> None:
+    def test_its_own_classifier_decides_what_counts(self, clock: VirtualClock) -> None:
         classifier = Classifier([Rule.for_type(KeyError, Category.NETWORK)])
         where = Dependency("shop", breaker=SMALL, classifier=classifier, clock=clock)
         for _ in range(4):

@@ -24,7 +24,7 @@ class TestCurrentAttempt:
     def test_none_outside(self) -> None:
         assert current_attempt() is None
 
-    def test_inside_it_is_the_one_that_is_handed_over(self, play: Play) -> None:
+    def test_inside_the_call_it_is_the_attempt_that_is_passed(self, play: Play) -> None:
         class Looking(Script):
             def __call__(self, attempt: Attempt) -> object:
                 assert current_attempt() is attempt
@@ -181,21 +181,21 @@ class TestCurrentAttempt:
 
 
 class TestContextVariables:
-    def test_what_is_set_outside_is_seen_inside(self) -> None:
+    def test_variables_set_outside_are_visible_inside(self) -> None:
         token = COLOR.set("red")
         try:
             assert Guard("work").call(lambda attempt: COLOR.get()) == "red"
         finally:
             COLOR.reset(token)
 
-    def test_what_is_set_inside_survives(self) -> None:
+    def test_variables_set_inside_survive(self) -> None:
         def main() -> str:
             Guard("work").call(lambda attempt: COLOR.set("green"))
             return COLOR.get()
 
         assert contextvars.copy_context().run(main) == "green"
 
-    async def test_what_is_set_inside_survives_waits_and_attempts(self) -> None:
+    async def test_variables_set_inside_survive_waits_and_attempts(self) -> None:
         seen: list[str] = []
 
         @retry(backoff=AT_ONCE)
@@ -235,7 +235,7 @@ class TestContextVariables:
 
 
 class TestAttempt:
-    def test_tells_what_it_is(self, clock: VirtualClock) -> None:
+    def test_its_representation_names_the_attempt(self, clock: VirtualClock) -> None:
         script = Script(RetryableError(), "done", clock=clock)
         Guard("charge card", idempotency_key="key", clock=clock).call(script)
         first, second = script.attempts

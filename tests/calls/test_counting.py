@@ -170,7 +170,7 @@ class TestWaits:
         assert play(script, Guard("work", policy=policy, clock=clock)) == "done"
         assert clock.waits == [7.0, 1.0]
 
-    def test_nothing_is_slept_on_success_or_at_no_delay(self, clock: VirtualClock, play: Play) -> None:
+    def test_success_and_zero_delays_do_not_sleep(self, clock: VirtualClock, play: Play) -> None:
         play(Script("done"), Guard("work", clock=clock))
         assert clock.waits == []
         at_once = Backoff(Linear(0.0, 0.0))

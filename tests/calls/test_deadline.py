@@ -123,7 +123,7 @@ class TestRemaining:
         assert script.times == [0.0, 6.0, 12.0, 18.0, 24.0]
         assert left == [10.0, 10.0, 10.0, 10.0, 6.0]
 
-    def test_shrinks_and_never_goes_below_nothing(self, clock: VirtualClock) -> None:
+    def test_shrinks_and_never_goes_below_zero(self, clock: VirtualClock) -> None:
         seen: list[tuple[float, float]] = []
 
         def work(attempt: Attempt) -> None:

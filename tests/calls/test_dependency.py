@@ -62,7 +62,7 @@ class TestName:
 
         assert early.call(work) == "done"
 
-    def test_two_guards_share_what_they_learn(self) -> None:
+    def test_two_guards_share_breaker_and_budget(self) -> None:
         dependency("shop", breaker=TOUCHY)
         fail(Guard("one", max_attempts=1, dependency="shop"))
         with pytest.raises(BreakerOpenError):
@@ -74,7 +74,7 @@ class TestName:
         fail(guard("shop"))
         assert guard("bank").call(Script("called")) == "called"
 
-    def test_saying_the_same_again_changes_nothing(self) -> None:
+    def test_configuring_it_identically_again_changes_nothing(self) -> None:
         shop = dependency("shop", breaker=TOUCHY)
         fail(Guard("work", max_attempts=1, dependency="shop"))
         assert dependency("shop", breaker=TOUCHY) is shop
@@ -91,7 +91,7 @@ class TestName:
         with pytest.raises(BreakerOpenError):
             guard("shop").call(Script("never"))
 
-    def test_one_that_is_made_by_hand_is_no_one_elses(self) -> None:
+    def test_a_dependency_created_directly_is_not_shared(self) -> None:
         own = Dependency("shop", breaker=TOUCHY)
         fail(Guard("work", max_attempts=1, dependency=own))
         assert own.snapshot().state is BreakerState.OPEN
@@ -123,7 +123,7 @@ class TestRegistry:
             registry.get(f"name {number}")
         assert len(registry._others) <= registry.MAX_UNCONFIGURED
 
-    def test_a_full_registry_still_finds_what_it_has(self) -> None:
+    def test_a_full_registry_still_finds_its_entries(self) -> None:
         registry = Dependencies()
         for number in range(registry.MAX_UNCONFIGURED):
             registry.get(f"name {number}")

@@ -101,7 +101,7 @@ class TestIdentity:
 
 
 class TestNotes:
-    def test_they_tell_every_attempt(self, play: Play, clock: VirtualClock) -> None:
+    def test_they_list_every_attempt(self, play: Play, clock: VirtualClock) -> None:
         script = Script(ConnectionRefusedError("a"), TimeoutError("b"), ValueError("c"))
         with pytest.raises(ValueError) as caught:
             play(script, Guard("charge card", max_attempts=9, clock=clock))
@@ -323,7 +323,7 @@ class TestNothingIsHeld:
             await asyncio.sleep(0)
             assert self.alive(references) == 0
 
-    async def test_when_what_was_waited_for_holds_the_error(self) -> None:
+    async def test_when_the_awaited_object_references_the_error(self) -> None:
         references: list[weakref.ref[Witness]] = []
 
         def made() -> ConnectionError:

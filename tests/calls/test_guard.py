@@ -246,7 +246,7 @@ class TestDecorator:
             with pytest.raises(InvalidValueError, match="generator"):
                 Guard("numbers")(function)
 
-    def test_refuses_what_cannot_be_called(self) -> None:
+    def test_rejects_objects_that_cannot_be_called(self) -> None:
         for thing in (12, object(), property(lambda self: 1)):
             with pytest.raises(InvalidValueError):
                 retry(thing)  # type: ignore[call-overload]

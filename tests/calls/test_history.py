@@ -191,14 +191,14 @@ def test_every_attempt_starts_when_the_decision_says(case: Case) -> None:
 
 
 @given(cases(st.just(0.0) | st.floats(0.0, 60.0)))
-def test_both_colors_live_the_history_of_the_reference(case: Case) -> None:
+def test_sync_and_async_calls_have_the_history_of_the_reference(case: Case) -> None:
     """They differ in one point: a sync function that returns after its timeout has failed."""
     assert lived(case, play_sync)[0] == reference(case, is_sync=True)
     assert lived(case, play_async)[0] == reference(case, is_sync=False)
 
 
 @given(cases(st.just(0.0) | st.floats(0.0, 60.0)))
-def test_the_same_seed_tells_the_same_story_to_the_hooks(case: Case) -> None:
+def test_the_same_seed_gives_the_hooks_the_same_events(case: Case) -> None:
     told = lived(case, play_sync)[1]
     if reference(case, is_sync=True) == reference(case, is_sync=False):
         assert lived(case, play_async)[1] == told

@@ -296,7 +296,7 @@ class TestCreateIfAbsent:
         [answer(409, body="already exists"), answer_json({"error": "exists"}, 409)],
         ids=["no JSON", "another shape"],
     )
-    def test_what_a_conflict_says_need_not_be_the_thing(
+    def test_the_body_of_a_conflict_need_not_be_the_object(
         self, connect: Connect, server: MisbehavingServer, behavior: Behavior
     ) -> None:
         """Servers answer a conflict with an error document, not with the existing object."""

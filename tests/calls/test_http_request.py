@@ -155,7 +155,7 @@ class TestBody:
         [float("nan"), {"deep": [float("inf")]}, {1, 2}, object(), b"bytes"],
         ids=["nan", "infinity", "set", "object", "bytes"],
     )
-    def test_what_json_cannot_say_is_refused_before_anything_is_sent(
+    def test_values_that_json_cannot_express_are_rejected_before_a_request_is_sent(
         self, connect: Connect, server: MisbehavingServer, value: object
     ) -> None:
         with pytest.raises(InvalidValueError, match="JSON"):

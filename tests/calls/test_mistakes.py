@@ -64,7 +64,7 @@ def test_a_misspelled_option_is_answered_with_the_likeliest() -> None:
         HttpClient("http://localhost", tokn="x")  # type: ignore[call-arg]
 
 
-def test_a_word_stands_for_its_member() -> None:
+def test_a_word_is_accepted_for_its_member() -> None:
     tries = []
 
     @retry("pay", effect="unsafe")
@@ -138,7 +138,7 @@ def test_objects_show_what_they_are() -> None:
         assert repr(client) == "<HttpClient of http://localhost/api>"
 
 
-async def test_what_a_sync_function_leaves_to_be_awaited_is_refused_and_counts_for_nothing() -> None:
+async def test_an_awaitable_from_a_sync_function_is_rejected_and_does_not_count() -> None:
     """It would fail after the guard has finished."""
     shared = Dependency("shop")
 

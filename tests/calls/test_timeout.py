@@ -77,7 +77,7 @@ class TestTimeout:
             await work()
         assert seen == ["cancelled", "cleaned up"]
 
-    async def test_what_cleanup_raises_is_passed_on(self) -> None:
+    async def test_an_exception_of_the_cleanup_is_passed_on(self) -> None:
         @retry(timeout=SHORT, max_attempts=1)
         async def work() -> None:
             try:

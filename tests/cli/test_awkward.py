@@ -102,7 +102,7 @@ def test_a_dry_run_makes_no_database(redrive: Command, tmp_path: Path, arguments
         ("policy", "list", "--stored"),
     ],
 )
-def test_nothing_but_migrate_changes_old_tables(
+def test_only_migrate_changes_old_tables(
     redrive: Command, old_database: Path, arguments: tuple[str, ...]
 ) -> None:
     ended = redrive(*arguments)
@@ -140,14 +140,16 @@ def test_only_our_own_colors_reach_a_terminal(
     assert escape_controls("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
 
 
-def test_no_one_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_output_without_a_reader_does_not_stop_the_command(
+    redrive: Command, shop: Shop, tmp_path: Path
+) -> None:
     """Progress messages don't stop the work: it completes even if stderr has no reader."""
     letter = shop.dead_letter(1)
     executed(tmp_path, f"dlq replay {letter} --yes --no-wait 2>&1 >/dev/null | true")
     assert '"REPLAYING"' in redrive("dlq", "view", letter, "-o", "json").out
 
 
-def test_commands_to_be_copied_are_one_word_a_name(redrive: Command) -> None:
+def test_names_in_commands_to_copy_are_single_words(redrive: Command) -> None:
     made = redrive("org", "create", "two words")
     assert "--org 'two words'`" in made.err
     added = redrive("member", "add", "ada", "--role", "OWNER", "--org", "two words")

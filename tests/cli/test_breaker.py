@@ -136,7 +136,7 @@ def test_closing_asks_where_work_waits(redrive: Command, shop: Shop, tmp_path: P
     assert breaker(redrive)["state"] == "OPEN"
 
 
-def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
+def test_an_open_breaker_is_probed_first(redrive: Command, shop: Shop) -> None:
     """The output suggests to wait before it suggests to close it."""
     for number in range(8):
         shop.order(number, card="slow")
@@ -147,7 +147,7 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     assert "wait: the next probe is in " in shown
 
 
-def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
+def test_16_p4_a_half_open_breaker_without_held_runs_is_tried_with_the_next_run(
     anywhere: Command, shop: Shop
 ) -> None:
     shop.order()

@@ -185,7 +185,7 @@ class TestTerminal:
         assert "server_port              9\r\n" in ended.shown
         assert "\x1b[2m" in ended.shown
 
-    def test_without_color_where_no_one_wants_it(
+    def test_without_color_where_the_user_does_not_want_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
@@ -212,7 +212,7 @@ class TestProgram:
     @pytest.mark.parametrize(
         "arguments", [["serv"], ["config", "more"], ["config", "--color"], ["config", "-o", "xml"]]
     )
-    def test_what_there_is_not(self, redrive: Command, arguments: list[str]) -> None:
+    def test_unknown_names(self, redrive: Command, arguments: list[str]) -> None:
         ended = redrive(*arguments)
         assert (ended.code, ended.out) == (2, "")
         assert "Traceback" not in ended.err

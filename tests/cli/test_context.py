@@ -34,7 +34,7 @@ def test_from_adding_one_to_forgetting_it(redrive: Command, tmp_path: Path) -> N
     assert (ContextFile().current, ContextFile().known) == ("local", {})
 
 
-def test_what_is_only_to_be_said_is_not_done(redrive: Command, tmp_path: Path) -> None:
+def test_a_dry_run_does_not_execute(redrive: Command, tmp_path: Path) -> None:
     assert redrive("context", "add", "production", "--server", SERVER, "--dry-run") == (
         0,
         "",
@@ -78,7 +78,7 @@ def test_a_command_that_prints_no_key(command: str) -> None:
         (("remove", "local"), 2, "it can't be removed"),
     ],
 )
-def test_what_cannot_be(redrive: Command, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_invalid_combinations(redrive: Command, arguments: tuple[str, ...], code: int, told: str) -> None:
     ended = redrive("context", *arguments)
     assert ended.code == code
     assert told in ended.err
@@ -90,7 +90,7 @@ def test_a_suggestion(redrive: Command) -> None:
     assert "did you mean 'production'?" in redrive("context", "use", "prodcution").err
 
 
-def test_a_file_that_someone_has_written_wrongly(redrive: Command, tmp_path: Path) -> None:
+def test_a_file_with_errors(redrive: Command, tmp_path: Path) -> None:
     file = tmp_path / "config" / "redrive" / "contexts.toml"
     file.parent.mkdir(parents=True)
     file.write_text('[contexts.one]\nsever = "x"\n')
@@ -155,7 +155,7 @@ def test_a_command_that_is_not_there(redrive: Command) -> None:
     assert "Unknown command 'wroker'; did you mean 'worker'?" in ended.err
 
 
-def test_what_is_in_the_environment_holds_for_every_command(
+def test_the_environment_applies_to_every_command(
     redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for commands that use the database directly: they must not migrate another one by mistake."""
@@ -214,7 +214,7 @@ def test_a_file_with_values_of_another_kind(redrive: Command, tmp_path: Path, te
     assert (ended.code, "contexts.toml must be" in ended.err) == (2, True)
 
 
-def test_one_of_them_says_whom_to_ask(redrive: Command) -> None:
+def test_a_missing_permission_names_who_can_help(redrive: Command) -> None:
     redrive("context", "add", "one", "--server", SERVER)
     ended = redrive("--server", SERVER, "--context", "one", "dlq", "list")
     assert (ended.code, "use one of them" in ended.err) == (2, True)

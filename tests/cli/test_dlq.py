@@ -25,7 +25,7 @@ def rows(command: Command, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_lists_what_is_not_closed(anywhere: Command, shop: Shop) -> None:
+def test_lists_letters_that_are_not_closed(anywhere: Command, shop: Shop) -> None:
     first, second, third = (shop.dead_letter(number) for number in (1, 2, 3))
     assert anywhere("dlq", "resolve", second, "--yes").code == 0
     listed = anywhere("dlq", "list")
@@ -77,7 +77,7 @@ def test_as_the_pages_spell_it(redrive: Command, shop: Shop, view: View, query: 
 
 
 @pytest.mark.parametrize("verb", ["list", "groups", "export"])
-def test_a_wrong_query_is_told_with_a_suggestion(anywhere: Command, verb: str) -> None:
+def test_a_wrong_query_gets_a_suggestion(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "is:opne")
     assert (ended.code, ended.out) == (2, "")
     assert "unknown value 'opne' of 'is' at position 4; did you mean 'open'?" in ended.err
@@ -125,7 +125,7 @@ def test_a_group_of_which_the_newest_is_gone(anywhere: Command, shop: Shop) -> N
     assert "Nothing: this dead letter is closed." in told.out
 
 
-def test_a_dead_letter_for_whoever_decides(anywhere: Command, shop: Shop) -> None:
+def test_the_view_of_a_dead_letter_has_what_a_decision_needs(anywhere: Command, shop: Shop) -> None:
     """Verdict, error, frame, attempts, redacted payload, and commands, in this order."""
     letter = shop.dead_letter(7, card="slow")
     told = anywhere("dlq", "view", letter)
@@ -157,7 +157,7 @@ def test_with_the_whole_traceback(redrive: Command, shop: Shop) -> None:
     assert "Traceback (most recent call last)" in redrive("dlq", "view", letter, "--stack").out
 
 
-def test_what_was_done_is_told(redrive: Command, shop: Shop) -> None:
+def test_past_changes_are_listed(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     redrive("dlq", "note", letter, "asked the bank")
     redrive("dlq", "assign", letter, "--to", "ada")
@@ -192,7 +192,7 @@ def test_a_dead_letter_for_programs(anywhere: Command, shop: Shop) -> None:
     assert row["error_type"] == "TimeoutError"
 
 
-def test_one_that_may_have_had_its_effect(redrive: Command, shop: Shop) -> None:
+def test_a_letter_whose_effect_may_have_happened(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow", work="refund")
     assert "Careful: the step may have taken effect already" in redrive("dlq", "view", letter).out
 
@@ -213,7 +213,7 @@ def test_stats(anywhere: Command, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("verb", ["view", "replay", "resolve", "reopen"])
-def test_one_that_is_not_there(anywhere: Command, verb: str) -> None:
+def test_a_missing_letter(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "nothing like that", *([] if verb == "view" else ["--yes"]))
     assert (ended.code, ended.out) == (3, "")
     assert "no dead letter has the id 'nothing like that': pass the 32 digits of an id" in ended.err
@@ -252,7 +252,9 @@ def test_the_beginning_of_an_id(anywhere: Command, shop: Shop) -> None:
         (["groups", "fp:a9f8"], "at least 6 digits"),
     ],
 )
-def test_what_was_meant(redrive: Command, shop: Shop, arguments: list[str], message: str) -> None:
+def test_a_mistyped_word_gets_a_suggestion(
+    redrive: Command, shop: Shop, arguments: list[str], message: str
+) -> None:
     shop.order()
     ended = redrive("dlq", *arguments)
     assert (ended.code, ended.out) == (2, "")

@@ -46,7 +46,7 @@ def looking(shop: Shop, redrive: Command) -> list[tuple[str, ...]]:
     ]
 
 
-def test_a_viewer_looks_and_changes_nothing(redrive: Command, shop: Shop, served: Served) -> None:
+def test_a_viewer_reads_and_cannot_change_anything(redrive: Command, shop: Shop, served: Served) -> None:
     """I7."""
     looks = looking(shop, redrive)
     [before] = json.loads(redrive("dlq", "list", "-o", "json").out)
@@ -102,9 +102,7 @@ def test_fits_the_terminal(
         assert [line for line in too_long if "redrive " not in line] == [], each
 
 
-def test_what_is_there_to_be_copied_is_whole(
-    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_to_copy_are_complete(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = looking(shop, redrive)
     monkeypatch.setenv("COLUMNS", "60")
     [letter], [run] = (json.loads(redrive(noun, "list", "-o", "json").out) for noun in ("dlq", "run"))

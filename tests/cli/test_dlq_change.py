@@ -105,13 +105,13 @@ def test_reopened_by_query(anywhere: Command, shop: Shop) -> None:
     "arguments",
     [[], ["one", "--query", "is:open"], ["one", "--expect", "1"], ["--query", "is:open", "--expect", "-1"]],
 )
-def test_what_is_meant_must_be_clear(redrive: Command, shop: Shop, arguments: list[str]) -> None:
+def test_an_ambiguous_selection_is_rejected(redrive: Command, shop: Shop, arguments: list[str]) -> None:
     shop.dead_letter(1)
     assert redrive("dlq", "resolve", *arguments, "--yes").code == 2
     assert states(redrive) == ["OPEN"]
 
 
-def test_someone_is_asked_with_the_number_and_the_place(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_the_question_names_the_number_and_the_place(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     for number in range(3):
         shop.dead_letter(number)
     query = ["dlq", "resolve", "--query", "is:open"]
@@ -145,7 +145,7 @@ def test_marks(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "note", "nothing", "x").code == 3
 
 
-def test_what_is_said_about_a_group(anywhere: Command, shop: Shop) -> None:
+def test_changing_the_state_of_a_group(anywhere: Command, shop: Shop) -> None:
     for number in range(2):
         shop.dead_letter(number)
     [group] = rows(anywhere, "groups")

@@ -23,7 +23,7 @@ def state(command: Command) -> str:
     return found
 
 
-def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
+def test_a_replay_that_succeeds(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow")
     shop.mended = True
     assert anywhere("dlq", "replay", letter).code == 2  # no terminal for the question
@@ -45,7 +45,7 @@ def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
         ) == (6, True)
 
 
-def test_one_that_fails_again(anywhere: Command, shop: Shop) -> None:
+def test_a_replay_that_fails_again(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow")
     with shop.working():
         ended = anywhere("dlq", "replay", letter, "--yes", "-o", "json", "--policy", "max_retries=0")
@@ -170,7 +170,7 @@ def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
         ["--payload", "broken.json", "--reason", "x"],
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_started(
+def test_an_invalid_request_is_explained_and_starts_nothing(
     redrive: Command, shop: Shop, tmp_path: Path, wrong: list[str]
 ) -> None:
     letter = shop.dead_letter(7)

@@ -120,7 +120,7 @@ def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
     assert f"process {process.pid}) has not reported for 3 min" in worker["seen"]
 
 
-def test_what_is_not_well_comes_first(redrive: Command, shop: Shop) -> None:
+def test_problems_come_first(redrive: Command, shop: Shop) -> None:
     shop.order(wait=False)
     pause("mail")
     table = redrive("doctor", "-o", "table").out

@@ -100,7 +100,7 @@ def test_presets_are_listed(redrive: Command) -> None:
     assert "never\t1\tno retries\t0.0" in lines
 
 
-def test_those_of_an_application_are_listed_by_step(redrive: Command, tmp_path: Path) -> None:
+def test_policies_of_an_application_are_listed_by_step(redrive: Command, tmp_path: Path) -> None:
     (tmp_path / "shop_of_test.py").write_text(APPLICATION)
     rows = json.loads(text_of(redrive("policy", "list", "shop_of_test:app", "-o", "json")))
     assert [(row["used_by"], row["policy"], row["max_attempts"]) for row in rows] == [
@@ -111,7 +111,7 @@ def test_those_of_an_application_are_listed_by_step(redrive: Command, tmp_path: 
     ]
 
 
-def test_those_of_stored_runs_are_listed(shop: Command) -> None:
+def test_policies_of_stored_runs_are_listed(shop: Command) -> None:
     out = text_of(shop("policy", "list", "--stored", "-o", "csv"))
     assert out.splitlines()[1] == 'even,checkout.charge,2,"10 · 2^(failures - 1) s, no jitter",10.0'
     assert shop("policy", "list", "--stored", "--org", "acme").code == 3
@@ -120,7 +120,7 @@ def test_those_of_stored_runs_are_listed(shop: Command) -> None:
 # Explaining
 
 
-def test_a_schedule_as_the_policy_prints_it_and_what_becomes_of_errors(redrive: Command) -> None:
+def test_a_schedule_as_the_policy_prints_it_and_the_treatment_of_errors(redrive: Command) -> None:
     out = text_of(redrive("policy", "explain", "gateway", "-o", "table"))
     assert "      3      10 s    12.5 s      15 s       15 s      20 s      25 s" in out
     assert "provider_4xx    no       -        -" in out
@@ -148,7 +148,7 @@ def test_changed_and_cut_by_a_deadline(redrive: Command) -> None:
     assert found["stored"]["backoff"]["jitter"] == {"kind": "proportional", "ratio": 0.5}
 
 
-def test_those_of_work_in_an_application_or_in_the_database(shop: Command, tmp_path: Path) -> None:
+def test_policies_of_tasks_in_an_application_or_in_the_database(shop: Command, tmp_path: Path) -> None:
     (tmp_path / "shop_of_test.py").write_text(APPLICATION)
     [found] = json.loads(
         text_of(shop("policy", "explain", "shop_of_test:app", "--work", "checkout.mail", "-o", "json"))
@@ -206,7 +206,7 @@ def test_selecting(shop: Command) -> None:
         assert json.loads(out)["failures"] == failures
 
 
-def test_nothing_to_simulate_is_said(shop: Command) -> None:
+def test_an_empty_history_is_reported(shop: Command) -> None:
     recent = shop("policy", "simulate", "--attempts", "3", "--since", "1h")
     assert (recent.code, recent.out) == (0, "")
     assert recent.err.startswith("Nothing to simulate: no runs since 20")
@@ -237,7 +237,7 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
         (["--attempts", "3", "--org", "acme"], 3, "found no organization 'acme'"),
     ],
 )
-def test_what_is_wrong_is_said(shop: Command, arguments: list[str], code: int, message: str) -> None:
+def test_errors_are_explained(shop: Command, arguments: list[str], code: int, message: str) -> None:
     ended = shop("policy", "simulate", *arguments)
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err

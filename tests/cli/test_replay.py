@@ -96,7 +96,7 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     assert anywhere("replay", "items", operation["id"], "--state", "SUCCEEDED", "-o", "json").out == "[]\n"
 
 
-def test_one_that_has_stopped_itself(redrive: Command, shop: Shop) -> None:
+def test_a_replay_that_stopped_automatically(redrive: Command, shop: Shop) -> None:
     for number in range(4):
         shop.dead_letter(number)
     operation = planned(redrive, "--query", "is:open", "--canary", "1", "--stop-same-failures", "1")
@@ -134,7 +134,7 @@ def test_pausing_and_cancelling(anywhere: Command, shop: Shop) -> None:
     assert anywhere("replay", "watch", operation["id"]).code == 7
 
 
-def test_what_has_changed_since_is_listed_and_nothing_is_started(anywhere: Command, shop: Shop) -> None:
+def test_changes_since_the_plan_are_listed_and_nothing_starts(anywhere: Command, shop: Shop) -> None:
     first, second = shop.dead_letter(1), shop.dead_letter(2)
     operation = planned(anywhere, first, second)
     resolve(first)
@@ -195,7 +195,7 @@ class Hesitation(str):
         return "y"
 
 
-def test_what_changes_while_someone_is_asked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_changes_during_the_confirmation_question(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     first, second, third = [shop.dead_letter(number) for number in range(3)]
     operation = planned(redrive, first, second, third)
     resolve(first)
@@ -218,7 +218,7 @@ def test_all_of_it_has_changed(redrive: Command, shop: Shop) -> None:
     assert state(redrive, operation) == "PLANNED"
 
 
-def test_a_number_is_checked_where_nothing_has_changed(redrive: Command, shop: Shop) -> None:
+def test_the_expected_number_is_checked_although_nothing_has_changed(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     operation = planned(redrive)
     drifting = ["replay", "start", operation["id"], "--accept-drift", "--yes", "--expect"]
@@ -409,7 +409,7 @@ def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None
     assert ended.err.startswith("Replaying: 0 of 1 finished\nTimed out after ")
 
 
-def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:
+def test_a_replay_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     ended = redrive("replay", "watch", planned(redrive)["id"])
     assert (ended.code, ended.out) == (6, "")

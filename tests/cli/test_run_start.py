@@ -55,7 +55,7 @@ def test_a_key_starts_one_run(redrive: Command, work: str) -> None:
     assert "nothing was started" in again.err
 
 
-def test_what_is_wrong_is_said_before_anything_is_started(redrive: Command, work: str) -> None:
+def test_errors_are_reported_before_anything_starts(redrive: Command, work: str) -> None:
     redrive("migrate")
     for arguments, code, text in (
         (("greet", "Ana"), 2, "pass it, such as --app shop.work:app"),

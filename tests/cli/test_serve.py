@@ -135,7 +135,7 @@ def given(*, config: str | None = None, **arguments: object) -> GlobalOptions:
 
 
 class TestSettings:
-    def test_arguments_win_over_those_of_the_application(
+    def test_arguments_take_precedence_over_the_settings_of_the_application(
         self, shop: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("REDRIVE_SERVER_PORT", "7")
@@ -149,7 +149,7 @@ class TestSettings:
         with pytest.raises(RedriveError, match=r"has no effect: shop_of_test:app.*REDRIVE_SCHEMA"):
             application("shop_of_test:app", given(schema="jobs"), LATE)
 
-    def test_the_file_is_the_one_of_the_application(
+    def test_the_settings_file_is_that_of_the_application(
         self, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "a.toml").write_text("worker_threads = 7\n")

@@ -24,7 +24,7 @@ def squeezed(text: str) -> str:
     return re.sub(r"(?<=\S) +", " ", text)
 
 
-def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
+def test_the_screen_shows_what_needs_you(anywhere: Command, shop: Shop) -> None:
     for number in range(3):
         shop.dead_letter(number)
     shop.dead_letter(9, card="slow")
@@ -46,7 +46,7 @@ def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
         assert text in ended.out
 
 
-def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
+def test_the_screen_shows_current_problems(anywhere: Command, shop: Shop) -> None:
     shop.order()
     anywhere("breaker", "open", "gateway", "--reason", "the bank is down")
     shop.order(2)
@@ -91,7 +91,7 @@ def test_a_replay_in_progress_and_a_worker(redrive: Command, shop: Shop) -> None
     assert f"redrive replay view {operation}" in redrive("status", "-o", "table").out
 
 
-def test_nothing_at_all(redrive: Command) -> None:
+def test_an_empty_installation(redrive: Command) -> None:
     assert redrive("status").code == 3
     redrive("migrate")
     ended = redrive("status", "-o", "table")

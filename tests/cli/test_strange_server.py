@@ -42,7 +42,7 @@ STRANGE = "returned an unexpected response"
         (400, [], (), "returned status 400"),
     ],
 )
-def test_what_is_no_answer(
+def test_an_invalid_response(
     redrive: Command,
     strange: Strange,
     status: int,
@@ -77,7 +77,7 @@ def test_an_answer_without_an_end(
     assert "its response is larger than 1,000,000 bytes" in redrive("key", "list").err
 
 
-def test_one_that_says_nothing(
+def test_a_silent_server(
     redrive: Command,
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,

@@ -35,7 +35,7 @@ def test_a_table_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert "\x1b[31m" not in "".join(lines)
 
 
-def test_what_must_stay_whole_does_so_on_the_narrowest(
+def test_ids_stay_whole_on_the_narrowest_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")

@@ -40,7 +40,7 @@ def test_a_healthy_history(office: Command, history: dict[str, str]) -> None:
     assert office("verify").err == "\nAll promises are kept.\n"
 
 
-def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
+def test_a_history_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
     """I4, I7, I10 and I14, each violated by a direct change."""
     by_hand("UPDATE redrive.runs SET epoch = 3 WHERE id = :id", id=history["workflow"])
     by_hand("UPDATE redrive.dead_letters SET attempts = 9 WHERE run_id = :id", id=history["dead"])
@@ -78,7 +78,7 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
     assert office("verify", "-o", "csv").out.startswith("promise,meaning,checked,found\n")
 
 
-def test_what_still_has_to_end(office: Command, history: dict[str, str]) -> None:
+def test_unfinished_work(office: Command, history: dict[str, str]) -> None:
     """I6."""
     ended = office("verify", "--settled", "--most", "2", "-o", "ndjson")
     assert ended.code == 7
@@ -129,7 +129,7 @@ def test_mistakes(redrive: Command, arguments: list[str]) -> None:
     assert "Traceback" not in ended.err
 
 
-def test_a_terminal_is_told_what_is_checked(redrive: Command, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_current_check(redrive: Command, tmp_path: Path) -> None:
     redrive("migrate")
     ended = talk(tmp_path, ["verify", "-o", "json"])
     assert (ended.code, len(json.loads(ended.out))) == (0, len(PROMISES))

@@ -41,7 +41,7 @@ def test_one_at_work(anywhere: Command, shop: Shop) -> None:
     assert (stopped["id"], stopped["state"]) == (row["id"], "stopped")
 
 
-def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_a_silent_worker(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     with shop.working():
         at_work(redrive)
     with sqlite3.connect(tmp_path / "redrive.db") as connection:
@@ -52,7 +52,7 @@ def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> N
     assert ended.err == "1 worker stopped reporting without shutting down. Check its process and log.\n"
 
 
-def test_one_whose_event_loop_is_blocked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_a_worker_with_a_blocked_event_loop(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     with shop.working():
         at_work(redrive)
     step = {"run_id": "r7", "org": "default", "workflow": "w", "step": "wedge", "task": "w", "attempt": 1}

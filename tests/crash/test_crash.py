@@ -60,7 +60,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("tampering", SPOILT)
-async def test_what_is_wrong_with_replays_is_found(tampering: str) -> None:
+async def test_damaged_replays_are_found(tampering: str) -> None:
     """The control of the checker: a bulk replay of one letter, first intact and then damaged."""
     async with site("sqlite") as place:
         await _replayed_in_bulk(place)

@@ -46,7 +46,7 @@ def test_only_steps_that_are_done_have_a_mark() -> None:
     assert "→" not in "".join(line for progress in STATES for line in lines(progress))
 
 
-def test_what_can_be_done_now_has_an_explanation_and_a_command() -> None:
+def test_the_next_step_has_an_explanation_and_a_command() -> None:
     shown = lines(FAILED)
     for title, command in (
         (TITLES[0], "redrive dlq groups"),

@@ -68,7 +68,7 @@ def size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def test_what_is_drawn_again_takes_the_place_of_what_was_drawn_before() -> None:
+def test_a_new_drawing_replaces_the_previous_one() -> None:
     terminal = Terminal()
     screen = DemoScreen(terminal)
     long, longer = "x" * (COLUMNS + 5), "y" * (2 * COLUMNS + 5)
@@ -98,7 +98,7 @@ def test_lines_that_have_not_changed_are_not_written_again() -> None:
     assert terminal.getvalue().count("the 2nd") == 1
 
 
-def test_what_is_said_stays_above_what_is_drawn_next() -> None:
+def test_messages_stay_above_the_next_drawing() -> None:
     terminal = Terminal()
     screen = DemoScreen(terminal)
     screen.draw(["drawn"])

@@ -57,7 +57,7 @@ def test_every_page_is_there(site: Path) -> None:
     assert expected <= {page.relative_to(site) for page in site.rglob("*.html")}
 
 
-def test_nothing_is_fetched_from_another_host(site: Path) -> None:
+def test_the_site_fetches_nothing_from_another_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         assert [url for url in read(page).fetched if re.match(r"(https?:)?//", url)] == [], page
     for sheet in site.rglob("*.css"):

@@ -13,7 +13,7 @@ PAGES = [ROOT / "docs" / "start.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_story_of(page: Path) -> None:
+def test_the_page_works_as_written(page: Path) -> None:
     """In a directory with a short name, so that lines wrap where they do for a reader."""
     with TemporaryDirectory() as directory:
         play(page, Place(Path(directory)))

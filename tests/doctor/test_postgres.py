@@ -41,7 +41,7 @@ def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Itera
         yield connection.info.backend_pid
 
 
-async def test_what_the_server_is(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_the_server_is_described(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     report = await examine(parts_of(postgres_app).database)
     with psycopg.connect(live_postgres.url) as connection:
         version = connection.info.parameter_status("server_version")
@@ -95,7 +95,7 @@ async def test_a_long_transaction(
     assert only(await examine(parts_of(postgres_app).database), "transactions").state is State.OK
 
 
-async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) -> None:
+async def test_a_user_without_the_right_to_see_other_sessions(live_postgres: PostgresServer) -> None:
     user = f"reader_{uuid.uuid4().hex}"
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {user} LOGIN")
@@ -110,7 +110,7 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
     assert "pg_read_all_stats" in found.advice
 
 
-async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_rows_that_vacuum_does_not_remove(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     schema = parts_of(postgres_app).settings.schema
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.organizations SET (autovacuum_enabled = false)")
@@ -127,7 +127,7 @@ async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: 
     assert found.command == f"psql -c 'VACUUM (ANALYZE) {schema}.organizations'"
 
 
-async def test_a_slot_that_no_one_uses(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_an_unused_replication_slot(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     name = f"slot_{uuid.uuid4().hex}"
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
@@ -187,7 +187,7 @@ def test_a_prepared_transaction_that_was_forgotten() -> None:
     assert found.command == """psql -c 'ROLLBACK PREPARED '"'"'it'"'"''"'"'s'"'"''"""
 
 
-def test_a_server_without_housekeeping() -> None:
+def test_a_server_without_autovacuum() -> None:
     [found] = judge_tables([], {"autovacuum": "off"}, DEFAULT_LIMITS)
     assert (found.state, found.seen) == (State.BAD, "autovacuum is off on this server")
 

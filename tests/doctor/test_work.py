@@ -267,7 +267,7 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
 
 
 @pytest.mark.parametrize("state", ["OPEN", "CLOSED"])
-async def test_a_breaker_that_someone_keeps(app: Redrive, state: str) -> None:
+async def test_a_breaker_that_an_operator_forced(app: Redrive, state: str) -> None:
     await app.breakers(by="ben").force("pay ments", state, reason="maintenance", seconds=7200.0)
     found = only(await examine(parts_of(app).database), "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker auto 'pay ments'")

@@ -687,7 +687,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("body", GARBAGE)
-async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost(body: str) -> None:
+async def test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not_lost(body: str) -> None:
     app = new_app()
 
     @app.task
@@ -792,7 +792,7 @@ def test_every_error_here_is_one_of_ours() -> None:
         assert issubclass(kind, RedriveError)
 
 
-async def test_an_input_that_cannot_be_read_is_buried_by_a_limited_task_too() -> None:
+async def test_an_unreadable_input_becomes_a_dead_letter_for_a_limited_task_too() -> None:
     """The worker can't compute its limit key: it shares one key with all such work, and the attempt fails."""
     app = new_app()
 

@@ -114,7 +114,7 @@ async def test_the_documented_window_of_twenty_calls() -> None:
     [HttpStatusError("no", status=400), HttpStatusError("no", status=404), RateLimitedError(), ValueError()],
     ids=["400", "404", "429", "our own"],
 )
-async def test_errors_that_say_nothing_against_the_dependency_do_not_open_it(error: Exception) -> None:
+async def test_errors_that_are_not_the_fault_of_the_dependency_do_not_open_it(error: Exception) -> None:
     app = new_app()
     app.breaker("bank", FOUR)
 
@@ -194,7 +194,7 @@ async def test_a_failed_probe_opens_it_again_for_a_whole_cool_down() -> None:
         await check_ended(bank.app, 14)
 
 
-async def test_what_was_held_comes_back_in_growing_steps() -> None:
+async def test_held_work_is_released_in_growing_steps() -> None:
     bank = new_bank(ramp=Ramp(first=3, factor=2.0, every=1.0))
     async with bench(bank.app) as test:
         await open_it(bank, test)
@@ -232,7 +232,7 @@ async def test_a_probe_function_decides() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, ConnectionError("still down"), "sync False"])
-async def test_a_probe_that_raises_or_says_no_keeps_it_open(answer: Any) -> None:
+async def test_a_probe_that_raises_or_returns_false_keeps_it_open(answer: Any) -> None:
     asked: list[int] = []
 
     async def probe() -> bool:
@@ -384,7 +384,7 @@ async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> Non
     assert state.state == "CLOSED"
 
 
-async def test_every_change_of_its_state_is_told_also_those_that_time_brings() -> None:
+async def test_every_change_of_its_state_is_emitted_also_changes_by_time() -> None:
     bank = new_bank()
     heard = Ear(bank.app)
     async with bench(bank.app) as test:

@@ -31,7 +31,7 @@ AGAIN = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(1.0)))
 
 
 @pytest.mark.parametrize("delay", [0.0, 60.0], ids=["ready", "waiting"])
-async def test_what_is_not_executed_yet_is_cancelled_at_once(delay: float) -> None:
+async def test_a_run_that_is_not_executing_is_cancelled_at_once(delay: float) -> None:
     app = new_app()
     calls: list[int] = []
 
@@ -89,7 +89,7 @@ async def test_a_run_that_waits_for_its_retry_is_cancelled_at_once() -> None:
     assert len(calls) == 1
 
 
-async def test_what_has_ended_cannot_be_cancelled() -> None:
+async def test_a_finished_run_cannot_be_cancelled() -> None:
     app = new_app()
 
     @app.task
@@ -148,7 +148,7 @@ async def test_no_further_step_is_started_after_the_request(options: dict[str, A
     assert (calls, state) == (["first"], "CANCELLED")
 
 
-async def test_a_success_that_came_before_the_worker_was_told_counts() -> None:
+async def test_a_success_before_the_worker_learned_of_the_cancellation_counts() -> None:
     app = new_app()
 
     @app.task

@@ -72,7 +72,7 @@ async def test_every_field() -> None:
     }
 
 
-async def test_what_was_not_given_has_a_sensible_value() -> None:
+async def test_missing_values_have_sensible_defaults() -> None:
     app = new_app()
 
     @app.task
@@ -284,7 +284,7 @@ async def test_completing_within_a_transaction_is_refused_on_sqlite() -> None:
         assert await test.execute(pay) == "the ordinary way"
 
 
-async def test_an_override_of_the_policy_is_what_the_task_is_told() -> None:
+async def test_the_task_sees_an_override_of_the_policy() -> None:
     app = new_app()
     seen: list[int] = []
 

@@ -18,7 +18,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.testing import EPOCH
 
 
-async def test_a_new_run_is_stored_as_it_was_said() -> None:
+async def test_a_new_run_is_stored_with_the_given_values() -> None:
     app = new_app(queues=["express"])
 
     @app.task

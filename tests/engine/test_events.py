@@ -27,7 +27,7 @@ from redrive.policy import Exponential
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(5.0)))
 
 
-async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
+async def test_the_events_of_a_run_that_succeeds_after_a_failure() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -75,7 +75,7 @@ async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
     )
 
 
-async def test_the_story_of_a_run_that_dies() -> None:
+async def test_the_events_of_a_run_that_fails() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -98,7 +98,7 @@ async def test_the_story_of_a_run_that_dies() -> None:
     ]
 
 
-async def test_waits_that_cost_nothing_are_told_as_such() -> None:
+async def test_uncharged_waits_are_emitted_as_such() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -116,7 +116,7 @@ async def test_waits_that_cost_nothing_are_told_as_such() -> None:
     assert (released.delay, released.reason, released.ref.attempt) == (40.0, "deferred", 2)
 
 
-async def test_a_result_that_came_too_late_is_told_once_and_changes_nothing() -> None:
+async def test_a_late_result_is_emitted_once_and_changes_nothing() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -139,7 +139,7 @@ async def test_a_result_that_came_too_late_is_told_once_and_changes_nothing() ->
     assert [(each.number, each.outcome) for each in history.attempts] == [(1, "lost"), (2, "succeeded")]
 
 
-async def test_a_breaker_its_held_work_and_its_recovery_are_told() -> None:
+async def test_events_of_a_breaker_its_held_work_and_its_recovery() -> None:
     app = new_app()
     heard = Ear(app)
     app.breaker("bank", BreakerPolicy(window_calls=2, minimum_calls=2, cool_down=30.0, successes_to_close=1))
@@ -171,7 +171,7 @@ async def test_a_breaker_its_held_work_and_its_recovery_are_told() -> None:
     assert sum(each.runs for each in released) == len(heard.of(event.StepHeld))
 
 
-async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> None:
+async def test_events_of_queues_workers_and_the_database(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     heard = Ear(app)
 
@@ -190,7 +190,7 @@ async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> No
     assert isinstance(heard.events[-1], event.WorkerStopped)
 
 
-async def test_an_outage_of_the_database_is_told_with_its_end() -> None:
+async def test_an_outage_of_the_database_is_emitted_with_its_end() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -209,7 +209,7 @@ async def test_an_outage_of_the_database_is_told_with_its_end() -> None:
     assert [each.doing for each in heard.of(event.StoreRecovered)] == ["record"]
 
 
-async def test_starting_the_same_key_again_is_not_told_as_a_new_run() -> None:
+async def test_starting_the_same_key_again_emits_no_new_run() -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -312,7 +312,7 @@ async def test_events_without_a_listener_are_not_created() -> None:
     assert [type(each) for each in choosy.heard] == [event.RunFinished]
 
 
-async def test_what_a_listener_does_not_want_it_is_not_told_when_others_want_it() -> None:
+async def test_a_listener_gets_only_the_events_it_wants_when_others_want_more() -> None:
     app = new_app()
     choosy = Choosy(event.RunFinished)
     app.listen(choosy)
@@ -346,7 +346,7 @@ async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
         assert await test.execute(work) == 1
 
 
-async def test_a_listener_may_leave_while_it_is_told_something() -> None:
+async def test_a_listener_may_unsubscribe_during_an_event() -> None:
     app = new_app()
     heard: list[Event] = []
 

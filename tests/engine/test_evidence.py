@@ -139,7 +139,7 @@ def test_the_classifier_of_the_application_is_asked() -> None:
     )
 
 
-def test_what_no_exception_tells() -> None:
+def test_evidence_without_an_exception() -> None:
     evidence = evidence_without_error(
         Category.CANCELLED, ErrorClass.RETRYABLE, "lease_lost", "the worker died", step="pay"
     )
@@ -174,7 +174,7 @@ def test_equal_code_in_one_file_is_distinguished_by_its_module() -> None:
     assert paypal.fingerprint.value != stripe.fingerprint.value
 
 
-def test_the_same_way_is_told_the_same_again_with_what_is_said_now() -> None:
+def test_an_equal_failure_has_the_same_stack_with_the_current_message() -> None:
     first, second = (made_of(charge_in("shop.py", "shop")) for _ in range(2))
     assert first.stack == second.stack
     assert first.fingerprint == second.fingerprint

@@ -112,7 +112,7 @@ async def test_lost_deferred_and_held_attempts_are_part_of_it() -> None:
     assert history.events[1].detail == fact("held", holder="breaker:bank")
 
 
-async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() -> None:
+async def test_of_a_queued_run_and_of_an_executing_run() -> None:
     app = new_app()
     seen: list[str] = []
 
@@ -131,7 +131,7 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
     assert seen == ["queued", "started"]
 
 
-async def test_what_is_executed_is_told_just_as_it_is_told_later() -> None:
+async def test_an_attempt_in_progress_appears_as_it_does_afterwards() -> None:
     app = new_app()
     seen: list[TimelineEvent] = []
 

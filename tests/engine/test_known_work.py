@@ -155,7 +155,7 @@ async def until_workers(app: Redrive, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_worker_of_the_version_before_counts_as_one_that_knows_everything(tmp_path: Path) -> None:
+async def test_a_worker_of_the_previous_version_counts_as_knowing_everything(tmp_path: Path) -> None:
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "ship")
     await tuesday.open()
     await parts_of(tuesday).store.limits.heartbeat("old", "v0", '["default"]', 4, 0, "running")

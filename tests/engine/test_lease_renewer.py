@@ -45,7 +45,7 @@ from redrive.testing import EPOCH
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.05)))
 
 
-async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> None:
+async def test_it_renews_only_leases_older_than_a_third_of_their_time() -> None:
     app = new_app()
 
     @app.task
@@ -283,7 +283,7 @@ async def test_the_time_that_a_lonely_step_takes_does_not_pass_by_itself() -> No
     assert moments == [0.0] * 6
 
 
-async def test_what_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -> None:
+async def test_a_run_that_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -> None:
     """No code can judge the row: the worker stops renewing its lease, and other work continues."""
     app = app_at(tmp_path / "work.db")
 
@@ -306,7 +306,7 @@ async def test_what_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -
         assert len(worker.in_flight) <= 1
 
 
-async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it() -> None:
+async def test_a_lease_found_lost_counts_as_expired_before_the_loop_learns_of_it() -> None:
     app = new_app()
 
     @app.task

@@ -110,7 +110,7 @@ async def test_each_org_has_a_limit_over_all_of_its_tasks() -> None:
     assert meter.most == {"acme": 2, "other": 2, "two": 1}
 
 
-async def test_a_key_that_cannot_be_made_limits_nothing_and_loses_nothing() -> None:
+async def test_a_limit_key_that_fails_limits_nothing_and_loses_nothing() -> None:
     app = new_app()
 
     def broken(payload: Any) -> str:

@@ -230,7 +230,7 @@ TYPED = [
 
 
 @loop_over(("value", "annotation"), TYPED)
-def test_what_is_written_is_read_back_in_its_type(value: object, annotation: object) -> None:
+def test_a_written_value_is_read_back_in_its_type(value: object, annotation: object) -> None:
     read = from_json(stored(value), annotation)
     assert read == value
     assert type(read) is type(value)
@@ -391,7 +391,7 @@ REFUSED = [
 
 
 @loop_over(("value", "message"), REFUSED)
-def test_what_cannot_be_stored_is_refused_with_its_place(value: object, message: str) -> None:
+def test_a_value_that_cannot_be_stored_is_rejected_with_its_place(value: object, message: str) -> None:
     with pytest.raises(NotStorableError) as caught:
         to_json(value)
     assert message in str(caught.value)
@@ -451,14 +451,16 @@ MISFITS = [
 
 
 @loop_over(("value", "annotation", "message"), MISFITS)
-def test_a_misfit_says_what_was_expected_and_where(value: Any, annotation: object, message: str) -> None:
+def test_a_mismatch_names_the_expected_type_and_the_place(
+    value: Any, annotation: object, message: str
+) -> None:
     with pytest.raises(PayloadError) as caught:
         from_json(value, annotation)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_message_names_what_was_read() -> None:
+def test_the_message_names_the_given_value() -> None:
     with pytest.raises(
         PayloadError, match=r"^payload of 'charge': Expected `int`, got `str` - at `\$.cents`$"
     ):

@@ -225,11 +225,11 @@ async def test_completing_within_a_transaction_is_not_to_be_had() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_an_exit_is_told_with_its_code(code: int) -> None:
+async def test_an_exit_is_reported_with_its_code(code: int) -> None:
     assert f"without a result, with exit code {code}" in await death_of(tasks.exit_with, code)
 
 
-async def test_a_crash_is_told_with_its_signal() -> None:
+async def test_a_crash_is_reported_with_its_signal() -> None:
     assert (await death_of(tasks.die_of, int(signal.SIGSEGV))).endswith("killed by SIGSEGV")
 
 
@@ -243,7 +243,7 @@ async def test_it_is_noticed_though_its_own_child_lives_on(tmp_path: Path) -> No
     os.kill(int(file.read_text(encoding="ascii")), signal.SIGKILL)  # fails if the process has ended
 
 
-async def test_one_that_closes_its_files_is_given_up() -> None:
+async def test_a_process_that_closes_its_files_is_given_up() -> None:
     assert "SIGKILL" in await death_of(tasks.close_files)
 
 
@@ -265,7 +265,7 @@ async def test_the_timeout_is_a_hard_one(task: AnyTask, tmp_path: Path) -> None:
     assert not is_alive(await appears(tmp_path / "pid"))
 
 
-async def test_one_that_never_stops_talking_does_not_hold_up_the_loop() -> None:
+async def test_a_process_with_endless_output_does_not_block_the_loop() -> None:
     with pytest.raises(AttemptTimeoutError):
         await executed(tasks.tell_for_ever, None, timeout=2.0)
 
@@ -315,7 +315,7 @@ async def test_it_has_a_moment_to_tidy_up(task: AnyTask, tmp_path: Path) -> None
     assert (tmp_path / "pid.tidied").exists()
 
 
-async def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_that_it_has_started_end_with_it(tmp_path: Path) -> None:
     running = asyncio.create_task(executed(tasks.spin_with_child, str(tmp_path / "pid")))
     await appears(tmp_path / "pid")
     grandchild = int((tmp_path / "pid.child").read_text())
@@ -360,7 +360,7 @@ async def test_one_within_a_function_is_refused() -> None:
         await executed(tasks.hidden(), 1)
 
 
-async def test_one_that_only_the_worker_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_function_that_only_the_worker_has_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     task = tasks.hidden()
     monkeypatch.setattr(tasks, "made_up", task, raising=False)
     assert "'inner'" in str(await failure_of(task, 1))

@@ -193,7 +193,7 @@ async def test_an_odd_error_of_the_database_does_not_end_the_recorder() -> None:
         assert await run.result() == 1
 
 
-async def test_a_result_whose_lease_is_lost_is_dropped_though_others_of_the_batch_win() -> None:
+async def test_a_result_whose_lease_is_lost_is_dropped_although_others_of_the_batch_are_written() -> None:
     app = new_app()
     heard = Ear(app)
 

@@ -132,7 +132,7 @@ async def test_the_time_of_the_next_attempt_is_stored_and_cleared_when_it_starts
     assert (done.state, done.failures, done.error_class, done.first_failed_at) == ("SUCCESS", 0, None, None)
 
 
-async def test_a_hint_is_waited_for_exactly_and_costs_nothing() -> None:
+async def test_the_wait_for_a_hint_is_exact_and_costs_nothing() -> None:
     errors = [RateLimitedError(retry_after=each) for each in (7.25, 90.0, 0.5)] + DOWN
     run, moments, letter = await outcome(errors, SECOND)
     assert gaps(moments) == [7.25, 90.0, 0.5, 1.0, 2.0]
@@ -218,7 +218,7 @@ async def test_final_and_unknown_errors_end_at_once(error: Exception, category: 
     assert category is None or letter.category == category
 
 
-async def test_an_application_can_say_what_its_errors_are() -> None:
+async def test_an_application_can_classify_its_own_errors() -> None:
     class BusyError(Exception):
         pass
 
@@ -319,7 +319,7 @@ async def test_an_unavailable_dependency_costs_no_attempt() -> None:
     ],
     ids=["final", "spent", "rate limited", "unsafe", "unavailable", "deferred"],
 )
-async def test_the_task_says_how_it_ends_and_a_dead_letter_is_written_in_each_case(
+async def test_the_task_decides_how_its_run_ends_and_a_dead_letter_is_written_in_each_case(
     ending: str, state: str, step_state: str, errors: list[Exception], reason: str, options: dict[str, Any]
 ) -> None:
     policy = replace(SECOND, max_rate_limit_waits=2, max_holds=2)
@@ -342,7 +342,7 @@ async def test_waiting_callers_learn_the_outcome() -> None:
         assert caught.value.state == "DLQ_PENDING"
 
 
-async def test_a_dead_letter_contains_the_whole_story() -> None:
+async def test_a_dead_letter_contains_the_full_context() -> None:
     app = new_app()
 
     @app.task(retry=SECOND)
@@ -375,7 +375,7 @@ async def test_a_dead_letter_contains_the_whole_story() -> None:
     assert letter.decision.code == "attempts_spent"
 
 
-async def test_success_after_retries_is_told_with_the_failures() -> None:
+async def test_success_after_retries_is_emitted_with_the_failures() -> None:
     app = new_app()
     heard = Ear(app)
     tries: list[int] = []

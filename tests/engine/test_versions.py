@@ -68,7 +68,7 @@ async def test_the_version_that_was_read_is_changed_once(world: World, how: str)
     )
 
 
-async def test_undo_reopens_what_was_closed_and_nothing_else(world: World) -> None:
+async def test_undo_reopens_only_what_was_closed(world: World) -> None:
     letter = await world.fail()
     await world.letters.resolve(letter)
     closed = await world.version(letter)
@@ -98,7 +98,7 @@ async def test_without_a_version_whatever_it_is_is_changed(world: World) -> None
     assert await world.letters.resolve(letter) == 1
 
 
-async def test_lists_tell_the_same_version(world: World) -> None:
+async def test_lists_have_the_same_version(world: World) -> None:
     letter = await world.fail()
     await world.letters.tag(letter, ["seen"])
     [line] = (await world.letters.list()).lines

@@ -50,7 +50,7 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "unknown"])
-async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> None:
+async def test_a_run_cancelled_in_the_meantime_ends_at_once(held: bool) -> None:
     """It doesn't loop because of a breaker or an unknown task."""
     app = new_app()
     heard = Ear(app)
@@ -76,7 +76,7 @@ async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> No
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
-async def test_a_probe_that_hangs_holds_up_nothing_else(
+async def test_a_probe_that_hangs_delays_no_other_work(
     is_async: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redrive.engine.shared_breakers.PROBE_SECONDS", 2.0)
@@ -114,7 +114,7 @@ async def is_held(app: Redrive) -> bool:
     return bool(held)
 
 
-async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) -> None:
+async def test_unsafe_work_that_never_started_is_released(tmp_path: Path) -> None:
     """It waits for a thread when the worker has to stop, so it cannot have taken effect."""
     app = app_at(tmp_path / "work.db")
     begun: list[int] = []
@@ -215,7 +215,7 @@ async def test_work_that_a_stopping_worker_never_started_has_no_attempt(tmp_path
     assert [(view.started_at, view.failures) for view in untouched] == [(None, 0)] * 3
 
 
-async def test_what_does_not_listen_is_not_given_back_while_it_executes(tmp_path: Path) -> None:
+async def test_a_task_that_ignores_its_cancellation_is_not_released_while_it_executes(tmp_path: Path) -> None:
     """The process continues without its worker. Another worker takes the run when its lease has expired."""
     app = app_at(tmp_path / "work.db")
 
@@ -334,7 +334,7 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
 
 
 @pytest.mark.parametrize("after_outage", [False, True])
-async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outage: bool) -> None:
+async def test_leases_that_expired_in_an_outage_make_no_run_suspect(after_outage: bool) -> None:
     app = new_app()
 
     @app.task
@@ -383,13 +383,13 @@ def test_odd_options_of_a_worker_are_refused(option: dict[str, object]) -> None:
         new_app().worker(**option)
 
 
-def test_what_is_no_task_is_refused_with_a_hint() -> None:
+def test_an_object_that_is_not_a_task_is_rejected_with_a_hint() -> None:
     app = new_app()
     with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
         app.workflow("flow", [print])  # type: ignore[list-item]
 
 
-async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
+async def test_starting_an_object_that_is_not_a_task_is_rejected_with_a_hint() -> None:
     async with new_app() as app:
         with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
             await app.start(print)  # type: ignore[call-overload]

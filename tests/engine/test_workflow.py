@@ -28,7 +28,7 @@ from redrive.policy import Exponential
 QUICK = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
-async def test_each_step_is_given_what_the_one_before_has_given() -> None:
+async def test_each_step_receives_the_result_of_the_previous_one() -> None:
     app = new_app()
     seen: list[Any] = []
 
@@ -65,7 +65,7 @@ async def test_each_step_is_given_what_the_one_before_has_given() -> None:
     ]
 
 
-async def test_steps_continue_under_one_lease_where_no_one_has_to_be_asked() -> None:
+async def test_steps_continue_under_one_lease_without_a_breaker_or_limit() -> None:
     app = new_app()
     fences: list[int] = []
 
@@ -115,7 +115,7 @@ def works_and_contexts() -> list[Work | Context]:
     [{"breaker": "bank"}, {"concurrency": 1}, {"queue": "other"}],
     ids=["breaker", "limit", "another queue"],
 )
-async def test_a_step_that_has_to_ask_someone_is_claimed_again(options: dict[str, Any]) -> None:
+async def test_a_step_with_a_breaker_or_limit_is_claimed_again(options: dict[str, Any]) -> None:
     app = new_app()
     heard = Ear(app)
 
@@ -291,7 +291,7 @@ async def test_a_result_that_does_not_fit_the_next_step_is_its_failure_and_is_ke
 
 
 @pytest.mark.parametrize("kind", [Any, dict, dict[str, Any], dict[str, list[str]]])
-async def test_a_task_may_change_what_it_is_given_and_nothing_stored_changes(kind: Any) -> None:
+async def test_a_task_may_change_its_arguments_without_changing_stored_values(kind: Any) -> None:
     app = new_app()
     seen: list[Any] = []
 
@@ -389,7 +389,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert (only.outcome, only.number) == ("succeeded", 1)
 
 
-async def test_an_unknown_task_in_the_middle_holds_nothing_else_up() -> None:
+async def test_an_unknown_task_in_the_middle_delays_no_other_run() -> None:
     app = new_app()
 
     @app.task

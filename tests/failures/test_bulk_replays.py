@@ -120,7 +120,7 @@ async def actions(failures: Failures, operation_id: str) -> list[tuple[str, str]
 # Planning
 
 
-async def test_a_plan_says_what_will_happen_and_does_nothing() -> None:
+async def test_a_plan_describes_the_replay_and_starts_nothing() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -209,7 +209,7 @@ async def test_a_group_is_planned_by_its_live_dead_letters() -> None:
             await failures.plans.create(group="v1:unknown")
 
 
-async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
+async def test_letters_that_cannot_be_replayed_are_refused_in_the_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -233,7 +233,7 @@ async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
         assert [each.letter_id for each in refused.items] == [replaying, closed, cancelled]
 
 
-async def test_what_a_replay_that_is_in_progress_will_reach_is_refused_in_the_plan() -> None:
+async def test_letters_that_a_replay_in_progress_will_reach_are_refused_in_the_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -254,7 +254,7 @@ async def test_what_a_replay_that_is_in_progress_will_reach_is_refused_in_the_pl
         assert await failures.plans.reaching(failure) == {}
 
 
-async def test_what_may_repeat_an_unsafe_effect_is_counted_and_left_out_on_request() -> None:
+async def test_letters_that_may_repeat_an_unsafe_effect_are_counted_and_left_out_on_request() -> None:
     mill = Mill(effect="unsafe")
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -556,7 +556,7 @@ async def test_12_a_partial_override_is_merged_with_the_policy_of_each_items_ste
 # Dependencies (M12)
 
 
-async def test_a_dead_letter_is_replayed_after_the_one_that_it_depends_on() -> None:
+async def test_a_dead_letter_is_replayed_after_the_letter_it_depends_on() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -570,7 +570,7 @@ async def test_a_dead_letter_is_replayed_after_the_one_that_it_depends_on() -> N
         assert mill.executed == [2, 1, 0]
 
 
-async def test_what_depends_on_a_failure_is_refused_at_the_end() -> None:
+async def test_letters_that_depend_on_a_failure_are_refused_at_the_end() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 6)
@@ -623,7 +623,7 @@ async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Failures, Pl
     return failures, plan, resolved
 
 
-async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
+async def test_drift_can_be_accepted_and_changed_letters_are_left_out() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures, plan, resolved = await drifting(mill, test, 5)
@@ -634,7 +634,7 @@ async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
         assert (refused.letter_id, refused.note) == (resolved, fact("letter_closed", state="RESOLVED"))
 
 
-async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
+async def test_changes_can_be_read_before_the_start() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures, plan, resolved = await drifting(mill, test, 3)
@@ -660,7 +660,7 @@ async def test_another_number_than_was_expected_starts_nothing() -> None:
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 2, "REFUSED": 1}
 
 
-async def test_what_another_operation_will_reach_has_drifted() -> None:
+async def test_letters_that_another_operation_will_reach_have_drifted() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -790,7 +790,7 @@ async def test_a_resumed_operation_begins_with_a_canary_again_and_its_failures_a
         assert (await failures.plans.view(plan.operation_id)).state == "DONE"
 
 
-async def test_one_that_was_stopped_in_its_ramp_begins_with_a_canary_again_too() -> None:
+async def test_a_replay_that_stopped_in_its_ramp_starts_with_a_canary_again_too() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 40)
@@ -905,7 +905,7 @@ async def test_reasons_are_redacted_before_they_are_kept() -> None:
     "statement", ["pick", "restart", "mark_replaying", "insert_entry", "save_head", "save"]
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_a_driver_that_dies_in_the_middle_has_done_all_of_it_or_nothing(
+async def test_a_driver_that_dies_in_the_middle_has_done_everything_or_nothing(
     statement: str, after: bool
 ) -> None:
     """I1, I4: no replay is lost or duplicated, wherever the connection is cut."""
@@ -940,7 +940,7 @@ async def test_a_new_process_continues_where_the_old_one_was() -> None:
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 30}
 
 
-async def test_what_cannot_be_read_stops_its_operation_and_no_other() -> None:
+async def test_an_unreadable_letter_stops_its_operation_and_no_other() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 6)
@@ -958,7 +958,7 @@ async def test_what_cannot_be_read_stops_its_operation_and_no_other() -> None:
         assert operation.stopped_because.code == "unreadable"
 
 
-async def test_a_run_that_is_cancelled_meanwhile_is_neither_a_success_nor_a_failure() -> None:
+async def test_a_run_cancelled_in_the_meantime_is_neither_a_success_nor_a_failure() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)

@@ -116,7 +116,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     parts_of(world.app).changes.close()
 
 
-async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> None:
+async def test_changes_are_sent_without_payloads_and_reasons_i9(world: World) -> None:
     async with world.listening() as stream:
         await world.enter(subjects=["letter 7"], reason="because of Globex", secret=SECRET)
 
@@ -140,7 +140,7 @@ async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -
     assert (others.kind, others.counters) == (ChangeKind.COUNTERS, ({}, {"mail": "OPEN"}))
 
 
-async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
+async def test_changes_of_another_org_are_not_sent_i8(world: World) -> None:
     async with world.listening("acme") as stream:
         await world.enter(3)
         await world.enter(subjects=["mine"], org="acme")
@@ -186,7 +186,7 @@ async def test_a_listener_that_missed_too_much_starts_again(world: World, after:
     assert (entry.kind, entry.sequence) == (ChangeKind.ENTRY, FAR_BEHIND + 2)
 
 
-async def test_a_thousand_missed_entries_are_told_one_by_one(world: World) -> None:
+async def test_a_thousand_missed_entries_are_sent_separately(world: World) -> None:
     await world.enter(FAR_BEHIND)
 
     async with world.listening(after=0) as stream:
@@ -226,7 +226,7 @@ async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World
     assert entry.number == len(subjects)
 
 
-async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
+async def test_a_damaged_entry_is_sent_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
     await world.enter(6, subjects=["a", "b"])
     await ask(
         parts_of(world.app).database, "UPDATE redrive.audit SET subjects = 'no json' WHERE sequence = 2"
@@ -239,7 +239,7 @@ async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(
     assert [(each.sequence, each.number) for each in found] == [(2, 0), (5, 2), (6, 2)]
 
 
-async def test_when_nothing_happens_there_is_a_sign_of_life(world: World) -> None:
+async def test_without_changes_there_are_heartbeats(world: World) -> None:
     async with world.listening() as stream:
         beat = await world.next_change(stream)
 

@@ -191,7 +191,7 @@ async def test_a_cursor_belongs_to_its_order() -> None:
             await at.groups.list(size=1, sort="occurrences", cursor=cursor)
 
 
-async def test_occurrences_are_told_over_time() -> None:
+async def test_occurrences_are_counted_over_time() -> None:
     async with failing() as at:
         await at.fail("broken", 2)
         at.test.clock.advance(50.0)
@@ -209,7 +209,7 @@ async def test_occurrences_are_told_over_time() -> None:
 # Changing the state
 
 
-async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
+async def test_every_state_has_a_reason_an_audit_entry_and_an_event() -> None:
     """W16: the entry is written with the change."""
     async with failing() as at:
         group = await at.fail()
@@ -242,7 +242,7 @@ async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
     ]
 
 
-async def test_what_the_table_does_not_allow_changes_nothing() -> None:
+async def test_a_transition_that_the_table_does_not_allow_changes_nothing() -> None:
     """I10"""
     async with failing() as at:
         group = await at.fail()
@@ -255,7 +255,7 @@ async def test_what_the_table_does_not_allow_changes_nothing() -> None:
         assert len(await at.audit()) == len(at.ear.of(GroupChanged)) == 1
 
 
-async def test_without_its_audit_entry_nothing_changes_and_nothing_is_told() -> None:
+async def test_without_its_audit_entry_nothing_changes_and_no_event_is_emitted() -> None:
     """W16: the entry is written in the same transaction."""
     async with failing() as at:
         group = await at.fail("broken", 2)
@@ -428,7 +428,7 @@ async def test_a_condition_that_makes_no_sense_is_refused(wrong: dict[str, Any])
             await at.groups.ignore(group.fingerprint, "", **wrong)
 
 
-async def test_what_time_brings_is_made_durable_audited_and_told() -> None:
+async def test_changes_by_time_are_stored_audited_and_emitted() -> None:
     async with failing() as at:
         first, second = await at.fail("odd"), await at.fail("broken")
         for group in (first, second):

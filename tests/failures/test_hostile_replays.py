@@ -368,11 +368,13 @@ async def instants_of_redrives(policy: Any, redrives: int) -> list[float]:
         ("by_category", [1, 2, 4]),
     ],
 )
-async def test_redrives_are_spaced_exactly_as_the_policy_says_m1(policy: str, waits: list[float]) -> None:
+async def test_the_intervals_of_redrives_are_exactly_those_of_the_policy_m1(
+    policy: str, waits: list[float]
+) -> None:
     assert await instants_of_redrives(policy, len(waits)) == waits
 
 
-async def test_a_custom_function_is_told_how_many_there_were_m1() -> None:
+async def test_a_custom_function_receives_the_number_of_redrives_m1() -> None:
     app = new_app()
     told: list[int] = []
     at: list[float] = []
@@ -643,7 +645,7 @@ async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_tha
     await sound(app)
 
 
-async def test_the_group_tells_the_version_of_the_worker_that_failed(site: Site) -> None:
+async def test_the_group_shows_the_version_of_the_worker_that_failed(site: Site) -> None:
     old, new = site.app(code_version="1.0"), site.app(code_version="2.0")
     [(_, letter_id)] = await failed(new, "plain", [1])
     failures = new.failures(by="ana")
@@ -806,7 +808,7 @@ async def operation_in(site: Site, app: Redrive, state: OperationState) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("state", OperationState)
-async def test_an_operation_is_moved_as_the_table_says_or_not_at_all_i10(
+async def test_an_operation_moves_as_the_table_allows_or_not_at_all_i10(
     site: Site, state: OperationState, verb: str
 ) -> None:
     app = site.app()
@@ -858,7 +860,7 @@ async def test_whatever_has_changed_between_plan_and_start_is_a_conflict_with_a_
     await sound(app)
 
 
-async def test_what_was_done_and_undone_is_drift_too_or_runs_as_planned(site: Site) -> None:
+async def test_a_change_that_was_undone_is_drift_too_or_runs_as_planned(site: Site) -> None:
     """The items are frozen by ids: never more than planned."""
     app = site.app()
     members = await failed(app, "plain", [1, 2])
@@ -929,7 +931,7 @@ async def test_the_numbers_of_the_report_add_up_to_those_of_the_plan(site: Site)
 # Retention
 
 
-async def test_retention_never_removes_what_is_live() -> None:
+async def test_retention_never_removes_live_letters() -> None:
     app = new_app()
     broken = True
 
@@ -977,7 +979,7 @@ async def test_retention_never_removes_what_is_live() -> None:
         await sound(app)
 
 
-async def test_an_edit_that_cannot_be_stored_says_where_it_cannot() -> None:
+async def test_an_edit_that_cannot_be_stored_is_rejected_with_its_place() -> None:
     plant = Plant()
     async with bench(plant.app) as test:
         [letter_id] = await plant.fail(test, 1)

@@ -159,7 +159,7 @@ async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *
 # Texts of operators
 
 
-async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Ground) -> None:
+async def test_hostile_texts_are_stored_as_given_or_rejected(ground: Ground) -> None:
     [letter_id] = await ground.fail("x")
     letters = ground.app.failures(by="ana")
     for name, text in HOSTILE.items():
@@ -178,7 +178,7 @@ async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Groun
     await ground.check()
 
 
-async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground: Ground) -> None:
+async def test_tags_and_assignees_are_found_by_exactly_that_word(ground: Ground) -> None:
     """UI rule 5: quotes take everything literally."""
     words = [
         text
@@ -199,7 +199,7 @@ async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground
 @pytest.mark.parametrize(
     ("verb", "shortest", "longest"), [("note", 1, 10_000), ("resolve", 0, 2_000), ("assign", 1, 100)]
 )
-async def test_what_is_said_may_be_as_long_as_it_says_and_no_longer(
+async def test_texts_have_the_documented_maximum_length(
     ground: Ground, verb: str, shortest: int, longest: int
 ) -> None:
     ids = await ground.fail("a", "b")
@@ -354,7 +354,7 @@ NEEDLES = (
 )
 
 
-async def test_free_text_finds_what_contains_it_and_nothing_by_wildcards(ground: Ground) -> None:
+async def test_free_text_finds_texts_that_contain_it_and_ignores_wildcards(ground: Ground) -> None:
     says = [
         "100% sure",
         "100 sure",
@@ -498,7 +498,7 @@ async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
             assert sorted(seen) == sorted(ids), (query, size)
 
 
-async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Ground) -> None:
+async def test_closing_shown_letters_skips_none_on_the_next_page(ground: Ground) -> None:
     """UI rules 2 and 3: the list does not move while an operator reads it."""
     ids = await ground.fail(*(f"say {number}" for number in range(9)))
     letters = ground.app.failures(by="ana")
@@ -512,7 +512,7 @@ async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Gro
     assert sorted(seen) == sorted(ids)
 
 
-async def test_queries_are_as_long_as_they_say_and_no_longer(ground: Ground) -> None:
+async def test_queries_have_the_documented_maximum_length(ground: Ground) -> None:
     letters = ground.app.failures(by="ana")
     fine = ["x" * 4_000, " ".join(["is:open"] * 32), "step:" + ",".join("abc" for _ in range(100))]
     for query in fine:
@@ -556,7 +556,7 @@ async def letter_in(ground: Ground, state: DeadLetterState) -> str:
 
 @pytest.mark.parametrize("verb", PEOPLE)
 @pytest.mark.parametrize("state", DeadLetterState)
-async def test_a_letter_is_moved_as_the_table_says_or_not_at_all_i10(
+async def test_a_letter_moves_as_the_table_allows_or_not_at_all_i10(
     ground: Ground, state: DeadLetterState, verb: str
 ) -> None:
     letter_id = await letter_in(ground, state)
@@ -604,7 +604,7 @@ GROUP_VERBS = {
 
 @pytest.mark.parametrize("verb", GROUP_VERBS)
 @pytest.mark.parametrize("state", GroupState)
-async def test_a_group_is_moved_as_the_table_says_or_not_at_all(
+async def test_a_group_moves_as_the_table_allows_or_not_at_all(
     ground: Ground, state: GroupState, verb: str
 ) -> None:
     [letter_id] = await ground.fail("x")
@@ -813,7 +813,9 @@ def part_of(failures: Failures, kind: type) -> Any:
     return next(each for each in services_of(failures) if type(each) is kind)
 
 
-async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground: Ground) -> None:
+async def test_another_tenant_finds_nothing_by_any_method_of_the_failures_service_w13_i8(
+    ground: Ground,
+) -> None:
     it = await estate(ground)
     failures = ground.app.failures(org="stranger", by="mallory")
     assert {type(each) for each in services_of(failures)} == {kind for kind, _ in ATTACKS}
@@ -835,7 +837,7 @@ async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground:
     await ground.check("acme", "stranger")
 
 
-async def test_a_stranger_is_refused_in_the_same_words_as_for_what_does_not_exist_w13(ground: Ground) -> None:
+async def test_another_tenant_gets_the_same_error_as_for_a_missing_object_w13(ground: Ground) -> None:
     it = await estate(ground)
     failures = ground.app.failures(org="stranger", by="mallory")
     ghost = Estate(["ghost a", "ghost b", "ghost c"], "ghost", "v1:" + "0" * 40, "ghost", "ghost", it.head)
@@ -976,7 +978,7 @@ async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_p
         assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
 
 
-async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_without_its_secrets_i9(
+async def test_the_reason_of_a_pause_or_a_forced_breaker_is_stored_and_shown_without_its_secrets_i9(
     ground: Ground,
 ) -> None:
     ear = Ear(ground.app)

@@ -90,7 +90,7 @@ class TestPolicies:
             assert executed == [0, 1, 0, 1, 0, 0, 0, 1, 0]
             assert len(flaky.seen) == 4
 
-    async def test_what_succeeds_is_resolved(self) -> None:
+    async def test_a_successful_redrive_resolves_its_letter(self) -> None:
         app = new_app()
         ear, flaky = Ear(app), Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -123,7 +123,7 @@ class TestPolicies:
             assert (await letter_of(app)).redrives == 2
             assert processor.redriven == 2
 
-    async def test_what_asks_for_no_redrive_gets_none(self) -> None:
+    async def test_a_letter_without_a_redrive_policy_is_not_redriven(self) -> None:
         app = new_app()
         flaky = Flaky(app)
         async with bench(app) as test:
@@ -176,7 +176,7 @@ class TestOrder:
             assert (await processor_of(app).run_once()).redriven == 10
             assert {letter.state for letter in await letters_of(app)} == {"REPLAYING"}
 
-    async def test_one_that_waits_for_another(self) -> None:
+    async def test_a_letter_that_waits_for_another_letter(self) -> None:
         """M12: B is redriven only after A has succeeded."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
@@ -195,7 +195,7 @@ class TestOrder:
             await test.drain()
             assert flaky.seen == ["a", "b"]
 
-    async def test_what_it_waits_for_may_be_gone(self) -> None:
+    async def test_a_letter_whose_dependency_is_gone(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -228,7 +228,7 @@ class TestBreakers:
 
 
 class TestGuards:
-    async def test_what_is_replayed_by_someone_is_left_alone(self) -> None:
+    async def test_a_letter_that_an_operator_replays_is_left_alone(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -238,7 +238,7 @@ class TestGuards:
             assert [(await each.run_once()).redriven for each in (first, second)] == [1, 0]
 
     @pytest.mark.parametrize("change", ["state = 'CANCELLED'", "state = 'SUCCESS'", "place = 'ready'"])
-    async def test_a_run_that_cannot_be_replayed_stops_no_one_else(
+    async def test_a_run_that_cannot_be_replayed_stops_no_other_run(
         self, change: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("redrive.failures.redrive_processor.MAX_DUE_BATCH", 1)
@@ -250,7 +250,7 @@ class TestGuards:
             await sql(app, f"UPDATE runs SET {change} WHERE input = '1'")
             assert (await processor_of(app).run_once()).redriven == 1
 
-    async def test_a_letter_that_someone_has_closed_in_between(self) -> None:
+    async def test_a_letter_that_was_closed_in_between(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with seamed(app) as (test, seam):
@@ -297,7 +297,7 @@ class TestArchive:
             assert (await letter_of(app)).state == "EXHAUSTED"
             yield app, test, processor
 
-    async def test_what_has_been_exhausted_for_a_week(self) -> None:
+    async def test_a_letter_that_has_been_exhausted_for_a_week(self) -> None:
         """M10."""
         async with self.exhausted() as (app, test, processor):
             ear = Ear(app)
@@ -348,7 +348,7 @@ OTHERS = """org, step_index, step, task, workflow, queue, category, error_class,
 
 
 class TestGroups:
-    async def test_a_group_whose_time_to_be_ignored_is_over_is_open_again(self) -> None:
+    async def test_a_group_whose_ignore_period_is_over_is_open_again(self) -> None:
         app = new_app()
         flaky = Flaky(app)
         async with bench(app) as test:
@@ -364,7 +364,7 @@ class TestGroups:
 
 
 class TestAlerts:
-    async def test_an_alert_is_told_once_and_again_after_it_had_gone(self) -> None:
+    async def test_an_alert_is_emitted_once_and_again_after_it_had_cleared(self) -> None:
         """M10."""
         app = new_app()
         ear, flaky = Ear(app), Flaky(app, redrive="immediate", max_redrives=1)

@@ -480,7 +480,7 @@ async def test_the_same_idempotency_key_goes_downstream_on_every_replay() -> Non
         assert shop.keys == [letter.idempotency_key] * 2
 
 
-async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_told() -> None:
+async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_recorded() -> None:
     app = new_app()
     received: list[Any] = []
 
@@ -534,7 +534,7 @@ async def refused(app: Redrive, letter_id: str, match: str, **options: Any) -> N
         await app.failures().replay(letter_id, **options)
 
 
-async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
+async def test_invalid_requests_are_rejected_and_change_nothing() -> None:
     shop = Shop()
     async with bench(shop.app):
         _, letter = await shop.failed("charge")
@@ -585,7 +585,7 @@ async def test_cancelling_a_replayed_run_closes_its_letter() -> None:
         await sound(shop.app)
 
 
-async def test_the_history_tells_of_the_replay() -> None:
+async def test_the_history_contains_the_replay() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
@@ -685,7 +685,7 @@ async def test_a_failed_run_is_retried_by_way_of_its_letter_p8() -> None:
         await sound(shop.app)
 
 
-async def test_a_run_whose_letter_was_closed_is_retried_all_the_same() -> None:
+async def test_a_run_whose_letter_was_closed_is_still_retried() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")

@@ -208,7 +208,7 @@ async def test_closing_is_undone(world: World, close: Close, state: str, action:
 
 
 @pytest.mark.parametrize("wrong", ["OPEN", "REPLAYING", "EXHAUSTED"])
-async def test_what_is_live_is_not_reopened_i10(world: World, wrong: str) -> None:
+async def test_a_live_letter_is_not_reopened_i10(world: World, wrong: str) -> None:
     [mine, closed] = await world.fail(2)
     await world.ana.resolve(closed)
     await world.become(mine, wrong)
@@ -288,7 +288,7 @@ async def test_the_number_shown_is_the_number_affected(world: World, expect: int
     assert await world.everything() == before
 
 
-async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(world: World) -> None:
+async def test_a_query_that_also_finds_letters_that_cannot_be_closed_closes_nothing(world: World) -> None:
     [mine, _] = await world.fail(2)
     await world.become(mine, "REPLAYING")
 
@@ -299,7 +299,7 @@ async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(worl
 
 
 @pytest.mark.parametrize("expect", [0, -1, MAX_CONCURRENT + 1, True, "3"])
-async def test_what_is_expected_must_be_a_number(world: World, expect: Any) -> None:
+async def test_the_expected_number_must_be_a_number(world: World, expect: Any) -> None:
     with pytest.raises(InvalidValueError, match="expect must be a whole number from 1 to 10,000"):
         await world.ana.resolve_matching("", expect=expect)
 
@@ -454,7 +454,7 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
         (lambda failures, mine: failures.link(mine, mine), "cannot wait for itself"),
     ],
 )
-async def test_what_is_said_is_checked(
+async def test_texts_are_checked(
     world: World, work: Callable[[DeadLetters, str], Awaitable[Any]], message: str
 ) -> None:
     [mine] = await world.fail()
@@ -516,7 +516,7 @@ MUTATIONS: list[Callable[[DeadLetters, str, str], Awaitable[Any]]] = [
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=range(len(MUTATIONS)))
-async def test_a_foreign_letter_is_as_one_that_does_not_exist_w13(
+async def test_a_foreign_letter_looks_like_a_missing_one_w13(
     world: World, mutation: Callable[[DeadLetters, str, str], Awaitable[Any]]
 ) -> None:
     [own] = await world.fail()

@@ -72,7 +72,7 @@ async def outage(attempts: int, until: float, **options: Any) -> AsyncIterator[t
         yield app, test
 
 
-async def test_the_prediction_is_what_happens() -> None:
+async def test_the_prediction_equals_the_real_outcome() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         predicted = (await asked(app, Alteration(attempts=4))).total
     async with outage(attempts=4, until=66.0) as (app, _):
@@ -86,7 +86,7 @@ async def test_the_prediction_is_what_happens() -> None:
     assert predicted.changed.minutes == real.recorded.minutes
 
 
-async def test_a_shorter_policy_is_what_happens_too() -> None:
+async def test_the_prediction_for_a_shorter_policy_equals_the_real_outcome() -> None:
     async with outage(attempts=4, until=66.0) as (app, _):
         predicted = (await asked(app, Alteration(attempts=2))).total
     async with outage(attempts=2, until=66.0) as (app, _):
@@ -97,7 +97,7 @@ async def test_a_shorter_policy_is_what_happens_too() -> None:
     assert predicted.changed.attempts == real.recorded.attempts
 
 
-async def test_the_policy_that_there_was_changes_nothing() -> None:
+async def test_the_original_policy_changes_nothing() -> None:
     async with outage(attempts=3, until=66.0) as (app, _):
         found = await asked(app, Alteration(attempts=3))
     total = found.total
@@ -203,13 +203,13 @@ async def orders(seconds: float) -> PolicyComparison:
         return (await asked(app, Alteration(attempts=6))).total
 
 
-async def test_what_fails_alone_while_others_succeed_stays_unknown() -> None:
+async def test_a_step_that_fails_while_others_succeed_stays_unknown() -> None:
     total = await orders(seconds=5.0)
     assert (total.recorded.dead_letters, total.unknown, total.avoided) == (3, 3, {})
     assert total.hoped_for["unknown"] == pytest.approx(3 * (1 - (1 - 3 / 9) ** 3))  # 3 of 9 retries helped
 
 
-async def test_what_fails_alone_in_sparse_traffic_is_taken_for_an_outage() -> None:
+async def test_a_failure_in_sparse_traffic_counts_as_an_outage() -> None:
     """A limitation that the report and the guide name: no other run showed that the dependency worked."""
     total = await orders(seconds=60.0)
     assert (total.recorded.dead_letters, total.unknown) == (3, 1)
@@ -288,7 +288,7 @@ async def test_steps_that_share_a_breaker_show_of_one_another_that_it_works() ->
         assert list(found.steps) == [StepName("checkout", "charge")]
 
 
-async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
+async def test_unfinished_and_cancelled_steps_are_left_out() -> None:
     app = new_app()
     async with bench(app) as test:
 
@@ -320,7 +320,7 @@ async def test_selection_and_orgs() -> None:
             await asked(app, Alteration(attempts=4), step="chrage")
 
 
-async def test_how_much_there_is_to_be_read_is_told_as_it_is_read() -> None:
+async def test_progress_is_reported_while_reading() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         told: list[int] = []
         wanted = FailureSelection("default", 0.0)

@@ -184,7 +184,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        (f"{IDEMPOTENCY}test_a_holder_learns_with_the_next_renewal_that_another_one_has_its_key",),
+        (f"{IDEMPOTENCY}test_a_holder_learns_with_the_next_renewal_that_another_caller_has_its_key",),
     )
     yield Guard(
         "keys.expired",

@@ -642,7 +642,7 @@ GUARDS = (
                 "return False and",
             ),
         ),
-        (f"{KEEPER}test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it",),
+        (f"{KEEPER}test_a_lease_found_lost_counts_as_expired_before_the_loop_learns_of_it",),
     ),
     Guard(
         "lease renewer.not renewed",

@@ -614,7 +614,7 @@ GUARDS = (
         "stored definition",
         "a run executes with a definition that was altered in the database",
         (Code("redrive.engine.definition:Definitions.get", "if known.digest != digest:", "if False:"),),
-        (f"{BAD_INPUT}test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost",),
+        (f"{BAD_INPUT}test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not_lost",),
     ),
     Guard(
         "known queues",
