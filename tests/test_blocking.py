@@ -175,7 +175,7 @@ def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None
     assert loop.is_closed()
 
 
-def test_the_desk_waits_too() -> None:
+def test_the_failures_service_waits_too() -> None:
     app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
     failures = app.sync.failures(by="ana")
     try:

@@ -229,7 +229,7 @@ class TestTransparency:
         assert steps.closed
         assert steps.sent == ["the end"]
 
-    async def test_what_ignores_being_closed_is_an_error(self) -> None:
+    async def test_a_coroutine_that_ignores_being_closed_is_an_error(self) -> None:
         async def stubborn() -> None:
             try:
                 await asyncio.sleep(5)

@@ -141,7 +141,7 @@ def raised(error: Exception) -> Exception:
 class TestStory:
     """The tests of this class run on both databases."""
 
-    async def test_what_is_put_in_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
+    async def test_added_tasks_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
         error = raised(ConnectionResetError("the line was cut"))
         given = await dlq.enqueue(
             "wf-1",
@@ -234,7 +234,7 @@ class TestStory:
             await dlq.enqueue(str(number), number, error="x")
         assert (await dlq.statistics()).utilization_percent == 0.15
 
-    async def test_what_is_due_is_executed_in_the_background(
+    async def test_due_tasks_are_executed_in_the_background(
         self, dlq: DeadLetterQueue, mailer: Mailer
     ) -> None:
         """M3: the processor executes due tasks in the background."""
@@ -457,7 +457,7 @@ class TestPolicies:
             letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
             assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", ("bank",))
 
-    async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
+    async def test_a_template_keeps_explicit_options_of_a_task(self, tmp_path: Path) -> None:
         """M12: the policy and the number, each separately."""
         templates = [
             Template("tagged", message_contains="tagged", tags=["known"]),
@@ -482,7 +482,7 @@ class TestPolicies:
                     letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
                     assert letter.template == said
 
-    async def test_a_custom_policy_that_no_one_knows_is_refused(self, tmp_path: Path) -> None:
+    async def test_an_unknown_custom_policy_is_rejected(self, tmp_path: Path) -> None:
         """M1: Redrive would never redrive it."""
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, policies={"night": lambda n: 5.0}) as dlq:
@@ -504,7 +504,7 @@ class TestPolicies:
 
 
 class TestDependencies:
-    async def test_one_waits_for_the_other(self, mailer: Mailer) -> None:
+    async def test_one_task_waits_for_another(self, mailer: Mailer) -> None:
         """M12."""
         dlq = DeadLetterQueue("sqlite://:memory:", mailer.resend, log=False)
         async with in_memory(dlq.app) as test:
@@ -518,7 +518,7 @@ class TestDependencies:
             await test.drain()
             assert [task["to"] for task, _ in mailer.sent] == ["a", "a", "b"]
 
-    async def test_one_that_waits_says_for_which_and_can_be_let_go(
+    async def test_a_waiting_task_names_its_dependency_and_can_be_released(
         self, small: DeadLetterQueue, mailer: Mailer
     ) -> None:
         await small.enqueue("a", {"to": "a"}, error="x")
@@ -542,7 +542,7 @@ class TestDependencies:
         assert await small.retry("b")
         await sound(small)
 
-    async def test_one_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
+    async def test_a_task_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
         mine = await small.enqueue("a", 1, error="x")
         url = parts_of(small.app).database.path  # type: ignore[attr-defined]
         async with DeadLetterQueue(f"sqlite:///{url}", log=False, name="other") as other:
@@ -556,13 +556,13 @@ class TestDependencies:
         assert await small.app.failures().unlink(mine.id, theirs.id)
 
     @pytest.mark.parametrize("after", ["a", b"a", 5, None])
-    async def test_what_it_waits_for_is_a_list(self, small: DeadLetterQueue, after: Any) -> None:
+    async def test_its_dependencies_are_a_list(self, small: DeadLetterQueue, after: Any) -> None:
         await small.enqueue("a", 1, error="x")
         with pytest.raises(InvalidValueError, match="after must be a list of task ids, got "):
             await small.enqueue("b", 1, error="x", after=after)
         assert not await small.contains("b")
 
-    async def test_what_makes_no_sense(self, small: DeadLetterQueue) -> None:
+    async def test_invalid_arguments(self, small: DeadLetterQueue) -> None:
         with pytest.raises(NotFoundError, match="can't wait for 'nowhere': the queue has no such task"):
             await small.enqueue("a", 1, error="x", after=["nowhere"])
         assert await small.get("a") is None
@@ -602,7 +602,7 @@ class TestExecuting:
         assert seen == [[1, 2] if kind in ("async one", "sync one", "method") else ([1, 2], "c")]
 
     @pytest.mark.parametrize("execute", [5, lambda: None, lambda a, b, c: None])
-    def test_what_is_no_such_function(self, execute: Any) -> None:
+    def test_objects_that_are_not_callbacks(self, execute: Any) -> None:
         with pytest.raises(InvalidValueError, match="execute must"):
             DeadLetterQueue("sqlite://:memory:", execute, log=False)
 
@@ -615,7 +615,7 @@ class TestExecuting:
                 dlq.start()
             assert (await found(dlq, "a")).status == "pending"
 
-    async def test_starting_twice_is_said(self, small: DeadLetterQueue) -> None:
+    async def test_starting_twice_is_reported(self, small: DeadLetterQueue) -> None:
         small.start()
         with pytest.raises(TransitionError, match="'default' is already running"):
             small.start()
@@ -631,7 +631,7 @@ class TestExecuting:
             assert await small.retry("a")
         assert len(mailer.sent) == 1
 
-    async def test_what_is_done_cannot_be_retried(self, small: DeadLetterQueue) -> None:
+    async def test_a_completed_task_cannot_be_retried(self, small: DeadLetterQueue) -> None:
         await small.enqueue("a", {"to": "ana"}, error="x")
         await small.archive("a")
         for call in (small.retry, small.archive, small.unlink):
@@ -648,7 +648,7 @@ class TestExecuting:
         ):
             await small.archive("a")
 
-    async def test_what_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
+    async def test_a_task_that_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", {"to": "ana"}, error="x")
         await small.app.failures().replays.start(item.id)
         with pytest.raises(ReplayRefusedError, match=r"^the task 'a' can't be retried: a retry is already"):
@@ -736,7 +736,7 @@ class TestExecuting:
             dlq.start()
         assert dlq.state == "stopped"
 
-    async def test_only_what_is_pending_is_due_at_some_time(self, small: DeadLetterQueue) -> None:
+    async def test_only_pending_tasks_have_a_due_time(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", {"to": "ana"}, error="x", policy="linear")
         assert item.next_retry_at is not None
         assert (await small.archive("a")).next_retry_at is None
@@ -763,7 +763,7 @@ class TestStrategies:
         ("strategy", "kept"),
         [("automatic", {"slow", "wrong"}), ("selective", {"slow"}), ("manual", set()), ("disabled", set())],
     )
-    async def test_what_is_captured(self, tmp_path: Path, strategy: str, kept: set[str]) -> None:
+    async def test_captured_failures(self, tmp_path: Path, strategy: str, kept: set[str]) -> None:
         errors = {"slow": TimeoutError("slow"), "wrong": ValueError("wrong")}
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy=strategy, log=False) as dlq:
             for name, error in errors.items():
@@ -772,11 +772,11 @@ class TestStrategies:
                         raise error
             assert {item.task_id for item in await dlq.list()} == kept
 
-    async def test_manual_takes_what_is_put_in(self, tmp_path: Path) -> None:
+    async def test_manual_accepts_added_tasks(self, tmp_path: Path) -> None:
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy="manual", log=False) as dlq:
             assert (await dlq.enqueue("a", 1, error="x")).status == "pending"
 
-    async def test_disabled_says_that_it_keeps_nothing(self, tmp_path: Path) -> None:
+    async def test_disabled_reports_that_it_keeps_nothing(self, tmp_path: Path) -> None:
         settings = Settings(dlq_enabled=False)
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", settings=settings, log=False) as dlq:
             with pytest.raises(
@@ -813,7 +813,7 @@ class TestCapturing:
         assert await charge(7) is None
         assert await small.contains("order-7")
 
-    async def test_what_cannot_be_kept_is_never_hidden(self, small: DeadLetterQueue) -> None:
+    async def test_values_that_cannot_be_stored_are_never_hidden(self, small: DeadLetterQueue) -> None:
         with pytest.raises(TimeoutError) as caught:
             async with small.capturing("a", object(), quiet=True):
                 raise TimeoutError("first")
@@ -971,7 +971,7 @@ class TestChecks:
         with pytest.raises(InvalidValueError, match=message):
             DeadLetterQueue("sqlite://:memory:", log=False, **options)
 
-    async def test_options_reach_what_they_are_for(self, tmp_path: Path) -> None:
+    async def test_options_reach_their_parts(self, tmp_path: Path) -> None:
         """M9, M10."""
         thresholds = Thresholds(exhausted=0)
         options: Any = {"thresholds": thresholds, "redactor": Redactor(extra_keys=["flavour"])}
@@ -1004,7 +1004,7 @@ class TestChecks:
             await parts_of(dlq.app).worker_in_test().processor.run_once()
         assert "many_exhausted" in {each.alert for each in told if isinstance(each, AlertRaised)}
 
-    def test_it_tells_its_name_and_no_address(self) -> None:
+    def test_its_representation_has_its_name_and_no_address(self) -> None:
         dlq = DeadLetterQueue("postgresql://ana:hunter2@db/x", log=False, name="mail", org="acme")
         assert repr(dlq) == "<DeadLetterQueue 'mail' of 'acme', stopped>"
         assert repr(dlq.sync) == "<blocking <DeadLetterQueue 'mail' of 'acme', stopped>>"
@@ -1072,7 +1072,7 @@ class TestTenantsAndSecrets:
         ],
         ids=["NUL", "surrogate", "nothing", "cut"],
     )
-    async def test_whatever_is_said_about_an_error_is_kept_without_its_secrets(
+    async def test_texts_about_an_error_are_stored_without_their_secrets(
         self, small: DeadLetterQueue, said: str, kept: str | None
     ) -> None:
         """W14: also where a long text is cut."""

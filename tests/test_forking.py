@@ -130,7 +130,7 @@ def test_a_queue_of_dead_letters_works_in_a_child_and_after_it(url: str) -> None
     queue.close()
 
 
-def test_a_fork_during_the_calls_of_other_threads_stops_no_one(app: Redrive) -> None:
+def test_a_fork_during_the_calls_of_other_threads_blocks_no_thread(app: Redrive) -> None:
     app.sync.start("hello", 0)
     ending, started = threading.Event(), list[str]()
 
@@ -233,7 +233,7 @@ async def _closing(app: Redrive, work: Any) -> Any:
         await app.close()
 
 
-def test_the_child_has_connections_of_its_own(live_postgres: PostgresServer) -> None:
+def test_the_child_opens_its_own_connections(live_postgres: PostgresServer) -> None:
     with live_postgres.new_database() as url:
         app = Redrive(url, log=False)
         app.sync.open()

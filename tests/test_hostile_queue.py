@@ -152,7 +152,7 @@ async def test_hostile_ids_are_exactly_themselves_or_refused(place: Place, callb
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_storing_a_failure_never_fails_whatever_is_said_about_it(place: Place, text: str) -> None:
+async def test_storing_a_failure_never_fails_for_any_text(place: Place, text: str) -> None:
     """Decision 9: an error that a caller reports as text is stored like a raised one."""
     dlq = place.queue()
     reported = await dlq.enqueue("reported", 1, error=text)
@@ -196,7 +196,7 @@ async def test_errors_that_misbehave_are_kept_and_raised_ones_end_in_a_failure(
     await sound(dlq)
 
 
-async def test_what_was_put_in_arrives_as_it_was(place: Place, callback: Callback) -> None:
+async def test_payloads_arrive_unchanged(place: Place, callback: Callback) -> None:
     dlq = place.queue(callback)
     tasks: list[Any] = [
         *list(HOSTILE.values())[:-1],
@@ -216,7 +216,7 @@ async def test_what_was_put_in_arrives_as_it_was(place: Place, callback: Callbac
     await sound(dlq)
 
 
-async def test_what_cannot_be_kept_is_refused_and_nothing_of_it_is_there(place: Place) -> None:
+async def test_values_that_cannot_be_stored_are_rejected_without_a_trace(place: Place) -> None:
     dlq = place.queue()
     await dlq.enqueue("a", 1, error="x")
     before = await place.everything()
@@ -243,7 +243,7 @@ async def test_queues_whose_names_and_ids_run_together_are_still_different_queue
     await sound(first)
 
 
-async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_enqueued(place: Place) -> None:
+async def test_a_run_with_the_key_of_a_task_is_unchanged_when_the_task_is_enqueued(place: Place) -> None:
     """G6, G8: the run keeps its own key; a duplicate command never causes a second execution."""
     dlq = place.queue()
 
@@ -279,7 +279,7 @@ async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) ->
 # A full queue (M6)
 
 
-async def test_a_full_queue_takes_exactly_what_it_may_and_then_what_was_freed(
+async def test_a_full_queue_accepts_exactly_its_limit_and_then_freed_places(
     place: Place, callback: Callback
 ) -> None:
     dlq = place.queue(callback, max_size=100)
@@ -435,7 +435,7 @@ async def item_in(place: Place, dlq: DeadLetterQueue, callback: Callback, status
 
 @pytest.mark.parametrize("status", ALLOWED)
 @pytest.mark.parametrize("verb", ["retry", "archive"])
-async def test_a_task_is_moved_as_the_table_says_or_not_at_all(
+async def test_a_task_moves_as_the_table_allows_or_not_at_all(
     place: Place, callback: Callback, status: str, verb: str
 ) -> None:
     dlq = place.queue(callback)
@@ -476,7 +476,7 @@ async def test_the_same_id_again_after_it_was_closed_is_a_new_task_and_the_old_o
 # Clearing
 
 
-async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anothers(
+async def test_clearing_is_guarded_and_leaves_executing_and_foreign_tasks(
     place: Place, callback: Callback
 ) -> None:
     dlq, other, foreign = (
@@ -631,7 +631,7 @@ async def test_waits_by_category_are_exactly_those_of_the_table_m1_m4(
         await sound(dlq)
 
 
-async def test_what_is_exhausted_is_archived_after_seven_days_and_not_before_m10(callback: Callback) -> None:
+async def test_exhausted_tasks_are_archived_after_seven_days_and_not_before_m10(callback: Callback) -> None:
     dlq = DeadLetterQueue("sqlite://:memory:", callback, log=False)
     callback.error = TimeoutError("still")
     async with in_memory(dlq.app) as test, asyncio.timeout(PATIENCE):

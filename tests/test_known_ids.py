@@ -143,7 +143,7 @@ async def test_10_gap_6_a_nightly_job_gets_its_redrives_every_day() -> None:
         assert {item.status for item in await dlq.list()} == {"archived"}
 
 
-async def test_10_what_is_captured_is_stored_separately_with_a_warning(dlq: DeadLetterQueue) -> None:
+async def test_10_captured_failures_are_stored_separately_with_a_warning(dlq: DeadLetterQueue) -> None:
     heard: list[Event] = []
     dlq.app.listen(heard.append)
 
@@ -200,7 +200,7 @@ async def test_10_concurrent_reports_of_many_payloads_lose_none(dlq: DeadLetterQ
 
 
 @pytest.mark.parametrize("ending", ["exhausted", "archived", "discarded"])
-async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_reported(
+async def test_12_gap_9_tasks_that_wait_for_a_task_without_a_redrive_are_reported(
     dlq: DeadLetterQueue, ending: str
 ) -> None:
     a = await dlq.enqueue("a", 1, error="x", category="network", max_retries=1)

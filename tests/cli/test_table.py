@@ -35,7 +35,7 @@ def test_a_table_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert "\x1b[31m" not in "".join(lines)
 
 
-def test_ids_stay_whole_on_the_narrowest_terminal(
+def test_ids_stay_whole_in_the_narrowest_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")

@@ -81,7 +81,7 @@ async def test_a_whole_key_of_an_owner_of_the_home_organization_reaches_everywhe
     assert [(await known(world, each.text)).everywhere for each in (home, other)] == [True, False]
 
 
-async def test_a_key_is_told_once_and_stored_nowhere_i9(world: World) -> None:
+async def test_a_key_is_shown_once_and_stored_nowhere_i9(world: World) -> None:
     keys = world.members().keys
     new = await keys.create("ci", "ADMIN")
     rotated = await keys.rotate("ci")
@@ -263,7 +263,7 @@ async def test_a_name_is_free_again_after_revoking(world: World) -> None:
     assert (await keys.view(first.key.id)).revoked_at is not None
 
 
-async def test_several_who_take_one_name_at_once(world: World) -> None:
+async def test_several_callers_that_take_one_name_at_once(world: World) -> None:
     others = [world.another().members() for _ in range(4)]
     results = await asyncio.gather(
         *(each.keys.create("ci", "VIEWER") for each in others), return_exceptions=True

@@ -74,7 +74,7 @@ async def test_members_elsewhere_see_only_their_own_organization_w13(world: Worl
     await refused(world, AccessDeniedError, mine.create("gamma"), "only owners of the organization 'default'")
 
 
-async def test_an_organization_that_no_one_made_has_no_members(world: World) -> None:
+async def test_a_missing_organization_has_no_members(world: World) -> None:
     nowhere = world.members("nowhere")
     await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "found no organization")
     await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "found no organization")
@@ -114,7 +114,7 @@ async def test_a_member_is_added_changed_and_removed_with_one_entry_each_i14(wor
     await world.check()
 
 
-async def test_a_change_that_changes_nothing_is_none(world: World) -> None:
+async def test_a_change_without_an_effect_is_not_recorded(world: World) -> None:
     member = await world.member("ana", "STAFF")
     before = await world.everything()
     assert await world.members().change("ana", role="STAFF", active=True) == member
@@ -137,7 +137,7 @@ async def test_a_user_is_a_member_only_once(world: World) -> None:
     await refused(world, AlreadyExistsError, members.add("ANA", "OWNER"), "change the role")
 
 
-async def test_two_who_add_the_same_member_at_once(world: World) -> None:
+async def test_two_callers_that_add_the_same_member_at_once(world: World) -> None:
     others = [world.another().members(by=f"boss {number}") for number in range(4)]
     results = await asyncio.gather(*(each.add("ana", "VIEWER") for each in others), return_exceptions=True)
     assert sorted(type(each).__name__ for each in results) == ["AlreadyExistsError"] * 3 + ["Member"]
@@ -339,7 +339,7 @@ async def test_a_user_does_not_become_the_only_owner_while_being_disabled(busy_w
     assert await world.owners() == ["ana"]
 
 
-async def test_disabling_asks_every_organization_that_someone_owns(world: World) -> None:
+async def test_disabling_needs_the_permission_of_every_organization_the_user_owns(world: World) -> None:
     await world.organization("acme")
     await world.member("boss")
     await world.member("ana", "VIEWER")
@@ -492,7 +492,7 @@ async def test_an_account_adopted_by_the_home_organization_keeps_no_old_secret(
     assert (await world.audited("beta"))[-1] == ("boss", "member.added")
 
 
-async def test_a_removed_account_can_be_added_again_by_those_who_made_it(world: World) -> None:
+async def test_a_removed_account_can_be_added_again_by_its_organization(world: World) -> None:
     await world.organization("acme")
     await world.member("eve", "OWNER", "acme")
     eve = await world.as_user("eve")

@@ -46,7 +46,7 @@ async def test_before_its_time_it_is_asked_for_once_a_minute_at_most() -> None:
         assert await publisher.cache.refresh() == expected
 
 
-async def test_a_failure_is_told_to_everyone_for_a_moment_and_then_tried_again() -> None:
+async def test_a_failure_is_cached_briefly_and_then_retried() -> None:
     publisher = Publisher()
     publisher.is_down = True
     answers = await asyncio.gather(*(publisher.cache.get() for _ in range(20)), return_exceptions=True)

@@ -68,7 +68,7 @@ async def test_only_the_password_itself_is_right() -> None:
         assert not await passwords.verify(damaged, PASSWORD)
 
 
-async def test_the_dummy_password_signs_no_one_in() -> None:
+async def test_the_dummy_password_signs_no_user_in() -> None:
     passwords = Passwords(QUICK)
     assert not await passwords.verify(None, "nobody has this password")
 
@@ -96,7 +96,7 @@ async def test_no_more_than_two_at_once_and_none_is_lost() -> None:
     assert watched.most_at_once == MAX_CONCURRENT
 
 
-async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:
+async def test_a_flood_is_rejected_and_earlier_callers_are_served() -> None:
     passwords = Passwords(QUICK)
     stored = await passwords.hash(PASSWORD)
     calls = [passwords.verify(stored, PASSWORD) for _ in range(MAX_WAITING + 3)]
@@ -106,7 +106,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:
     assert await passwords.verify(stored, PASSWORD)
 
 
-async def test_a_refused_password_is_not_told_again() -> None:
+async def test_the_error_does_not_repeat_a_rejected_password() -> None:
     with pytest.raises(InvalidValueError) as refused:
         await Passwords(QUICK).hash("hunter2")
     assert "hunter2" not in str(refused.value)
@@ -139,7 +139,7 @@ async def test_an_older_hash_is_renewed_at_the_next_sign_in(tmp_path: Path) -> N
         assert await signed_in(app)
 
 
-async def test_those_who_sign_in_while_a_hash_is_renewed_are_let_in(tmp_path: Path) -> None:
+async def test_users_who_sign_in_while_a_hash_is_renewed_are_admitted(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     parts_of(app).declared.passwords = Passwords(QUICK)
     async with app:

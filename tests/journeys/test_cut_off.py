@@ -147,7 +147,7 @@ async def test_3_a_thread_is_refused_everything_that_reaches_others(server: Mort
     )
 
 
-async def test_4_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
+async def test_4_finished_results_are_written_before_any_lease_is_taken_over(
     server: MortalPostgres,
 ) -> None:
     """The outage outlasts the lease, and one of two workers holds results. No run executes again."""

@@ -39,7 +39,7 @@ async def test_a_deploy_changes_the_workflow(world: World) -> None:
     assert packing.worker == before.id
 
 
-async def test_what_an_older_worker_does_not_know_yet_waits_for_the_newer_one(world: World) -> None:
+async def test_work_unknown_to_an_older_worker_waits_for_a_newer_one(world: World) -> None:
     """A rolling deploy: a run of the new version reaches a worker of the old version first."""
     tuesday = world.app(order_of_tuesday)
     before = await world.worker(order_of_monday, version="monday")

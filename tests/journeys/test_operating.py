@@ -37,7 +37,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
     assert (await app.queues().view("mail")).paused_at is None
 
 
-async def test_what_is_in_flight_is_finished_although_its_queue_is_paused(world: World) -> None:
+async def test_work_in_flight_finishes_although_its_queue_is_paused(world: World) -> None:
     app = world.app()
     sign = world.folder / "go on"
 

@@ -16,7 +16,7 @@ API_KEY = "canary-k3y-of-shop-6230"
 AWS_KEY = "AKIAIOSFODNN7CANARYQ"
 
 
-async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_secrets(
+async def test_a_poison_step_becomes_a_dead_letter_at_once_with_its_history_and_without_its_secrets(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "redrive")
@@ -78,7 +78,7 @@ async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_se
         assert not any(secret in line for line in logged)
 
 
-async def test_the_events_of_a_workflow_are_told_in_the_order_of_its_steps(world: World) -> None:
+async def test_the_events_of_a_workflow_are_emitted_in_the_order_of_its_steps(world: World) -> None:
     app = world.app()
 
     @app.task

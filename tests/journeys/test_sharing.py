@@ -66,7 +66,7 @@ async def test_a_flood_of_one_organization_does_not_starve_another(world: World)
             await each.result(PATIENCE)
 
 
-async def test_what_is_more_urgent_comes_first_and_else_what_came_first(world: World) -> None:
+async def test_more_urgent_runs_come_first_and_then_older_ones(world: World) -> None:
     app = world.app(noting)
     for number, priority in enumerate([0, 5, -5, 5, 0]):
         await app.start("work", number, priority=priority)

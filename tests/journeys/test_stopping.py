@@ -34,7 +34,7 @@ async def test_a_stopping_worker_finishes_its_work_in_progress(world: World) -> 
 
 
 @pytest.mark.parametrize("task", ["charge", "charge_in_thread"])
-async def test_what_cannot_be_finished_in_time_is_given_back_uncharged(world: World, task: str) -> None:
+async def test_work_that_does_not_finish_in_time_is_released_uncharged(world: World, task: str) -> None:
     app = world.app(stuck_at_first)
     worker = await world.worker(stuck_at_first, grace_seconds=0.3)
     run = await app.start(task, 7)

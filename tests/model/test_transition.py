@@ -63,7 +63,9 @@ def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any]
         (DEAD_LETTER_TRANSITIONS, DeadLetterState.RESOLVED, DeadLetterState.IGNORED),
     ],
 )
-def test_what_is_not_listed_is_refused(table: TransitionTable[Any], before: StrEnum, after: StrEnum) -> None:
+def test_transitions_that_are_not_listed_are_rejected(
+    table: TransitionTable[Any], before: StrEnum, after: StrEnum
+) -> None:
     with pytest.raises(
         TransitionError, match=f"cannot change from {before} to {after}; from {before} it can change to"
     ):

@@ -30,7 +30,7 @@ def test_docker_takes_it() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_service_names_is_there(name: str) -> None:
+def test_everything_a_service_names_exists(name: str) -> None:
     service, whole = SERVICES[name], compose()
     assert set(service.get("depends_on", {})) <= set(SERVICES)
     assert set(service["networks"]) <= set(whole["networks"])
@@ -90,7 +90,7 @@ def test_there_is_no_password_in_it() -> None:
     assert all(set(each) == {"file"} for each in compose()["secrets"].values())
 
 
-def test_what_redrive_does_not_need_is_not_started() -> None:
+def test_services_that_redrive_does_not_need_are_not_started() -> None:
     asked_for = {name for name, service in SERVICES.items() if "profiles" in service}
     assert asked_for == {"redis", "opensearch"}
     for service in SERVICES.values():

@@ -42,7 +42,7 @@ def test_the_archive_has_all_that_the_checks_need(built: Built) -> None:
         assert kept <= names, kept - names
 
 
-def test_the_archive_has_nothing_that_lies_about(built: Built) -> None:
+def test_the_archive_has_no_stray_files(built: Built) -> None:
     for name in names_in(built.source):
         parts = set(name.split("/"))
         assert not parts & CACHES, name
@@ -60,7 +60,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     assert not [name for name, mode in modes.items() if not mode & 0o444 or mode & 0o022]
 
 
-def test_what_is_said_of_it_is_complete(built: Built) -> None:
+def test_the_metadata_is_complete(built: Built) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     said = metadata(built)
     assert said["License-Expression"] == "Apache-2.0"

@@ -52,7 +52,7 @@ def test_all_is_of_this_version() -> None:
     assert named == {__version__}
 
 
-def test_what_is_copied_reaches_the_builder() -> None:
+def test_copied_files_reach_the_builder() -> None:
     """The ignore file ignores everything except what it names."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     let_in = {line[1:] for line in lines if line.startswith("!")}
@@ -103,7 +103,7 @@ def inside(image: Path, tmp_path: Path) -> dict[str, str]:
     return {**of_image, **given, "HOME": str(tmp_path), "PATH": path}
 
 
-def test_it_serves_once_someone_can_sign_in(image: Path, inside: dict[str, str]) -> None:
+def test_it_serves_once_a_user_can_sign_in(image: Path, inside: dict[str, str]) -> None:
     """And it is healthy, even if its public name differs from that of the health check."""
     program = image / "opt" / "redrive" / "bin" / "redrive"
     refused = ended(program, *last(RUNTIME, "CMD").words, environment=inside)

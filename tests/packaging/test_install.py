@@ -94,7 +94,7 @@ def test_the_base_is_of_use(plain: Path, place: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "extra"), ADVICE, ids=lambda each: each if isinstance(each, str) else each[0]
 )
-def test_what_is_missing_is_told(plain: Path, place: Path, command: tuple[str, ...], extra: str) -> None:
+def test_a_missing_extra_is_named(plain: Path, place: Path, command: tuple[str, ...], extra: str) -> None:
     told = ended(plain / "redrive", *command, cwd=place)
     assert told.code in (1, 2)
     assert f"redrive[{extra}]" in told.err
@@ -103,7 +103,7 @@ def test_what_is_missing_is_told(plain: Path, place: Path, command: tuple[str, .
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_what_it_promises(
+def test_an_extra_installs_the_promised_packages(
     plain: Path, built: Built, place: Path, tmp_path_factory: pytest.TempPathFactory, extra: str
 ) -> None:
     programs = installed(built.wheel, tmp_path_factory.mktemp(extra) / "env", extra)

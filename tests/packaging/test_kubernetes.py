@@ -82,7 +82,7 @@ def test_the_ingress_leads_to_the_server() -> None:
     assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
 
 
-def test_probes_ask_what_they_are_for() -> None:
+def test_probes_use_the_endpoint_for_their_purpose() -> None:
     [server] = PODS["redrive-server"]["containers"]
     probes = ("startupProbe", "livenessProbe", "readinessProbe")
     assert [server[name]["httpGet"]["path"] for name in probes] == ["/healthz", "/healthz", "/readyz"]

@@ -46,7 +46,7 @@ def test_commands_are_found_everywhere() -> None:
 
 
 @loop_over("written", COMMANDS)
-def test_a_command_is_one_of_ours(written: Command) -> None:
+def test_every_command_exists(written: Command) -> None:
     """The command accepts the given options and arguments."""
     command: click.Command | None = program
     context = click.Context(program, info_name="redrive", obj=GlobalOptions())
@@ -79,7 +79,7 @@ def test_there_is_time_to_finish(role: str) -> None:
     assert not {where: time for where, time in given.items() if time < GRACE[role] + GIVING_BACK}
 
 
-def test_every_way_says_the_version_of_the_code() -> None:
+def test_every_deployment_sets_the_version_of_the_code() -> None:
     written = {where.partition("/")[0] for where, name in variables() if name == "REDRIVE_CODE_VERSION"}
     assert written >= {"compose.yaml", "kubernetes", "systemd", "README.md"}
 

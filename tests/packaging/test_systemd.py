@@ -26,13 +26,13 @@ def copied(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / source.name
 
 
-def test_systemd_has_nothing_to_say(copied: Path) -> None:
+def test_systemd_reports_no_problem(copied: Path) -> None:
     """It also reports unknown names, which it would ignore."""
     told = ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied)
     assert (told.code, told.err) == (0, "")
 
 
-def test_systemd_would_say_it(copied: Path) -> None:
+def test_systemd_reports_a_wrong_unit(copied: Path) -> None:
     copied.write_text(copied.read_text().replace("Restart=on-failure", "Restrat=on-failure"))
     assert "Restrat" in ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied).err
 
@@ -53,7 +53,7 @@ def test_secrets_come_as_a_credential(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_what_cannot_start_is_not_tried_forever(path: Path) -> None:
+def test_a_unit_that_cannot_start_is_not_restarted_forever(path: Path) -> None:
     """The allowed number of restarts fits into the time in which systemd counts them."""
     head = dict(re.findall(r"^(StartLimit\w+)=(\d+)$", path.read_text(), re.MULTILINE))
     wait = int(unit(path)["RestartSec"][0])

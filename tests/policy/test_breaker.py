@@ -62,7 +62,7 @@ class TestOpening:
         make_calls(breaker, "-" * 9 + "+" * 11 + "+++++----+" * 20)
         assert breaker.snapshot(0.0).state is CLOSED
 
-    def test_too_few_calls_say_nothing(self) -> None:
+    def test_too_few_calls_do_not_open_it(self) -> None:
         for policy, enough in ((COUNTING, 20), (BreakerPolicy(), 5)):
             breaker = Breaker(policy)
             make_calls(breaker, "-" * (enough - 1))
@@ -111,7 +111,7 @@ class TestOpening:
         assert breaker.snapshot(0.0).failures == 9
         assert breaker.snapshot(0.0).state is CLOSED
 
-    def test_the_time_window_sees_what_the_count_window_does_not(self) -> None:
+    def test_the_time_window_catches_failures_that_the_count_window_misses(self) -> None:
         policy = BreakerPolicy(window_calls=None, window_seconds=120.0, minimum_calls=100)
         breaker = Breaker(policy)
         make_calls(breaker, "-+" * 49, now=0.0)
@@ -134,7 +134,7 @@ class TestOpening:
         make_calls(breaker, "+", seconds=2.0)
         assert breaker.snapshot(0.0).state is OPEN
 
-    def test_calls_that_tell_nothing_do_not_count(self) -> None:
+    def test_calls_without_an_outcome_do_not_count(self) -> None:
         breaker = Breaker(COUNTING)
         make_calls(breaker, "?" * 100 + "-" * 19)
         assert breaker.snapshot(0.0).state is CLOSED
@@ -165,7 +165,7 @@ class TestRecovery:
         assert isinstance(breaker.admit(30.0), Permit)
         assert breaker.snapshot(30.0).state is HALF_OPEN
 
-    def test_a_servers_word_keeps_it_open_longer_but_not_forever(self) -> None:
+    def test_a_hint_of_the_server_keeps_it_open_longer_but_not_forever(self) -> None:
         for hint, until in ((10.0, 30.0), (90.0, 90.0), (1e9, 3600.0)):
             breaker = Breaker()
             make_calls(breaker, "-" * 4)

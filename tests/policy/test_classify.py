@@ -134,7 +134,7 @@ def test_every_other_status() -> None:
     assert retried == {408, 425, 429} | (set(range(500, 600)) - FINAL_AMONG_THE_5XX)
 
 
-def test_status_of_success_says_nothing() -> None:
+def test_status_of_success_is_ignored() -> None:
     for status in range(100, 400):
         failure = classify(Carrier(status_code=status))
         assert (failure.category, failure.http_status) == (Category.UNKNOWN, status)
@@ -158,7 +158,7 @@ def test_status_may_be_an_enum(status: int) -> None:
 
 
 @loop_over("junk", [True, 10**30, -503, 0, 99, 600, "503", b"503", math.nan, math.inf, 503.0, None, [503]])
-def test_what_is_no_status_is_ignored(junk: object) -> None:
+def test_invalid_status_is_ignored(junk: object) -> None:
     failure = classify(Carrier(status_code=junk, status=junk, response=SimpleNamespace(status_code=junk)))
     assert (failure.category, failure.http_status) == (Category.UNKNOWN, None)
 
@@ -227,7 +227,7 @@ def test_every_category_is_met_above() -> None:
     assert {category for _, category in KNOWN} == set(Category)
 
 
-def test_final_is_what_is_not_named_retriable() -> None:
+def test_categories_not_named_retriable_are_final() -> None:
     """D1, W5: a new category is final until a developer decides otherwise."""
     assert set(CLASS_OF_CATEGORY) == RETRIABLE
 
@@ -243,7 +243,7 @@ def test_unknown_is_final_unless_the_application_says_otherwise(error: BaseExcep
     assert Classifier([rule]).classify(error).error_class is ErrorClass.RETRYABLE
 
 
-def test_unknown_retryable_changes_nothing_that_is_known() -> None:
+def test_unknown_retryable_changes_no_known_category() -> None:
     """P2: GW_4XX is never retried, whatever the policy does with unknown errors."""
     classifier = Classifier(unknown=ErrorClass.RETRYABLE)
     changed = {
@@ -574,7 +574,7 @@ hostile_text = st.one_of(
 
 @settings(deadline=None)
 @given(message=hostile_text, index=st.integers(0, len(KNOWN) - 1), status=st.integers(100, 599))
-def test_public_message_tells_nothing_of_the_error(message: str, index: int, status: int) -> None:
+def test_public_message_reveals_nothing_of_the_error(message: str, index: int, status: int) -> None:
     """P1: for every failure, whatever its message contains."""
     kind = type(KNOWN[index][0])
     errors: list[BaseException] = [Carrier(message, status_code=status), RateLimitedError(message)]
@@ -836,7 +836,7 @@ def test_long_chains(link: str) -> None:
 
 @loop_over("link", ["__cause__", "__context__", "reason"])
 @loop_over("kind", [RuntimeError, RetryableError, FinalError, Carrier])
-def test_chain_that_bites_its_own_tail(link: str, kind: type[Exception]) -> None:
+def test_chain_with_a_cycle(link: str, kind: type[Exception]) -> None:
     errors = [kind("a"), kind("b"), kind("c")]
     for index, error in enumerate(errors):
         setattr(error, link, errors[index - 1])
@@ -1232,7 +1232,7 @@ def test_method_that_raises(method: str) -> None:
     assert not any(found.values()), found
 
 
-def test_exception_whose_every_door_is_locked() -> None:
+def test_exception_whose_every_attribute_raises() -> None:
     locked = [locked_error(kind) for kind in RAISED]
     found = [problem(error) for error in locked]
     assert not any(found), found
@@ -1533,7 +1533,7 @@ def error_with_arguments(*arguments: object) -> BaseException:
     return error
 
 
-def test_looking_calls_nothing_but_headers() -> None:
+def test_inspection_calls_only_headers() -> None:
     """An error may hold a client as its response: classification must not make it send anything."""
     calls: list[str] = []
 

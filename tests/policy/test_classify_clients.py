@@ -312,19 +312,19 @@ every_client = pytest.mark.parametrize("client", HTTP_CLIENTS)
 
 
 @every_client
-def test_refused_connection_is_a_network_error_no_one_saw(client: Client) -> None:
+def test_refused_connection_is_a_network_error_that_was_never_seen(client: Client) -> None:
     """G3, W5: the connection is refused."""
     assert verdict(raised(lambda: client(f"http://{HOST}:{refused_port()}/"))) == NETWORK_NEVER
 
 
 @every_client
-def test_unknown_host_is_a_network_error_no_one_saw(client: Client) -> None:
+def test_unknown_host_is_a_network_error_that_was_never_seen(client: Client) -> None:
     """G3, W5."""
     assert verdict(raised(lambda: client(f"http://{NO_SUCH_HOST}/"))) == NETWORK_NEVER
 
 
 @every_client
-def test_connect_timeout_is_a_timeout_no_one_saw_where_the_client_can_tell(client: Client) -> None:
+def test_connect_timeout_was_never_seen_where_the_client_can_tell(client: Client) -> None:
     """G3. The standard library raises the same TimeoutError for connecting and for reading."""
     cannot_tell = client in (urllib_request, http_client)
     with full_backlog() as port:
@@ -719,7 +719,7 @@ def amazon_xml(code: str) -> str:
         (s3, 500, amazon_xml("InternalError"), SERVER_TROUBLE),
     ],
 )
-def test_amazon_says_it_in_the_body(
+def test_amazon_errors_are_in_the_body(
     client: Client, status: int, body: str, expected: Verdict, server: MisbehavingServer
 ) -> None:
     """G3, D1: the code in the body takes precedence over the status, which is 400 for throttling too."""

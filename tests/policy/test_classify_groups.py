@@ -29,7 +29,7 @@ def test_a_member_taken_out_of_its_group_is_still_itself() -> None:
     assert failure.error_type.endswith("OwnError")
 
 
-def test_a_mere_context_does_not_prove_that_nothing_was_executed() -> None:
+def test_a_context_alone_does_not_prove_that_nothing_was_executed() -> None:
     failure = classify(raised(ConnectionRefusedError("host A"), KeyError("after charging at host B")))
     assert failure.category is Category.NETWORK
     assert failure.may_have_executed
@@ -68,7 +68,7 @@ def test_members_that_share_their_cause_are_looked_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 425, 404])
-def test_a_refusal_next_to_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
+def test_a_rejection_next_to_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
     """429 from one host, then an unknown error at another: an unsafe call must not be repeated."""
     refusal = HttpStatusError("refused", status=status)
     assert not classify(refusal).may_have_executed
@@ -94,7 +94,7 @@ def test_p2_the_gateway_never_retries_a_4xx(status: int) -> None:
     assert not GATEWAY.retries(failure)
 
 
-def test_a_verdict_keeps_the_status_and_the_hint_of_what_it_was_made_from() -> None:
+def test_a_verdict_keeps_the_status_and_the_hint_of_its_cause() -> None:
     busy = HttpStatusError("busy", status=503, headers={"retry-after": "7"})
     plain, own = RetryableError("again"), RetryableError("again", retry_after=3.0)
     for error in (plain, own):

@@ -238,7 +238,7 @@ def test_a_text_is_redacted_after_any_secret_name(name: str) -> None:
 @given(st.lists(VALUES, max_size=5), VALUES)
 @example(['{"password": [ ]}'], nested('{"password": [ ]}', MAX_DEPTH - 1))
 @example([nested("&quot;a_b_c_d_e_f_g_h_i_j_k&quot;", MAX_DEPTH - 2)], "&quot;a_b_c_d_e_f_g_h_i_j_k&quot;")
-def test_what_is_remembered_changes_nothing(earlier: list[Any], value: Any) -> None:
+def test_earlier_redactions_change_nothing(earlier: list[Any], value: Any) -> None:
     redactor = Redactor()
     for other in [*earlier, value]:
         redactor.value(other)

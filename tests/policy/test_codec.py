@@ -321,7 +321,7 @@ class TestHostileText:
         assert len(str(caught.value)) < 300
 
     @pytest.mark.parametrize("text", [None, 5, b"{}", ["{}"]])
-    def test_what_is_not_text_is_refused(self, text: Any) -> None:
+    def test_input_that_is_not_text_is_rejected(self, text: Any) -> None:
         with pytest.raises(NotStorableError):
             decode(text)
 
@@ -344,7 +344,7 @@ class TestHostileText:
         assert same(decode(json.dumps(json.loads(encode(value)), indent=1)), value)
 
     @pytest.mark.parametrize("text", ["␛", "␛zzzz", "␛0041", "␛int", "␛int5", "␛int-x", "␛int0" + "1" * 30])
-    def test_what_only_resembles_an_escape_is_left_alone(self, text: str) -> None:
+    def test_text_that_only_resembles_an_escape_is_left_alone(self, text: str) -> None:
         assert decode(f'"{text}"') == text
         assert decode(encode(text)) == text
 
@@ -377,7 +377,7 @@ class TestStoredText:
             decode_stored(text)
 
     @pytest.mark.parametrize("text", [None, 5, b"{}", ["{}"]])
-    def test_what_is_not_text_is_refused(self, text: Any) -> None:
+    def test_input_that_is_not_text_is_rejected(self, text: Any) -> None:
         with pytest.raises(NotStorableError):
             decode_stored(text)
 
@@ -581,7 +581,7 @@ class TestStorable:
 
     @few
     @given(values)
-    def test_what_encode_accepts_is_kept_as_it_is(self, value: object) -> None:
+    def test_a_value_that_encode_accepts_is_kept_unchanged(self, value: object) -> None:
         assert same(storable(value), value)
 
     anything = st.recursive(
@@ -613,7 +613,7 @@ class TestStorable:
         assert same(decode(encode(kept, limits=SMALL)), kept)
         assert encode(storable(value, limits=SMALL)) == encode(kept), "not deterministic"
 
-    def test_a_long_text_keeps_its_head_and_tail_and_says_how_much_is_missing(self) -> None:
+    def test_a_long_text_keeps_its_head_and_tail_and_the_number_of_missing_characters(self) -> None:
         kept = storable("head" + "x" * 50_000_000 + "tail")
         assert isinstance(kept, str)
         assert kept.startswith("headxxx")
@@ -636,7 +636,7 @@ class TestStorable:
         assert kept[-1] == 999_999
         assert [item for item in kept if isinstance(item, str)] == [f"… {missing:,} items left out …"]
 
-    def test_a_long_dict_says_how_many_entries_are_missing(self) -> None:
+    def test_a_long_dict_has_the_number_of_missing_entries(self) -> None:
         kept: Any = storable({str(number): number for number in range(150_000)})
         assert kept["…"] == f"{150_000 - (len(kept) - 1):,} entries left out"
 
@@ -678,7 +678,7 @@ class TestStorable:
         assert storable(cycle) == {"a": [1], "self": "<dict: contains itself>"}
         assert storable([[[[["x"]]]], {1}], limits=SMALL) == [[[["<list: nested too deep>"]]], [1]]
 
-    def test_what_is_shared_but_not_cyclic_is_kept_each_time(self) -> None:
+    def test_a_shared_value_without_a_cycle_is_kept_each_time(self) -> None:
         shared = {1: "x"}
         assert storable([shared, shared]) == [{"1": "x"}, {"1": "x"}]
 

@@ -53,10 +53,10 @@ class TestForms:
             == "v1:cf70d13158f5bb96f3a065e292f3288edb7846e4"
         )
 
-    def test_a_key_stands_above_everything_else(self) -> None:
+    def test_a_key_takes_precedence_over_everything_else(self) -> None:
         assert value(key="a") == value(key="a", error_type="E", frames=[PAY], step="s", status=1, message="m")
 
-    def test_frames_of_the_application_stand_above_the_message(self) -> None:
+    def test_frames_of_the_application_take_precedence_over_the_message(self) -> None:
         first = value(error_type="E", frames=[PAY], message="one")
         assert first == value(error_type="E", frames=[PAY], message="another")
 
@@ -71,7 +71,7 @@ class TestForms:
     def test_an_empty_key_is_no_key(self) -> None:
         assert value(key="", message="m") == value(message="m")
 
-    def test_nothing_at_all_still_has_a_fingerprint(self) -> None:
+    def test_an_empty_failure_has_a_fingerprint(self) -> None:
         assert fingerprint().pattern == "failure"
         assert value() != value(message="m")
 
@@ -472,7 +472,7 @@ class TestNormalize:
 
     @unhurried
     @given(any_text)
-    def test_what_cannot_be_printed_is_gone(self, message: str) -> None:
+    def test_unprintable_characters_are_removed(self, message: str) -> None:
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", normalize(message))
 
     @loop_over(
@@ -529,7 +529,7 @@ class TestNormalize:
 
 
 class TestForOperators:
-    def test_each_form_says_why_in_facts(self) -> None:
+    def test_each_form_has_its_reason_as_facts(self) -> None:
         by_key = fingerprint(key="disk full", message="disk 5 is full")
         by_frames = fingerprint(error_type="ValueError", frames=[PAY, RUN], step="charge", message="no")
         by_message = fingerprint(step="charge", status=503, message="user 5 is gone")

@@ -247,7 +247,7 @@ class TestRequestHash:
             ({"a": {"b": 1}}, {"a": {"c": 1}}),
         ],
     )
-    def test_g6_what_differs_in_type_or_order_of_a_list_is_another_request(
+    def test_g6_a_different_type_or_order_of_a_list_is_another_request(
         self, one: object, other: object
     ) -> None:
         assert request_hash(one) != request_hash(other)

@@ -31,7 +31,7 @@ from redrive.policy.presets import REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy
 
 
-def test_what_is_not_named_stays() -> None:
+def test_unnamed_values_stay() -> None:
     assert Alteration().changes_nothing
     assert Alteration().of(GATEWAY) == GATEWAY
     changed = Alteration(attempts=6, cap=30.0).of(STEP)
@@ -107,7 +107,7 @@ def test_jitters_as_people_write_them(text: str, expected: object) -> None:
         (Alteration(also_retry=("weather",)), "category must be one of 'timeout'"),
     ],
 )
-def test_what_is_out_of_bounds_is_refused_with_the_bounds(alteration: Alteration, message: str) -> None:
+def test_a_value_out_of_bounds_is_rejected_with_the_bounds(alteration: Alteration, message: str) -> None:
     with pytest.raises(RedriveError) as refused:
         alteration.of(STEP)
     assert message in str(refused.value)

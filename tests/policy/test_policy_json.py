@@ -123,7 +123,7 @@ class Wobble:
 
 
 class TestNotStorable:
-    def test_a_function_is_refused_with_what_to_use(self) -> None:
+    def test_a_function_is_rejected_with_an_alternative(self) -> None:
         custom = Backoff(Custom(lambda failures: failures * 2.0))
         message = "a Custom curve holds a function.*cannot be stored; use one of Exponential, Linear, Table"
         for policy in (
@@ -183,7 +183,7 @@ WRONG: list[tuple[tuple[str, ...], object, str]] = [
 
 class TestReading:
     @loop_over(("path", "value", "message"), WRONG)
-    def test_what_is_wrong_is_refused_with_what_is_allowed(
+    def test_an_invalid_policy_is_rejected_with_the_allowed_values(
         self, path: tuple[str, ...], value: object, message: str
     ) -> None:
         whole = inner = deepcopy(stored(STEP))

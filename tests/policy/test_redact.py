@@ -119,7 +119,7 @@ def test_a_name_next_to_its_value() -> None:
 # markers
 
 
-def test_without_a_key_a_marker_tells_nothing_of_the_secret() -> None:
+def test_without_a_key_a_marker_reveals_nothing_of_the_secret() -> None:
     assert DEFAULT_REDACTOR.text("password=hunter2") == "password=[redacted:password]"
 
 
@@ -205,7 +205,7 @@ def test_broken_and_truncated_json_is_redacted_as_text() -> None:
 # exception messages
 
 
-def test_i9_a_traceback_keeps_its_story_and_loses_its_secrets() -> None:
+def test_i9_a_traceback_keeps_its_frames_and_loses_its_secrets() -> None:
     try:
         raise ConnectionError(f"Max retries exceeded with url: /v1?page=2&token={GITHUB} (Caused by timeout)")
     except ConnectionError as error:
@@ -321,7 +321,7 @@ def test_objects_that_raise_become_a_marker() -> None:
     assert PLAIN.value({"password": Liar()}) == {"password": "[redacted:unprintable]"}
 
 
-def test_subclasses_are_read_as_what_they_are() -> None:
+def test_subclasses_are_read_as_their_base_types() -> None:
     assert PLAIN.value(LyingText("password=hunter2")) == "password=[redacted:password]"
     assert PLAIN.text(LyingText("password=hunter2")) == "password=[redacted:password]"
     assert PLAIN.value(LyingMapping(password="x", a="b")) == {"password": "[redacted:password]", "a": "b"}

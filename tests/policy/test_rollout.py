@@ -179,7 +179,7 @@ def test_a_plan_without_items_finishes_at_once() -> None:
 # Pardon
 
 
-def test_what_was_pardoned_does_not_count_any_more() -> None:
+def test_pardoned_failures_no_longer_count() -> None:
     whole, pardoned = Score(30, 20, 10, 7), Score(25, 16, 9, 7)
 
     assert whole.since(pardoned) == Score(5, 4, 1, 0)

@@ -41,7 +41,7 @@ def only(text: str) -> Term:
         ("since:2h", (Ago(7_200),)),
     ],
 )
-def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
+def test_the_meaning_of_a_term(text: str, values: tuple[Value, ...]) -> None:
     assert only(text).values == values
 
 
@@ -64,7 +64,7 @@ def test_text_without_a_key_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(RUN_WORDS)), min_size=1, max_size=4), st.booleans())
-def test_the_canonical_text_says_the_same(words: list[str], negated: bool) -> None:
+def test_the_canonical_text_has_the_same_meaning(words: list[str], negated: bool) -> None:
     term = only(f"{'-' * negated}is:{','.join(words)}")
 
     again = only(str(term))

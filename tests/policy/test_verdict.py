@@ -183,7 +183,7 @@ IDLE = BreakerFact("bank", "HALF_OPEN", closed_at=NOW - 60.0, idle=True)
         (facts(state="ARCHIVED"), "unknown", "It is archived. There is nothing to do."),
     ],
 )
-def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: str, advice: str) -> None:
+def test_the_likely_outcome_follows_from_the_facts(case: LetterFacts, likely: str, advice: str) -> None:
     found = verdict(case)
     assert found.likely == likely
     assert paragraph(found.advice).startswith(advice)
@@ -203,7 +203,7 @@ def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: st
         ({"next_redrive_at": NOW - 1.0}, "Redrive will replay it automatically as soon as a worker is free."),
     ],
 )
-def test_what_is_redriven_automatically_heals_itself(change: dict[str, Any], sentence: str) -> None:
+def test_a_letter_that_is_redriven_automatically_heals_itself(change: dict[str, Any], sentence: str) -> None:
     found = verdict(facts(**change))
     assert found.heals_itself
     assert paragraph(found.advice).endswith(sentence)
@@ -224,11 +224,11 @@ def test_everything_else_needs_you(change: dict[str, Any]) -> None:
     assert "automatically" not in paragraph(found.advice)
 
 
-def test_letters_that_are_being_replayed_need_no_one() -> None:
+def test_letters_that_are_being_replayed_do_not_need_you() -> None:
     assert verdict(facts(state="REPLAYING")).heals_itself
 
 
-def test_what_is_exhausted_says_that_nothing_more_comes_by_itself() -> None:
+def test_an_exhausted_letter_has_no_automatic_redrive_left() -> None:
     advice = paragraph(verdict(facts(state="EXHAUSTED", redrives=3)).advice)
     assert advice.endswith("3 automatic replays did not help, and there will be no more.")
 

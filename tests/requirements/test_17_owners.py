@@ -76,7 +76,7 @@ async def test_17_the_owner_may_retry_the_run_p8_p12(
         ]
 
 
-async def test_17_nobody_else_may_without_the_permission_to_operate_p12(
+async def test_17_other_users_need_the_permission_to_operate_p12(
     house: House, files: Files, ana: httpx.AsyncClient
 ) -> None:
     for owner in (None, "ben", "Ana", "ana "):
@@ -90,7 +90,7 @@ async def test_17_nobody_else_may_without_the_permission_to_operate_p12(
     assert (await admin.post(f"{P8}/{own}/retry")).status_code == 202
 
 
-async def test_17_an_owner_of_the_same_name_in_another_organization_is_nobody(
+async def test_17_an_owner_of_the_same_name_in_another_organization_has_no_right(
     house: House, files: Files
 ) -> None:
     await house.organization("acme")
@@ -158,7 +158,7 @@ async def test_17_an_owner_is_a_name(owner: Any) -> None:
         (Role.ADMIN, frozenset({Permission.OPERATE}), "ben", True),
     ],
 )
-def test_17_who_may_retry(
+def test_17_users_with_the_right_to_retry(
     role: Role, scopes: frozenset[Permission] | None, owner: str | None, expected: bool
 ) -> None:
     principal = Principal("default", "ana", role, permitted(role, scopes), SESSION, "s1", "u1")

@@ -57,7 +57,7 @@ def test_every_requirement_has_one_row_in_order() -> None:
 
 
 @loop_over("row", rows())
-def test_a_row_says_what_is_asked_where_it_is_and_what_shows_it(row: Row) -> None:
+def test_a_row_has_the_requirement_the_modules_and_the_tests(row: Row) -> None:
     assert row.asks
     assert (not row.where) == (not row.tests) == (row.deviations == NOT_BUILT)
 

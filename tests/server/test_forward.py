@@ -58,7 +58,7 @@ def named(answer: httpx.Response) -> str | None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("header", [HEADER, HEADER.lower(), HEADER.upper()])
-async def test_whom_the_proxy_names_is_signed_in(house: House, method: str, header: str) -> None:
+async def test_the_user_named_by_the_proxy_is_signed_in(house: House, method: str, header: str) -> None:
     client = through(house, PROXY, (header, "ana"))
     assert named(await client.request(method, FORWARD)) == "ana"
     assert named(await client.get(SESSION)) == "ana"
@@ -97,7 +97,7 @@ SPOOFS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("headers", SPOOFS.values(), ids=SPOOFS)
-async def test_an_ambiguous_proxy_header_signs_no_one_in(
+async def test_an_ambiguous_proxy_header_signs_no_user_in(
     house: House, headers: list[tuple[str, str]]
 ) -> None:
     raw = [(name.encode(), value.encode("latin-1", "surrogateescape")) for name, value in headers]

@@ -144,7 +144,7 @@ def found_in(scene: Scene, text: str) -> set[str]:
     return told(text) | {name for name, part in parts.items() if part in text}
 
 
-async def test_no_answer_tells_a_secret(scene: Scene) -> None:
+async def test_no_response_contains_a_secret(scene: Scene) -> None:
     await planted(scene, names=True)
     await signed_in(scene)
     for role in ("VIEWER", "OWNER"):
@@ -156,7 +156,7 @@ async def test_no_answer_tells_a_secret(scene: Scene) -> None:
             assert not found_in(scene, text), (answer.url, surroundings(text))
 
 
-async def test_no_event_tells_a_secret(scene: Scene) -> None:
+async def test_no_event_contains_a_secret(scene: Scene) -> None:
     key = scene.credentials["key"]
     async with listening(scene.house, bearing(key), "after=0") as stream:
         await planted(scene, names=True)
@@ -187,7 +187,7 @@ async def test_no_row_and_no_file_holds_a_secret(scene: Scene) -> None:
             assert not found_in(scene, file.read_bytes().decode("latin-1")), file.name
 
 
-async def test_names_of_runs_are_stored_as_they_are_and_nothing_else_is(scene: Scene) -> None:
+async def test_only_names_of_runs_are_stored_unredacted(scene: Scene) -> None:
     """Tags, correlation ids and keys must stay searchable; no reader sees a secret in them."""
     await planted(scene, names=True)
     places = {
@@ -200,7 +200,7 @@ async def test_names_of_runs_are_stored_as_they_are_and_nothing_else_is(scene: S
     assert places <= NAMES | (set() if scene.sealed else NEEDED)
 
 
-async def test_neither_the_log_nor_the_metrics_tell_a_secret(
+async def test_neither_the_log_nor_the_metrics_contain_a_secret(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("", *logging.root.manager.loggerDict):

@@ -92,7 +92,7 @@ def sound(answer: httpx.Response) -> bool:
     return answer.status_code < 500 and (not text or answer.json() is not None)
 
 
-async def test_what_cannot_be_kept_is_refused(house: House, owner: httpx.AsyncClient) -> None:
+async def test_values_that_cannot_be_stored_are_rejected(house: House, owner: httpx.AsyncClient) -> None:
     for name, body in REFUSED.items():
         answer = await owner.post(RUNS, content=body, headers=JSON)
         assert answer.status_code in (400, 413, 422), (name, answer.text)
@@ -101,7 +101,7 @@ async def test_what_cannot_be_kept_is_refused(house: House, owner: httpx.AsyncCl
     assert (await owner.get(RUNS)).json()["items"] == []
 
 
-async def test_what_is_taken_is_executed_and_can_be_read(house: House, owner: httpx.AsyncClient) -> None:
+async def test_accepted_values_execute_and_can_be_read(house: House, owner: httpx.AsyncClient) -> None:
     for name, body in TAKEN.items():
         for work in (b'"greet"', b'"charge"'):
             answer = await owner.post(RUNS, content=body.replace(b'"greet"', work), headers=JSON)
@@ -150,7 +150,7 @@ IDS = (
 
 
 @pytest.mark.parametrize("identifier", IDS)
-async def test_an_id_that_cannot_be_one_is_of_nothing(house: House, identifier: str) -> None:
+async def test_an_invalid_id_is_not_found(house: House, identifier: str) -> None:
     """Every route with an id returns 404, or 422 if the length of the id is wrong."""
     owner = await house.keyed()
     for noun in (

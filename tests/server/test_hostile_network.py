@@ -72,7 +72,7 @@ def key(server: Served) -> str:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_two_readers_could_take_for_two_things_is_refused(server: Served, name: str) -> None:
+def test_ambiguous_requests_are_rejected(server: Served, name: str) -> None:
     """Request smuggling: the server closes the connection, so no rest of it is read as another request."""
     with server.connected() as client:
         client.say(MALFORMED[name])
@@ -82,7 +82,7 @@ def test_what_two_readers_could_take_for_two_things_is_refused(server: Served, n
     assert b"smuggled" not in told
 
 
-def test_what_comes_after_a_body_is_no_header(server: Served, key: str) -> None:
+def test_trailers_after_a_body_are_not_headers(server: Served, key: str) -> None:
     """A proxy that checks headers has not seen it, and a credential must precede the body."""
     trailer = f"0\r\nAuthorization: Bearer {key}\r\nX-Request-Id: from-a-trailer\r\n\r\n".encode()
     head = b"POST /api/v1/organizations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -103,7 +103,7 @@ def test_requests_in_a_row_are_answered_in_order(server: Served, key: str) -> No
 @pytest.mark.parametrize(
     "begun", [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"GET /", b"X", POST + b"X"]
 )
-def test_a_head_without_an_end_is_cut_off_and_stops_no_one(server: Served, begun: bytes) -> None:
+def test_an_endless_head_is_cut_off_and_stops_no_other_client(server: Served, begun: bytes) -> None:
     """The parser buffers a whole header; collecting megabytes of one takes it minutes."""
     before = server.megabytes
     with server.connected() as endless:
@@ -176,7 +176,7 @@ def test_a_client_that_does_not_read_is_cut_off(hasty: Served) -> None:
         assert deaf.rest().count(b"HTTP/1.1 200") < 20
 
 
-def test_five_hundred_silent_clients_keep_no_one_out(server: Served) -> None:
+def test_five_hundred_silent_clients_do_not_block_others(server: Served) -> None:
     silent = [server.connected() for _ in range(500)]
     try:
         for number, each in enumerate(silent):
@@ -262,7 +262,7 @@ def _until(holds: Any) -> None:
         time.sleep(0.2)
 
 
-def test_told_to_stop_it_finishes_what_it_has_started(tmp_path: Path) -> None:
+def test_a_stopping_server_finishes_requests_in_progress(tmp_path: Path) -> None:
     """It completes requests in flight, ends streams, doesn't wait for idle clients, and exits with 0."""
     with served(tmp_path, client_seconds=60.0, server_drain_sec=5) as server:
         key = server.key("client")

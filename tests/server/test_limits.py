@@ -82,7 +82,7 @@ def test_attempts_to_sign_in_are_limited_per_name(limits: RequestLimits) -> None
     limits.admit_name("bob")
 
 
-def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: RequestLimits) -> None:
+def test_all_addresses_of_one_ipv6_network_share_one_limit(limits: RequestLimits) -> None:
     near = [coming_from(f"2001:db8:0:7::{number:x}") for number in range(100)]
     assert admitted(*(lambda each=each: limits.admit_stranger(each, heavy=True) for each in near)) == 10
     limits.admit_stranger(coming_from("2001:db8:0:8::1"), heavy=True)

@@ -150,7 +150,7 @@ async def test_another_rule_would_be_noticed(
     assert all(each.startswith(route) for each in faults)
 
 
-async def test_a_hole_in_the_wall_between_organizations_would_be_noticed(small_house: House) -> None:
+async def test_a_leak_between_organizations_would_be_noticed(small_house: House) -> None:
     world = await two_orgs(small_house, 24)
     own, other = world.orgs[HOME], world.orgs[OTHER]
     other.kept = dict(own.kept)  # pretend that the organization can reach the other's rows

@@ -152,9 +152,7 @@ async def test_a_person_without_a_membership_is_referred_to_an_owner(
         assert (await house.app.members().list()).members == ()
 
 
-async def test_an_address_that_no_one_has_verified_opens_nothing(
-    openid: OpenIdProvider, serve: Serve
-) -> None:
+async def test_an_unverified_address_does_not_sign_in(openid: OpenIdProvider, serve: Serve) -> None:
     async with serve(**settings_of(openid)) as house:
         await add(house, "mallory@example.com")
         browser = Browser(house)
@@ -171,7 +169,7 @@ async def test_another_claim_can_be_the_name(openid: OpenIdProvider, serve: Serv
         assert await browser.who() == "mallory"
 
 
-async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everyone(
+async def test_a_wrong_secret_is_an_error_of_the_server_and_not_shown_to_users(
     openid: OpenIdProvider, serve: Serve
 ) -> None:
     async with serve(**{**settings_of(openid, "unlucky"), "oidc_client_secret": "wrong"}) as house:
@@ -204,9 +202,7 @@ async def test_a_sign_in_is_finished_once(house: House, faulty: FaultyProvider) 
 
 
 @pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
-async def test_a_state_that_no_one_was_given_is_refused(
-    house: House, faulty: FaultyProvider, state: str
-) -> None:
+async def test_an_unknown_state_is_rejected(house: House, faulty: FaultyProvider, state: str) -> None:
     answer = await sign_in(Browser(house), faulty, state=state)
     assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
     assert "/token" not in faulty.asked
@@ -320,7 +316,7 @@ async def test_behind_https_the_cookie_belongs_to_this_host_alone(
 # Responses of the provider
 
 
-async def test_a_refusal_of_the_provider_is_told(house: House, faulty: FaultyProvider) -> None:
+async def test_a_rejection_by_the_provider_is_shown(house: House, faulty: FaultyProvider) -> None:
     answer = await sign_in(Browser(house), faulty, error="access_denied", error_description="<b>no</b>")
     assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
     assert "denied access" in answer.json()["detail"]
@@ -328,7 +324,7 @@ async def test_a_refusal_of_the_provider_is_told(house: House, faulty: FaultyPro
     assert "/token" not in faulty.asked
 
 
-async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
+async def test_other_errors_are_shown_without_repeating_free_text(
     house: House, faulty: FaultyProvider
 ) -> None:
     answer = await sign_in(Browser(house), faulty, error="temporarily_unavailable")
@@ -346,14 +342,14 @@ async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
     assert "/token" not in faulty.asked
 
 
-async def test_one_that_always_names_itself_must_do_so(house: House, faulty: FaultyProvider) -> None:
+async def test_a_provider_that_names_itself_always_must_do_so(house: House, faulty: FaultyProvider) -> None:
     faulty.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
     assert (await sign_in(Browser(house), faulty)).status_code == 401
     assert (await sign_in(Browser(house), faulty, iss=faulty.issuer)).status_code == 200
 
 
 @pytest.mark.parametrize("more", ["session_state", "scope", "authuser", "prompt", "hd", "client_info"])
-async def test_what_some_providers_send_along_does_no_harm(
+async def test_additional_parameters_of_providers_do_no_harm(
     house: House, faulty: FaultyProvider, more: str
 ) -> None:
     assert (await sign_in(Browser(house), faulty, **{more: "anything"})).status_code == 200
@@ -396,7 +392,7 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-async def test_an_invalid_token_signs_no_one_in(
+async def test_an_invalid_token_signs_no_user_in(
     house: House, faulty: FaultyProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     browser = Browser(house)
@@ -431,7 +427,7 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_a_forged_token_signs_no_one_in(
+async def test_a_forged_token_signs_no_user_in(
     house: House, faulty: FaultyProvider, key: Key, header: dict[str, Any]
 ) -> None:
     browser = Browser(house)
@@ -460,7 +456,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_token_signs_no_one_in(house: House, faulty: FaultyProvider, token: str) -> None:
+async def test_a_broken_token_signs_no_user_in(house: House, faulty: FaultyProvider, token: str) -> None:
     faulty.token = token
     answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
@@ -576,7 +572,7 @@ async def test_capital_letters_make_no_difference(house: House, faulty: FaultyPr
     assert (await sign_in(Browser(house), faulty)).json()["name"] == ana
 
 
-async def test_a_member_whose_account_is_closed_stays_outside(
+async def test_a_member_with_a_disabled_account_is_rejected(
     house: House, faulty: FaultyProvider, ana: str
 ) -> None:
     await sign_in(Browser(house), faulty)
@@ -585,7 +581,7 @@ async def test_a_member_whose_account_is_closed_stays_outside(
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
 
-async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
+async def test_a_name_that_only_the_userinfo_has_is_fetched(
     house: House, faulty: FaultyProvider, ana: str
 ) -> None:
     faulty.claims = without("email")
@@ -676,7 +672,7 @@ async def test_the_size_of_an_answer_is_limited(house: House, faulty: FaultyProv
         assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == status
 
 
-async def test_a_provider_that_never_answers_holds_no_one_up(
+async def test_a_provider_that_never_responds_blocks_no_other_request(
     house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faulty.metadata = lambda honest: {**honest, "token_endpoint": f"{faulty.issuer}/hang"}
@@ -687,7 +683,7 @@ async def test_a_provider_that_never_answers_holds_no_one_up(
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
-async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
+async def test_a_provider_that_responds_byte_by_byte_blocks_no_other_request(
     house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte arrives in time, and all of them together would be a token."""
@@ -750,7 +746,7 @@ async def test_no_secret_of_a_sign_in_is_logged(
     assert [each for each in secrets if each in written] == []
 
 
-async def test_without_a_provider_there_is_nothing_to_begin(serve: Serve) -> None:
+async def test_without_a_provider_a_sign_in_cannot_start(serve: Serve) -> None:
     async with serve() as house:
         for path in ("/api/v1/session/oidc", "/api/v1/session/oidc/callback"):
             answer = await house.client().get(path)
@@ -769,7 +765,7 @@ async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_p
         create_app(app)
 
 
-async def test_strangers_cannot_begin_without_end(house: House, faulty: FaultyProvider) -> None:
+async def test_sign_ins_that_are_never_finished_are_limited(house: House, faulty: FaultyProvider) -> None:
     client = Browser(house).client
     answers = [(await client.get("/api/v1/session/oidc")).status_code for _ in range(15)]
     assert answers.count(303) == 10

@@ -204,7 +204,7 @@ async def test_a_preview_is_refused_where_its_replay_would_be(world: World) -> N
     assert (await world.client.post(f"{LETTERS}/{letter}/replay/preview", json={})).status_code == 409
 
 
-async def test_who_may_not_replay_cannot_compare_secrets_in_a_preview(house: House) -> None:
+async def test_without_the_permission_to_replay_a_preview_compares_no_secrets(house: House) -> None:
     """A comparison with the stored value would let a caller guess secrets."""
     letter = await house.dead_letter({"card": CARD})
     for role, status in (("VIEWER", 403), ("STAFF", 403), ("ADMIN", 200)):
@@ -222,7 +222,7 @@ async def test_null_is_a_payload_too(world: World) -> None:
     assert world.executed[0] == ("pay", None)
 
 
-async def test_what_cannot_be_replayed_so_is_refused(small_house: House) -> None:
+async def test_impossible_replays_are_rejected(small_house: House) -> None:
     async with truthful(await small_house.keyed("ADMIN"), small_house.api) as client:
         world = World(small_house, client)
         letter = await world.letter()

@@ -49,7 +49,7 @@ def small_fuzzer(tmp_path: Path) -> Iterator[Fuzzer]:
         yield each
 
 
-def test_the_document_is_true_and_nothing_of_others_is_reached(fuzzer: Fuzzer) -> None:
+def test_the_document_is_correct_and_no_foreign_rows_are_reached(fuzzer: Fuzzer) -> None:
     before = _others_rows(fuzzer)
     fuzzer.ask_all(_cases(fuzzer, 0 if fuzzer.org.name == HOME else 2))
     assert not fuzzer.faults, "\n\n".join(fuzzer.faults.values())
@@ -102,7 +102,7 @@ def test_a_fault_of_the_server_would_be_noticed(
     assert any("Server error" in each for each in small_fuzzer.faults.values())
 
 
-def test_a_word_of_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -> None:
+def test_a_canary_of_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -> None:
     small_fuzzer.other.canary = small_fuzzer.org.canary
     _ask(small_fuzzer, f"GET {MEMBERS}", GenerationMode.POSITIVE)
     assert any("canary" in each for each in small_fuzzer.faults)

@@ -65,7 +65,7 @@ async def test_an_invalid_credential_identifies_no_caller(tmp_path: Path) -> Non
         assert await is_refused(app)
 
 
-async def test_the_link_of_the_operator_is_told_as_long_as_no_one_could_sign_in_without(
+async def test_the_link_of_the_operator_is_printed_as_long_as_no_user_can_sign_in_without_it(
     tmp_path: Path,
 ) -> None:
     async with to_listen(tmp_path) as app:

@@ -70,7 +70,7 @@ async def world(house: House) -> AsyncIterator[World]:
         yield World(house, admin, acme)
 
 
-async def test_queues_tell_everyone_of_their_own_work_and_home_of_all(world: World) -> None:
+async def test_queues_show_each_organization_its_own_work_and_home_all_work(world: World) -> None:
     for org, number in (("default", 1), ("acme", 2)):
         for _ in range(number):
             await world.house.app.start("pay", org=org)
@@ -113,7 +113,7 @@ async def test_a_queue_that_only_workers_know_is_paused_too(house: House) -> Non
         assert (await client.post(f"{QUEUES}/mal/pause")).status_code == 404
 
 
-async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(world: World) -> None:
+async def test_a_breaker_shows_its_state_and_the_held_work_of_the_caller(world: World) -> None:
     """P4, W13."""
     unused = (await world.admin.get(f"{BREAKERS}/bank")).json()
     assert (unused["state"], unused["calls"], unused["force"]) == ("CLOSED", 0, None)
@@ -139,7 +139,7 @@ async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(wor
     assert (closed["state"], closed["force"]["until"]) == ("CLOSED", None)
 
 
-async def test_a_breaker_that_no_one_names_is_not_made(world: World) -> None:
+async def test_an_unknown_breaker_is_not_created(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         body = {"state": "OPEN", "reason": "x"}
@@ -149,7 +149,7 @@ async def test_a_breaker_that_no_one_names_is_not_made(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_a_queue_that_no_one_names_is_not_made(world: World) -> None:
+async def test_an_unknown_queue_is_not_created(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         for how in ("pause", "resume"):
@@ -157,7 +157,7 @@ async def test_a_queue_that_no_one_names_is_not_made(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_what_a_breaker_cannot_be_forced_to_is_refused(world: World) -> None:
+async def test_invalid_overrides_of_a_breaker_are_rejected(world: World) -> None:
     good = {"state": "OPEN", "reason": "x"}
     before = await world.everything()
     for bad in (

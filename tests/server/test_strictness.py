@@ -22,7 +22,7 @@ LAX: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), LAX)
-async def test_what_is_of_another_kind_is_refused(
+async def test_values_of_another_type_are_rejected(
     small_house: House, method: str, path: str, body: Any
 ) -> None:
     """The server rejects it before it looks up any object."""

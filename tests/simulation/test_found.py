@@ -154,7 +154,7 @@ def stopped_before_the_answer() -> Script:
     return Script(0, (worker,), (TaskPlan("t"),), (), (run,), faults)
 
 
-def test_a_stopping_worker_finishes_a_takeover_whose_answer_has_not_come() -> None:
+def test_a_stopping_worker_finishes_a_takeover_without_an_answer() -> None:
     """I15: the worker would otherwise keep unknown leases until they expire."""
     assert not play(stopped_before_the_answer()).findings
     with switched_off("unknown takeover"):

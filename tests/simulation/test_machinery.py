@@ -175,7 +175,7 @@ async def paused_by(loop: VirtualLoop, fault: Fault) -> tuple[Stage, Process, in
         (FaultKind.CRASH_AFTER, 1),
     ],
 )
-def test_what_a_fault_leaves_in_the_database(loop: VirtualLoop, kind: FaultKind, written: int) -> None:
+def test_the_database_after_a_fault(loop: VirtualLoop, kind: FaultKind, written: int) -> None:
     stage, _, count = run(paused_by(loop, Fault(0.0, kind, "w0", statement="pause")), loop)
     assert count == written
     assert sum(stage.bitten.values()) >= 1
@@ -184,7 +184,7 @@ def test_what_a_fault_leaves_in_the_database(loop: VirtualLoop, kind: FaultKind,
 # It can fail
 
 
-def test_what_never_happened_is_missed() -> None:
+def test_a_fault_that_never_happened_is_reported() -> None:
     bitten = Counter(dict.fromkeys((*BITING, *RARE), 1))
     assert not missing(bitten, 1000)
     assert missing(bitten - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]

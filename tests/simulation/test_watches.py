@@ -129,7 +129,7 @@ def test_a_group_that_is_ignored_until_a_time_is_open_from_then_on(
 # Replays and operations
 
 
-def test_two_replays_of_a_run_one_after_the_other_are_no_finding(watcher: Blind) -> None:
+def test_two_consecutive_replays_of_a_run_are_no_finding(watcher: Blind) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "RUNNING")], 0.0)
     watch.changed([replay("1", "FAILED")], 0.0)
@@ -163,7 +163,7 @@ def test_an_item_that_is_started_while_its_operation_rests_is_found(watcher: Bli
 
 
 @pytest.mark.parametrize("options", [{"automatic": 1}, {"operation": "o"}])
-def test_what_is_started_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
+def test_a_replay_that_starts_before_its_dependency_is_found(watcher: Blind, options: dict[str, int]) -> None:
     states = {"b": "RESOLVED"}
     watch = replays_of(watcher, lambda letter_id: states)
     watch.changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
@@ -209,7 +209,7 @@ def test_redrives_and_sweeps_end_as_predicted(
     assert not history.findings
 
 
-def test_what_a_replayed_run_cannot_have_ended_as_is_told() -> None:
+def test_an_impossible_end_of_a_replayed_run_is_reported() -> None:
     script = script_with(TWICE, LASTING)
     assert fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 1, 5))
     assert not fits(script, script.runs[0], Predicted("SUCCESS", 0, 0, 5))
@@ -237,7 +237,7 @@ def test_a_replay_that_makes_no_sense_is_refused() -> None:
     assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
 
 
-def test_an_operation_that_is_paused_while_a_driver_looks_at_it_starts_nothing_more() -> None:
+def test_an_operation_paused_while_a_driver_reads_it_starts_nothing_more() -> None:
     steps = [StepPlan((Outcome.FINAL,))] * 4
     plan = Chore(6.0, ChoreKind.PLAN)
     steering = (Chore(8.5, ChoreKind.PAUSE), Chore(14.0, ChoreKind.RESUME))

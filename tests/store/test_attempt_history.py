@@ -85,7 +85,7 @@ async def test_the_success_of_a_finished_step(store: Store, database: Database) 
     assert (won.step_index, won.at is None) == (0, False)
 
 
-async def test_an_edited_payload_is_told_and_a_replayed_success_is_not(
+async def test_an_edited_payload_is_included_and_a_replayed_success_is_not(
     store: Store, database: Database
 ) -> None:
     claim = await claimed(store)
@@ -128,7 +128,7 @@ async def test_whole_runs_page_by_page_and_of_one_org_only(
     assert await tried(database, "stranger") == []
 
 
-async def test_only_what_was_submitted_since_then(store: Store, database: Database) -> None:
+async def test_only_runs_submitted_since_then(store: Store, database: Database) -> None:
     ids = sorted(await enqueued(store, 4))
     for number, run_id in enumerate(ids):
         text = "UPDATE redrive.runs SET submitted_at = :at WHERE id = :id"
@@ -139,7 +139,7 @@ async def test_only_what_was_submitted_since_then(store: Store, database: Databa
     assert [row.run_id for row in await succeeded(database, after=ids[2])] == ids[3:]
 
 
-async def test_the_newest_definitions_of_what_the_org_has_run(store: Store, database: Database) -> None:
+async def test_the_newest_definitions_of_workflows_the_org_has_run(store: Store, database: Database) -> None:
     await enqueued(store, org="acme")
     old = DefinitionRow("a", "greet", "old")
     await store.runs.enqueue([], [old])

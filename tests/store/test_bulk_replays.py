@@ -93,7 +93,7 @@ async def test_items_are_ordered_by_priority_then_age_then_id(store: Store, data
     assert [each.id for each in items] == [item_id(operation_id, number) for number in range(1, 6)]
 
 
-async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Database) -> None:
+async def test_an_item_keeps_the_state_of_its_dead_letter(store: Store, database: Database) -> None:
     known = {
         "step_index": 1,
         "fingerprint": "v1:abc",
@@ -141,9 +141,7 @@ async def test_a_later_letter_than_its_run_freezes_the_step_of_the_run(
     assert await store.operations.obstacles(database, "alone") == []
 
 
-async def test_a_query_freezes_what_fulfils_it_and_nothing_that_comes_later(
-    store: Store, database: Database
-) -> None:
+async def test_a_query_freezes_matching_letters_and_no_later_ones(store: Store, database: Database) -> None:
     open_one = await put_failed(database, queue="mail")
     await put_failed(database, queue="post")
     await put_failed(database, queue="mail", state="RESOLVED")
@@ -294,9 +292,7 @@ async def test_12_the_policy_of_items_is_set_per_definition_and_step(
     assert policies == {letters[0]: None, letters[1]: {"name": "second"}}
 
 
-async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
-    store: Store, database: Database
-) -> None:
+async def test_the_forecast_names_reused_results_and_dependencies(store: Store, database: Database) -> None:
     await ask(
         database,
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at) "
@@ -348,7 +344,7 @@ async def test_an_item_does_not_start_before_the_dead_letter_it_depends_on_is_re
     assert await begun(store, operation_id) == 1
 
 
-async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waited_for(
+async def test_impossible_dependencies_are_refused_and_replays_in_progress_are_awaited(
     store: Store, database: Database
 ) -> None:
     needed, replaying, one, other = [await put_failed(database) for _ in range(4)]
@@ -382,7 +378,7 @@ async def test_items_are_started_in_order_together_with_their_runs_and_dead_lett
     assert await column(database, run_id, "place", "state", "replays") == ("ready", "RUNNING", 1)
 
 
-async def test_the_tally_counts_what_became_of_the_items(store: Store, database: Database) -> None:
+async def test_the_tally_counts_the_outcomes_of_the_items(store: Store, database: Database) -> None:
     operation_id = await frozen(store, [await put_failed(database) for _ in range(8)])
     outcomes = {1: "RUNNING", 2: "FAILED", 3: "FAILED", 4: "CANCELLED", 5: "SUCCEEDED", 6: "REFUSED"}
     change = "UPDATE redrive.replays SET state = :state WHERE id = :id"
@@ -408,7 +404,7 @@ async def test_the_tally_counts_what_became_of_the_items(store: Store, database:
     assert await store.operations.failures(database, operation_id) == {"other": 1, "v1:" + "0" * 40: 1}
 
 
-async def test_cancelling_leaves_what_is_in_progress(store: Store, database: Database) -> None:
+async def test_cancelling_leaves_items_in_progress(store: Store, database: Database) -> None:
     operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
     await begun(store, operation_id, 1)
 
@@ -549,7 +545,7 @@ async def test_an_operation_can_be_large(store: Store, database: Database) -> No
     assert len(await store.operations.members(database, operation_id)) == 3001
 
 
-async def test_the_progress_of_several_operations_is_told_at_once(store: Store, database: Database) -> None:
+async def test_the_progress_of_several_operations_is_read_at_once(store: Store, database: Database) -> None:
     ids = [await put_failed(database) for _ in range(3)]
     await frozen(store, ids[:2], identifier="one")
     await frozen(store, ids[2:], identifier="two")

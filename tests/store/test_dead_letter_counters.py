@@ -113,7 +113,7 @@ async def test_summing_up_changes_no_sum_and_leaves_one_row_a_key(store: Store, 
     assert len(await ask(database, "SELECT 1 FROM redrive.dead_letter_counts")) == 1
 
 
-async def test_summing_up_while_others_bury_loses_nothing(store: Store, database: Database) -> None:
+async def test_summing_up_while_others_write_letters_loses_no_count(store: Store, database: Database) -> None:
     async def tidy() -> None:
         for _ in range(10):
             await store.letter_writer.sum_up()

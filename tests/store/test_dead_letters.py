@@ -99,7 +99,7 @@ async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, 
     assert line == read_row(DeadLetterLine, [whole[name] for name in DeadLetterLine.__struct_fields__])
 
 
-async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetterStore) -> None:
+async def test_a_dead_letter_of_a_worker_is_found(database: Database, letters: DeadLetterStore) -> None:
     store = Store(database)
     claim = await claimed(store)
     letter_id = await buried(store, claim)
@@ -252,7 +252,9 @@ async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Data
     assert await letters.standings(database, [old], "other") == []
 
 
-async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, database: Database) -> None:
+async def test_a_locked_run_is_not_removed_in_the_meantime(
+    letters: DeadLetterStore, database: Database
+) -> None:
     """Retention and reopening take the run's lock first, so a reopened letter never loses its run."""
     mine = await put_failed(database, state="RESOLVED", updated_at=1.0)
     store = Store(database)

@@ -469,7 +469,7 @@ async def test_one_row_for_a_statement_that_takes_batches(
     assert [tuple(row) for row in rows] == [(None, TOKEN, 2)]
 
 
-async def test_what_the_driver_raises_stays_as_it_is(
+async def test_exceptions_of_the_driver_stay_unchanged(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     query = SqlQuery("test", "SELECT 1 / CAST($1 AS integer)", ("divisor",))
@@ -480,7 +480,7 @@ async def test_what_the_driver_raises_stays_as_it_is(
             await done(session, session.fetch(Statement(query, query), {"divisor": 0}))
 
 
-async def test_workers_hear_of_it_at_the_commit(
+async def test_workers_are_notified_at_the_commit(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()

@@ -97,7 +97,7 @@ async def three_groups(database: Database) -> None:
         ("group:open,ignored", "state", "IGNORED", "RESOLVED"),
     ],
 )
-async def test_a_term_finds_what_it_says(
+async def test_a_term_finds_the_right_groups(
     database: Database, groups: Groups, text: str, column: str, matching: object, other: object
 ) -> None:
     await ask(database, "DELETE FROM redrive.failure_groups")
@@ -154,7 +154,7 @@ async def test_groups_are_listed_by_the_state_that_they_have_now(
     assert standing == ("OPEN", None, "redrive", 1.0)
 
 
-async def test_a_state_is_paged_in_one_order_with_what_is_no_longer_ignored(
+async def test_a_state_is_paged_in_one_order_including_groups_no_longer_ignored(
     database: Database, groups: Groups
 ) -> None:
     await three_groups(database)
@@ -290,7 +290,7 @@ _TERMS: list[tuple[str, _Asked]] = [
 ]
 
 
-async def test_any_two_terms_find_what_both_say_in_order_page_by_page(
+async def test_any_two_terms_find_matching_groups_in_order_page_by_page(
     database: Database, groups: Groups
 ) -> None:
     rows = [await _made_up(database, number, Random(number)) for number in range(40)]

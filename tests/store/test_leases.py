@@ -386,7 +386,7 @@ async def test_adopting_finds_exactly_the_claims_of_the_token(store: Store) -> N
     assert await store.leases.adopt(token + 1000, "me") == []
 
 
-async def test_what_was_reclaimed_is_not_adopted(store: Store) -> None:
+async def test_a_reclaimed_run_is_not_adopted(store: Store) -> None:
     claim = await claimed(store, EXPIRED)
     await store.leases.reclaim(999_999, 60.0, 10)
 
@@ -447,7 +447,7 @@ async def test_a_reclaimed_lease_is_not_renewed(store: Store, database: Database
 
 
 @pytest.mark.parametrize("make", [completed, rescheduled])
-async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
+async def test_renewals_and_records_do_not_deadlock(
     store: Store, database: Database, make: Callable[[Claim], Change]
 ) -> None:
     """Each side writes batches in its own thread, over the same rows; a deadlock would fail one of them."""
@@ -464,7 +464,7 @@ async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
             )
 
 
-async def test_a_renewal_waits_for_no_one(postgres_database: PostgresDatabase) -> None:
+async def test_a_renewal_waits_for_no_lock(postgres_database: PostgresDatabase) -> None:
     """This prevents the deadlock above: a renewal skips rows that are being written; they count as kept."""
     store = Store(postgres_database)
     await enqueued(store, 5)
@@ -729,7 +729,7 @@ async def test_next_due(store: Store) -> None:
     assert 50.0 < soon <= 60.0
 
 
-async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) -> None:
+async def test_next_due_of_overdue_work_is_not_in_the_future(store: Store) -> None:
     await waiting(store, 1, delay=-5.0)
 
     soon = (await store.leases.next_due()).seconds
@@ -741,7 +741,7 @@ async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) ->
 # Cancelling
 
 
-async def test_a_worker_is_told_of_its_cancelled_runs_only(store: Store) -> None:
+async def test_a_worker_learns_only_of_its_own_cancelled_runs(store: Store) -> None:
     await enqueued(store, 4)
     mine, running, done = await store.leases.claim("default", 3, holder(worker="me"))
     [other] = await store.leases.claim("default", 1, holder(worker="other"))
@@ -874,7 +874,7 @@ async def test_the_hot_index_serves_prepared_statements_too(
             assert not scanned(plan), plan
 
 
-async def test_a_claim_reads_what_it_takes_though_the_table_was_empty_when_it_was_planned(
+async def test_a_claim_reads_only_what_it_takes_although_the_table_was_empty_when_it_was_planned(
     postgres_database: PostgresDatabase,
 ) -> None:
     """With old statistics, PostgreSQL expects few rows, and would read and sort all of them per claim."""
@@ -946,7 +946,7 @@ async def test_the_work_that_is_ready_is_found_without_reading_it(store: Store, 
         assert await read() <= 50
 
 
-async def test_a_claim_passes_over_what_another_worker_is_claiming(
+async def test_a_claim_skips_runs_that_another_worker_is_claiming(
     postgres_database: PostgresDatabase,
 ) -> None:
     """Another worker has locked the next runs of one workflow, so this claim takes those of another."""

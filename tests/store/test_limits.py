@@ -77,7 +77,7 @@ async def test_released_in_order_of_priority_then_submission_then_id(
     assert {each[1:] for batch in batches for each in batch} == {(0, "default")}
 
 
-async def test_what_was_held_for_hours_is_released_before_what_is_more_urgent(
+async def test_runs_held_for_hours_are_released_before_more_urgent_ones(
     store: Store, database: Database
 ) -> None:
     """As in claims, an hour of waiting equals one point of priority."""
@@ -296,7 +296,7 @@ async def test_pausing_and_resuming(store: Store) -> None:
     assert await store.limits.queues() == [("mail", None, None, None)]
 
 
-async def test_a_pause_stops_neither_running_work_nor_what_is_due(store: Store, database: Database) -> None:
+async def test_a_pause_stops_neither_running_work_nor_due_work(store: Store, database: Database) -> None:
     claim = await claimed(store)
     await store.limits.pause("default", "ada", "")
 

@@ -72,7 +72,7 @@ async def test_migrating_again_changes_nothing(database: Database) -> None:
     assert await versions(database) == [each.version for each in migrations()]
 
 
-async def test_the_ledger_says_what_and_when(database: Database) -> None:
+async def test_the_ledger_has_versions_and_times(database: Database) -> None:
     now = await value(database, "SELECT :now")
 
     rows = await ask(database, "SELECT version, name, applied_at FROM redrive.migrations ORDER BY version")
@@ -173,7 +173,7 @@ async def test_without_tables_the_error_says_so(fresh: Database) -> None:
         await fresh.fetch(statements("runs")["all"], {})
 
 
-def test_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
     another = with_another(monkeypatch, "")
     baseline, *later, last = migration.migrations()
     assert last == another

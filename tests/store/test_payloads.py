@@ -201,7 +201,7 @@ async def test_rotation_seals_everything_again_and_the_old_key_can_go(database: 
         assert (await app.run(waiting.id).result())["token"] == canary
 
 
-async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: Database) -> None:
+async def test_rotation_encrypts_values_stored_before_there_was_a_key(database: Database) -> None:
     async with at_work(defined(app_on(database))) as app:
         await app.start("both", {"$sealed": "look-alike"}, delay=3600.0)
         await executed(app, "canary")
@@ -226,7 +226,7 @@ async def test_rotation_goes_through_more_than_one_batch_and_can_be_started_agai
     assert await rotated(database, NEW, OLD) == (len(found) - 1, {})
 
 
-async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missing(database: Database) -> None:
+async def test_rotation_leaves_values_it_cannot_decrypt_and_names_the_missing_key(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         await app.start("both", {}, delay=3600.0)
         await app.start("both", {}, delay=3600.0)
@@ -241,7 +241,7 @@ async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missin
     assert await texts(database) == before
 
 
-async def test_rotation_does_not_overwrite_what_someone_has_changed_meanwhile(database: Database) -> None:
+async def test_rotation_does_not_overwrite_a_concurrent_change(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         run = await app.start("both", {"a": 1}, delay=3600.0)
     store = Store(database)
@@ -276,7 +276,7 @@ async def test_rotation_seals_payloads_again_wherever_the_run_is(
 
 
 @pytest.mark.parametrize("name", ["step_input", "metadata", "result"])
-async def test_rotation_does_not_overwrite_any_payload_that_was_changed_meanwhile(
+async def test_rotation_does_not_overwrite_any_concurrently_changed_payload(
     database: Database, name: str
 ) -> None:
     sealed = {each: Encryption([OLD]).encrypt("1") for each in ("input", "step_input", "metadata", "result")}
@@ -350,7 +350,7 @@ async def test_the_payload_of_a_first_step_is_the_input_of_the_run(database: Dat
     assert await known.reveal(letter.id, reason="why") == {"password": "canary"}
 
 
-async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
+async def test_a_failed_reveal_leaves_no_entry(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)

@@ -401,9 +401,7 @@ async def test_read_only_connections_are_replaced(
 
 
 @pytest.mark.parametrize("pooler", [False, True])
-async def test_of_several_hosts_one_that_can_write_is_taken(
-    live_postgres: PostgresServer, pooler: bool
-) -> None:
+async def test_of_several_hosts_a_writable_one_is_used(live_postgres: PostgresServer, pooler: bool) -> None:
     url = live_postgres.url.replace("@", "@127.0.0.1:1,")
 
     async with opened(url, pooler=pooler) as database:
@@ -658,13 +656,15 @@ async def other(postgres_database: PostgresDatabase) -> AsyncIterator[PostgresDa
     await database.close()
 
 
-async def test_others_hear_a_hint(postgres_database: PostgresDatabase, other: PostgresDatabase) -> None:
+async def test_other_connections_receive_a_hint(
+    postgres_database: PostgresDatabase, other: PostgresDatabase
+) -> None:
     async with listening(other) as heard:
         await postgres_database.hint(["mail", "default"])
         await eventually(lambda: sorted(heard) == ["default", "mail"])
 
 
-async def test_another_schema_hears_nothing(
+async def test_another_schema_receives_no_hint(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, other: PostgresDatabase
 ) -> None:
     async with opened(live_postgres.url, schema="stranger") as stranger, listening(other) as heard:
@@ -676,13 +676,13 @@ async def test_another_schema_hears_nothing(
         assert heard == ["ours"]
 
 
-async def test_local_listeners_hear_at_once(postgres_database: PostgresDatabase) -> None:
+async def test_local_listeners_are_notified_at_once(postgres_database: PostgresDatabase) -> None:
     async with listening(postgres_database) as heard:
         await postgres_database.hint(["mail"])
         assert heard == ["mail"]
 
 
-async def test_a_burst_is_thinned_out_and_its_end_is_heard(
+async def test_a_burst_is_thinned_out_and_its_end_is_delivered(
     postgres_database: PostgresDatabase, other: PostgresDatabase
 ) -> None:
     async with listening(other) as heard:
@@ -704,7 +704,9 @@ async def test_a_hint_does_not_wait_for_the_server() -> None:
         await database.hint(["mail"])
 
 
-async def test_closing_sends_what_waits(postgres_database: PostgresDatabase, other: PostgresDatabase) -> None:
+async def test_closing_sends_pending_hints(
+    postgres_database: PostgresDatabase, other: PostgresDatabase
+) -> None:
     async with listening(other) as heard:
         await postgres_database.hint(["first"])
         await postgres_database.hint(["last"])
@@ -724,7 +726,7 @@ async def test_a_lost_listener_comes_back(
             heard.clear()
 
 
-async def test_no_one_listens_afterwards(
+async def test_no_connection_listens_afterwards(
     postgres_database: PostgresDatabase, other: PostgresDatabase, admin: Any
 ) -> None:
     async with listening(other) as heard:
@@ -746,7 +748,7 @@ async def test_listening_without_a_sender_does_not_fail() -> None:
     assert heard == ["mail"]
 
 
-async def test_behind_a_pooler_only_local_hints_are_heard(
+async def test_behind_a_pooler_only_local_hints_arrive(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
     heard: list[str] = []
@@ -840,7 +842,7 @@ async def write(database: PostgresDatabase) -> None:
 
 
 @pytest.mark.parametrize("work", [names, write])
-async def test_a_silent_network_holds_no_one_up_for_long(
+async def test_a_silent_network_blocks_no_caller_for_long(
     live_postgres: PostgresServer,
     postgres_database: PostgresDatabase,
     monkeypatch: pytest.MonkeyPatch,
@@ -861,7 +863,7 @@ async def test_a_silent_network_holds_no_one_up_for_long(
             await asyncio.gather(*[work(remote) for _ in range(3)])
 
 
-async def test_a_turn_is_given_back_even_if_its_connection_cannot_be_thrown_away(
+async def test_a_slot_is_returned_even_if_its_connection_cannot_be_discarded(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = Connections(live_postgres.url, pooler=False, most=1)

@@ -54,7 +54,7 @@ CREATE INDEX steps_by_weight ON redrive.steps (weight);
 """
 
 
-async def test_what_a_migration_may_do(fresh: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_that_a_migration_may_make(fresh: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     later(monkeypatch, HARMLESS)
     await fresh.migrate()
 
@@ -84,7 +84,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("change", HARMFUL)
-async def test_what_a_migration_must_not_do_is_noticed(
+async def test_changes_that_a_migration_must_not_make_are_noticed(
     fresh: Database, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     later(monkeypatch, *HARMFUL[change])

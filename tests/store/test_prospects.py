@@ -80,7 +80,7 @@ async def test_a_query_finds_letters_and_their_groups_alike(
     assert (await groups.count(parse(text, GROUPS), "acme")).number == len(names)
 
 
-async def test_a_record_tells_how_many_will_be_redriven_and_how_replays_went(database: Database) -> None:
+async def test_a_record_counts_scheduled_redrives_and_outcomes_of_replays(database: Database) -> None:
     for kind in (SCHEDULED, SCHEDULED, NEVER, LEFT, REPLAYING, CLOSED):
         await put(database, kind, fingerprint="f1")
     await put(database, NEVER, fingerprint="f2")
@@ -126,7 +126,7 @@ async def put_waiting(database: Database) -> tuple[str, str]:
     return stuck, waiting
 
 
-async def test_12_gap_9_a_letter_that_waits_for_one_that_no_redrive_resolves_needs_you(
+async def test_12_gap_9_a_letter_that_waits_for_a_letter_without_a_redrive_needs_you(
     database: Database,
 ) -> None:
     stuck, waiting = await put_waiting(database)

@@ -395,7 +395,7 @@ async def test_after_an_unknown_commit_written_open_and_lost_are_distinguished(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
+async def test_an_open_record_can_be_written(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = full(KINDS[kind](claim), claim)
     assert await store.records.applied([record.change]) == ({}, {claim.id})
@@ -407,7 +407,7 @@ async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str) -> None:
+async def test_a_lost_record_is_neither_written_nor_open(store: Store, kind: str) -> None:
     claim = await removed(store, await claimed(store))
 
     assert await store.records.applied([KINDS[kind](claim)]) == ({}, set())
@@ -423,7 +423,7 @@ async def test_a_finished_step_is_not_open_under_the_lease_of_the_next_one(store
 
 
 @pytest.mark.parametrize("kind", ["advanced", "rescheduled", "parked"])
-async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, kind: str) -> None:
+async def test_a_written_record_that_has_continued_since_is_not_open(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = Record(KINDS[kind](claim))
     await store.records.record([record])
@@ -435,7 +435,7 @@ async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, 
     assert still_open == set()
 
 
-async def test_applied_of_nothing(store: Store) -> None:
+async def test_applied_of_an_empty_batch(store: Store) -> None:
     assert await store.records.applied([]) == ({}, set())
 
 
@@ -471,7 +471,7 @@ async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
 
 
 @pytest.mark.parametrize("beside", ["attempt", "event", "dead_letter", "step"])
-async def test_what_lies_next_to_a_completion_is_written_too(
+async def test_rows_that_accompany_a_completion_are_written_too(
     store: Store, database: Database, beside: str
 ) -> None:
     """On both paths of a completion, the database writes everything or nothing."""
@@ -490,7 +490,7 @@ async def test_what_lies_next_to_a_completion_is_written_too(
 # Advancing
 
 
-async def test_advancing_gives_the_next_step_to_anyone(store: Store, database: Database) -> None:
+async def test_after_advancing_any_worker_may_claim_the_next_step(store: Store, database: Database) -> None:
     claim = await used_up(store)
     change = advanced(claim, queue="mail", step_input='{"sum":3}')
 
@@ -540,7 +540,9 @@ async def test_advancing_in_place_leaves_a_lease_alone_that_is_half_full(
     assert await column(database, claim.id, "leased_until") == expires
 
 
-async def test_a_run_cancelled_meanwhile_does_not_continue_in_place(store: Store, database: Database) -> None:
+async def test_a_run_cancelled_in_the_meantime_does_not_continue_in_place(
+    store: Store, database: Database
+) -> None:
     """No worker may execute its next step; the recording worker learns this, and its lease has ended."""
     claim = await used_up(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -562,7 +564,7 @@ async def test_a_run_cancelled_meanwhile_does_not_continue_in_place(store: Store
     assert (following.step_index, following.attempt, following.epoch) == (1, 1, 3)
 
 
-async def test_of_a_batch_only_those_continue_in_place_that_were_not_cancelled(store: Store) -> None:
+async def test_only_runs_of_a_batch_that_were_not_cancelled_continue_in_place(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
     assert (await store.runs.cancel(claims[1].id, ORG)).answer == "requested"
@@ -684,7 +686,7 @@ async def test_it_lies_where_it_was_put(store: Store, database: Database, place:
 
 
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
-async def test_a_run_cancelled_meanwhile_is_ready_immediately(
+async def test_a_run_cancelled_in_the_meantime_is_ready_immediately(
     store: Store, database: Database, place: str
 ) -> None:
     claim = await claimed(store)
@@ -700,7 +702,7 @@ async def test_a_run_cancelled_meanwhile_is_ready_immediately(
     assert again.cancel_requested_at is not None
 
 
-async def test_a_run_cancelled_meanwhile_is_not_held(store: Store, database: Database) -> None:
+async def test_a_run_cancelled_in_the_meantime_is_not_held(store: Store, database: Database) -> None:
     """A breaker may stay open for hours; the cancellation must not wait for it."""
     claim = await claimed(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -754,7 +756,7 @@ async def test_scheduling_an_attempt_twice_has_no_effect_w4(store: Store) -> Non
     assert [each.message for each in await attempts_of(store, claim.id)] == ["no answer"]
 
 
-async def test_events_are_told_in_order(store: Store) -> None:
+async def test_events_are_returned_in_order(store: Store) -> None:
     claim = await claimed(store)
     await store.records.record([Record(parked(claim), event=event_row(claim, id="b"))])
     await asyncio.sleep(0.002)
@@ -1081,7 +1083,7 @@ def fence(claim: Claim, slots: str | None = None) -> Occupied:
     return Occupied(id=claim.id, token=claim.token, epoch=claim.epoch, slots=slots)
 
 
-async def test_noted_slots_are_told(store: Store, database: Database) -> None:
+async def test_recorded_slots_are_returned(store: Store, database: Database) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
     one, two, none = (claim.id for claim in claims)
@@ -1108,7 +1110,7 @@ async def test_noted_slots_can_be_taken_back(store: Store, database: Database) -
 
 
 @pytest.mark.parametrize("lose", REASONS)
-async def test_slots_are_not_told_to_who_has_lost_the_lease_i4(
+async def test_slots_are_not_returned_without_the_lease_i4(
     store: Store, database: Database, lose: Callable[[Store, Claim], Awaitable[Claim]]
 ) -> None:
     lost = await claimed(store)

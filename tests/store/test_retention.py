@@ -151,7 +151,7 @@ async def test_two_at_once_remove_each_run_once(store: Store, database: Database
         await other.close()
 
 
-async def test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1(
+async def test_a_run_that_is_replayed_at_that_moment_keeps_its_history_i1(
     store: Store, database: Database
 ) -> None:
     claim = await ended(store, 2 * DAY)
@@ -200,7 +200,7 @@ VALUES (:id, 'acme', :id, 'FROM_STEP', '{}', '{}', '', '{}', 'ana', 1, 0, 1)
 """
 
 
-async def test_what_was_said_and_done_about_a_letter_goes_with_its_run(
+async def test_notes_and_replays_of_a_letter_are_deleted_with_its_run(
     store: Store, database: Database
 ) -> None:
     old = await ended(store, 2 * DAY)
@@ -242,7 +242,7 @@ async def test_a_run_whose_letter_is_long_closed_is_kept_for_its_own_time(
     assert await store.runs.remove_expired(DAY, 10) == 1
 
 
-async def test_what_a_live_letter_waits_for_is_kept(store: Store, database: Database) -> None:
+async def test_a_dependency_of_a_live_letter_is_kept(store: Store, database: Database) -> None:
     old, waiting = await ended(store, 2 * DAY), await claimed(store)
     await buried(store, waiting)
     text = """INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org)

@@ -222,7 +222,7 @@ async def runs_seen(tenant: Any, schema: str) -> list[str]:
 
 
 @pytest.mark.parametrize("table", WORK)
-async def test_the_view_of_runs_keeps_orgs_apart_and_nothing_else_does_i8(
+async def test_the_view_of_runs_is_the_only_part_that_separates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
     """The view reads with its owner's rights, so the policies of the tables below it do not apply."""
@@ -318,7 +318,7 @@ async def test_the_role_has_the_rights_that_are_listed_and_no_others(
 
 
 @pytest.mark.parametrize("org", [None, "", "ACME", "acme "])
-async def test_without_the_right_org_nothing_is_there(
+async def test_without_the_right_org_no_row_is_visible(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, org: str | None
 ) -> None:
     await furnish(admin, walled.schema, *TENANT_RIGHTS)
@@ -327,7 +327,7 @@ async def test_without_the_right_org_nothing_is_there(
             assert await tenant.fetchval(f"SELECT count(*) FROM {walled.schema}.{table}") == 0, table
 
 
-async def test_other_users_of_the_tables_see_what_they_have_always_seen(
+async def test_other_users_of_the_tables_still_see_all_rows(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, plain_user: str
 ) -> None:
     """Workers need not own the tables."""
@@ -400,7 +400,7 @@ async def test_an_owner_who_may_create_roles_makes_it_alone(
         assert len(await ask(database, "SELECT org FROM redrive.runs")) == 2
 
 
-async def test_an_owner_who_may_not_is_told_what_an_administrator_has_to_run(
+async def test_an_owner_who_may_not_gets_the_commands_for_an_administrator(
     live_postgres: PostgresServer, admin: Any, plain_user: str, schema: str
 ) -> None:
     async with owned(live_postgres, admin, plain_user, schema) as database:
@@ -485,7 +485,7 @@ async def test_a_user_who_may_only_use_the_tables_gets_advice(
     await database.close()
 
 
-async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin: Any) -> None:
+async def test_creating_it_again_changes_nothing(walled: PostgresDatabase, admin: Any) -> None:
     assert await _missing(admin, walled.schema) == []
     await walled.enable_row_level_security()
 
@@ -519,7 +519,7 @@ async def test_a_server_that_runs_during_a_migration_continues(
         await drop_role(admin, role)
 
 
-async def test_where_no_one_has_made_it_a_migration_does_not(bare: PostgresDatabase, admin: Any) -> None:
+async def test_a_migration_does_not_create_it(bare: PostgresDatabase, admin: Any) -> None:
     assert not await admin.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", tenant_role(bare.schema))
 
 

@@ -37,7 +37,7 @@ def test_columns_become_enums_bools_and_json_values() -> None:
     assert isinstance(read.color, Color)
 
 
-def test_empty_columns_are_none_or_nothing() -> None:
+def test_empty_columns_are_none_or_empty() -> None:
     read = read_row(Car, ["1", None, 0, None, None, None])
     assert (read.color, read.is_sold, read.note, read.tags, read.parts) == (None, False, None, (), {})
 

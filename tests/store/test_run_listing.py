@@ -86,7 +86,7 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
-async def test_what_a_term_finds(lists: RunListing, database: Database) -> None:
+async def test_the_rows_that_a_term_finds(lists: RunListing, database: Database) -> None:
     for number, (text, matching, other) in enumerate(CASES):
         org = f"org {number}"
         [wanted, _] = await put_runs(database, [run_row(org=org, **matching), run_row(org=org, **other)])
@@ -101,7 +101,7 @@ def test_every_key_is_tested_above() -> None:
     assert tested == set(RUNS.readers)
 
 
-async def test_every_word_about_states_can_be_asked_for(lists: RunListing, database: Database) -> None:
+async def test_every_word_about_states_is_a_filter(lists: RunListing, database: Database) -> None:
     """Each word selects a part of the runs, and its negation with a minus selects the rest."""
     kinds: list[dict[str, Any]] = [
         {},
@@ -237,7 +237,7 @@ async def walked(lists: RunListing, text: str, size: int) -> list[str]:
     return ids
 
 
-async def test_any_query_finds_what_it_says_page_by_page(lists: RunListing, database: Database) -> None:
+async def test_any_query_finds_the_right_rows_page_by_page(lists: RunListing, database: Database) -> None:
     random = Random(6)
     rows = [some_run(random, number) for number in range(120)]
     await put_runs(database, rows)
@@ -257,7 +257,7 @@ async def test_any_query_finds_what_it_says_page_by_page(lists: RunListing, data
     assert len(sizes) > 15, "the queries are too much alike"
 
 
-async def test_what_is_in_no_index_is_found_however_old_it_is(lists: RunListing, database: Database) -> None:
+async def test_values_in_no_index_are_found_at_any_age(lists: RunListing, database: Database) -> None:
     """The query searches the last hour and the last day first."""
     now = (await ask(database, "SELECT :now + :zero", zero=0.0))[0][0]
     ages = (0.0, 60.0, 3_599.0, 3_700.0, 7_200.0, 86_500.0, 90_000.0, 9e6)
@@ -497,7 +497,7 @@ async def test_no_row_lies_in_the_table_of_another_place(postgres_database: Post
             await ask(postgres_database, f"UPDATE redrive.{table} SET place = '{place}'")
 
 
-async def test_what_waits_is_counted_along_indexes(database: Database) -> None:
+async def test_waiting_runs_are_counted_along_indexes(database: Database) -> None:
     await put_many(database)
     if isinstance(database, PostgresDatabase):
         depths = Statement(_SQL["depths"].sqlite, _explained(_SQL["depths"].postgres))

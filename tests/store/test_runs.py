@@ -145,7 +145,9 @@ async def test_a_definition_is_written_once(store: Store, database: Database) ->
         await store.runs.definition("unknown")
 
 
-async def test_a_definition_is_not_part_of_someones_transaction(store: Store, database: Database) -> None:
+async def test_a_definition_is_not_part_of_the_transaction_of_a_caller(
+    store: Store, database: Database
+) -> None:
     """Another caller that starts the same workflow would have to wait for that transaction."""
     await store.runs.define([DefinitionRow("other", "greet", "[]")])
     with pytest.raises(RuntimeError):
@@ -292,9 +294,7 @@ async def test_one_key_enqueued_by_several_at_once_is_one_run(store: Store, data
         await other.close()
 
 
-async def test_batches_of_keys_do_not_wait_for_one_another_crosswise(
-    store: Store, database: Database
-) -> None:
+async def test_batches_of_keys_do_not_deadlock(store: Store, database: Database) -> None:
     """Both batches have the same keys in different orders; a deadlock would fail one of them."""
     other = Store(database.another())
     for number in range(6):
@@ -309,9 +309,7 @@ async def test_batches_of_keys_do_not_wait_for_one_another_crosswise(
     await other.close()
 
 
-async def test_batches_of_definitions_do_not_wait_for_one_another_crosswise(
-    store: Store, database: Database
-) -> None:
+async def test_batches_of_definitions_do_not_deadlock(store: Store, database: Database) -> None:
     other = Store(database.another())
     for number in range(6):
         definitions = [DefinitionRow(f"{number}-{each}", "greet", "{}") for each in range(50)]
@@ -458,7 +456,7 @@ async def test_a_finished_run_does_not_change(store: Store, database: Database) 
     assert await tables(database) == before
 
 
-async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless(
+async def test_a_run_that_is_released_at_that_moment_is_still_cancelled(
     store: Store, database: Database
 ) -> None:
     """The worker returns the run between the read of idle runs and that of leased runs."""
@@ -529,9 +527,7 @@ async def test_a_mixed_batch_is_stored_as_a_whole_or_not_at_all(store: Store) ->
     assert await store.runs.count_by_place(ORG) == {}
 
 
-async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
-    store: Store, database: Database
-) -> None:
+async def test_batches_that_share_keys_do_not_deadlock(store: Store, database: Database) -> None:
     """Their runs differ otherwise; the store writes them in the order of their keys."""
     runs = [
         new_run(idempotency_key=f"key {number}", request_hash="same", tags=str(number % 3))

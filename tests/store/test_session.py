@@ -90,7 +90,7 @@ async def test_a_transaction_inside_of_another_commits_with_it(session: Session)
     assert await names(session) == ["b"]
 
 
-async def test_a_tenant_has_statements_and_nothing_else(whole: Database) -> None:
+async def test_a_tenant_has_only_statements(whole: Database) -> None:
     """Only the database itself has migrations, listeners and connections."""
     tenant = whole.tenant("acme", SECONDS)
     roles = set(dir(Database)) - set(dir(Session))

@@ -142,7 +142,7 @@ async def test_a_host_that_hangs_up_is_passed_by(live_postgres: PostgresServer) 
     assert hung_up == 1
 
 
-async def test_a_silent_host_is_left_for_one_that_answers_later(
+async def test_a_silent_host_is_replaced_by_one_that_responds_later(
     silent: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_hosts, "HOST_DELAY", 0.05)
@@ -179,7 +179,7 @@ async def test_a_caller_with_little_time_finds_the_next_host_the_next_time() -> 
     assert asked == ["postgresql://a/db", "postgresql://b/db"]
 
 
-async def test_hosts_that_all_refuse_are_asked_once_and_the_reason_is_told() -> None:
+async def test_hosts_that_all_refuse_are_tried_once_and_the_reason_is_reported() -> None:
     asked: list[str] = []
 
     async def log_in(address: str) -> SimpleNamespace:
@@ -193,7 +193,7 @@ async def test_hosts_that_all_refuse_are_asked_once_and_the_reason_is_told() -> 
     assert asked == ["postgresql://a/db", "postgresql://b/db"]
 
 
-async def test_an_error_that_no_other_host_can_mend_is_told_at_once() -> None:
+async def test_an_error_that_no_other_host_can_fix_is_reported_at_once() -> None:
     async def log_in(address: str) -> SimpleNamespace:
         assert address == "postgresql://a/db"
         raise asyncpg.InvalidPasswordError("wrong")
@@ -248,7 +248,7 @@ async def test_7_a_frozen_server_is_left_for_another_host(
         assert str(first) in mortal.url
 
 
-async def test_a_slow_statement_on_a_server_that_answers_goes_on(
+async def test_a_slow_statement_on_a_responding_server_continues(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_watch, "PATIENCE", 0.1)
@@ -315,7 +315,7 @@ def test_7_both_ends_notice_within_seconds_that_the_other_is_gone(
     assert found["TCP_USER_TIMEOUT"] <= 15_000
 
 
-async def test_the_server_is_told_to_notice_it_as_well(live_postgres: PostgresServer) -> None:
+async def test_the_server_gets_settings_to_notice_it_as_well(live_postgres: PostgresServer) -> None:
     async with opened(live_postgres.url) as database:
         [found] = await database.fetch(
             said("SELECT current_setting('tcp_user_timeout'), current_setting('tcp_keepalives_idle')"), {}

@@ -133,7 +133,7 @@ async def test_only_the_owner_may_read_the_file(path: Path) -> None:
     assert set(found.values()) == {0o600}
 
 
-async def test_rights_that_someone_has_given_are_kept(path: Path) -> None:
+async def test_permissions_set_by_an_administrator_are_kept(path: Path) -> None:
     path.touch()
     path.chmod(0o640)
     database = SqliteDatabase(str(path))
@@ -155,7 +155,7 @@ async def test_every_commit_is_on_disk_before_it_is_reported(
         await database.close()
 
 
-async def test_what_was_stored_is_there_after_closing(database: SqliteDatabase) -> None:
+async def test_stored_rows_survive_closing(database: SqliteDatabase) -> None:
     [run_id] = await enqueued(Store(database))
     await database.close()
     await database.close()
@@ -429,7 +429,7 @@ async def test_a_process_that_is_killed_leaves_no_lock(database: SqliteDatabase,
     assert await names(database) == ["other", "same"]
 
 
-async def test_a_write_of_another_process_is_heard(database: SqliteDatabase) -> None:
+async def test_a_write_of_another_process_is_noticed(database: SqliteDatabase) -> None:
     heard: list[str] = []
     other = database.another()
     async with database.listen(heard.append), asyncio.timeout(60):
@@ -458,7 +458,7 @@ async def fill(database: SqliteDatabase) -> Callable[[], None]:
     return lambda: connection.pragma("max_page_count", 1_000_000)
 
 
-async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> None:
+async def test_a_full_disk_is_reported_and_recovered_from(database: SqliteDatabase) -> None:
     store = Store(database)
     claim = await claimed(store)
     make_room = await fill(database)
@@ -565,7 +565,7 @@ async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, c
     assert path.read_bytes() == content
 
 
-async def test_a_damaged_file_is_said_to_be(database: SqliteDatabase, path: Path) -> None:
+async def test_a_damaged_file_is_reported(database: SqliteDatabase, path: Path) -> None:
     await enqueued(Store(database), 200)
     await database.close()
     content = bytearray(path.read_bytes())
@@ -595,7 +595,7 @@ async def test_the_tables_of_another_program_are_refused_and_left_as_they_are(pa
         assert connection.execute("SELECT * FROM runs").fetchall() == [("marathon",)]
 
 
-async def test_a_listener_hears_every_burst_of_commits_of_another_connection(tmp_path: Path) -> None:
+async def test_a_listener_notices_every_burst_of_commits_of_another_connection(tmp_path: Path) -> None:
     own, other = (SqliteDatabase(str(tmp_path / "work.db")) for _ in range(2))
     await own.migrate()
     heard = asyncio.Event()

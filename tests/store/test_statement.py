@@ -61,7 +61,7 @@ def test_every_file_belongs_to_a_module() -> None:
     assert all((files("redrive.store") / f"{name}.py").is_file() for name in names - {"shared"})
 
 
-def test_what_all_modules_share_are_fragments() -> None:
+def test_shared_texts_of_all_modules_are_fragments() -> None:
     for file in ("shared.sql", "shared.postgres.sql"):
         names = [name for name, _ in statement._sections(file)]
         assert names
@@ -69,7 +69,7 @@ def test_what_all_modules_share_are_fragments() -> None:
 
 
 @loop_over(("module", "name", "text"), OVERRIDES)
-def test_an_override_says_why_in_its_first_line(module: str, name: str, text: str) -> None:
+def test_the_first_line_of_an_override_is_its_reason(module: str, name: str, text: str) -> None:
     assert re.match(r"-- \w.{10,}\n", text), f"{module}.{name}"
 
 
@@ -122,7 +122,7 @@ def answer(text: str) -> list[str]:
         ("INSERT INTO a SELECT b FROM c", []),
     ],
 )
-def test_what_a_text_answers_with(text: str, expected: list[str]) -> None:
+def test_the_result_columns_of_a_text(text: str, expected: list[str]) -> None:
     assert answer(text) == expected
 
 
@@ -155,7 +155,7 @@ def test_names_are_used_once(module: str) -> None:
 
 
 @loop_over("module", MODULES)
-def test_no_rule_stands_in_sql(module: str) -> None:
+def test_sql_contains_no_rules(module: str) -> None:
     """Decision 4: SQL compares and sets. It draws no random numbers and computes no backoff."""
     for each in statements(module).values():
         assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
@@ -181,7 +181,7 @@ def test_no_rule_stands_in_sql(module: str) -> None:
         ("records", "progress", record.Progress),
     ],
 )
-def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> None:
+def test_stored_values_equal_the_given_ones(module: str, name: str, kind: type) -> None:
     """Every field is stored."""
     query = statements(module)[name]
     set_later = {
@@ -307,7 +307,7 @@ def test_the_moment_comes_first_on_sqlite_and_from_the_server_on_postgresql(load
     assert query.postgres.text.count("now()") == 2
 
 
-def test_fragments_stand_for_their_text_in_both_files(loaded: Path) -> None:
+def test_fragments_expand_to_their_text_in_both_files(loaded: Path) -> None:
     (loaded / "a.sql").write_text(
         "-- name: _f\nx = :x\n\n-- name: one\nSELECT {_f}\n\n-- name: two\nSELECT {_f}, {_f}\n"
     )

@@ -90,7 +90,7 @@ async def test_outcomes_of_replays_are_seen(
     assert await flow(store) == {("came", 0): 1, **{(name, 1): number for name, number in figures.items()}}
 
 
-async def test_each_live_letter_stands_in_one_place(store: Store, database: Database) -> None:
+async def test_each_live_letter_is_counted_in_one_place(store: Store, database: Database) -> None:
     plain, due, late = [await put_at(database, THEN, next_redrive_at=at) for at in (None, THEN, THEN)]
     assert await store.tallies.live(ORG) == Live(open=1, scheduled=2)
     await change(database, due, "state = 'REPLAYING', next_redrive_at = NULL")
@@ -201,7 +201,7 @@ async def test_summing_up_while_others_write_loses_nothing(store: Store, databas
     assert len(rows) == len(set(rows))
 
 
-async def test_what_stands_at_nothing_is_forgotten(store: Store, database: Database) -> None:
+async def test_counts_of_zero_are_deleted(store: Store, database: Database) -> None:
     identifier = await put_at(database, THEN)
     await ask(database, "DELETE FROM redrive.dead_letters WHERE id = :id", id=identifier)
     await store.tallies.sum_up()

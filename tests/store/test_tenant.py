@@ -291,7 +291,9 @@ async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> No
 
 
 @pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no row-level security
-async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
+async def test_a_failures_service_of_another_org_finds_no_rows_with_row_level_security_i8(
+    world: World,
+) -> None:
     """Even if a program uses the wrong organization: the statements name the rows of the other one."""
     [theirs] = await world.fail(1, THEIRS)
     run_id = (await world.back.failures(org=THEIRS).view(theirs)).run_id
@@ -406,7 +408,7 @@ async def test_without_the_role_no_request_is_served(postgres_base: PostgresData
         await seen(postgres_base.tenant(MINE, SECONDS))
 
 
-async def test_before_the_wall_is_made_there_is_no_way_in(postgres_database: PostgresDatabase) -> None:
+async def test_without_row_level_security_a_tenant_has_no_access(postgres_database: PostgresDatabase) -> None:
     with pytest.raises(StoreError, match="redrive_tenant"):
         await seen(postgres_database.tenant(MINE, SECONDS))
 
@@ -426,7 +428,7 @@ async def test_a_slow_query_is_stopped_and_the_connection_stays_usable(base: Dat
         assert await value(view, "SELECT 1") == 1
 
 
-async def test_what_was_written_before_is_rolled_back(base: Database) -> None:
+async def test_earlier_writes_are_rolled_back(base: Database) -> None:
     view = base.tenant(MINE, SHORT)
     with pytest.raises(StatementTimeoutError):
         async with view.transaction() as session:
@@ -557,7 +559,7 @@ async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
         *[(MINE, seconds) for seconds in (0, -1.0, 60.1, float("nan"), True, "5")],
     ],
 )
-async def test_what_is_no_org_or_no_limit_is_refused(base: Database, org: Any, seconds: Any) -> None:
+async def test_invalid_orgs_and_limits_are_rejected(base: Database, org: Any, seconds: Any) -> None:
     with pytest.raises(InvalidValueError):
         base.tenant(org, seconds)
 
@@ -571,7 +573,7 @@ async def test_names_that_need_care(base: Database) -> None:
         assert await seen(base.tenant(org, SECONDS)) == expected
 
 
-async def test_hints_reach_those_who_listen_to_the_database(base: Database) -> None:
+async def test_hints_reach_listeners_of_the_database(base: Database) -> None:
     heard: list[str] = []
     store = Store(base).tenant(MINE, SECONDS)
     async with base.listen(heard.append):

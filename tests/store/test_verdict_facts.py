@@ -33,7 +33,7 @@ async def succeeded(database: Database, **changes: Any) -> None:
     assert await store.records.record([Record(completed(claim))])
 
 
-async def test_a_letter_is_read_with_what_it_says_and_the_moment(database: Database) -> None:
+async def test_a_letter_is_read_with_its_facts_and_the_time(database: Database) -> None:
     changes: dict[str, Any] = {
         "effect": "unsafe",
         "may_have_executed": 0,
@@ -124,7 +124,7 @@ async def test_replays_are_counted_apart_for_the_letter_and_for_others(
     ]
 
 
-async def test_a_letter_waits_for_those_that_are_not_resolved(database: Database, finder: FactFinder) -> None:
+async def test_a_letter_waits_for_unresolved_letters(database: Database, finder: FactFinder) -> None:
     """M12"""
     letter = await one_letter(database)
     [open_one] = await letters(database)

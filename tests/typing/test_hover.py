@@ -164,7 +164,7 @@ def test_a_call_shows_the_parameters_of_its_task(server: LanguageServer) -> None
     ]
 
 
-def test_completion_lists_what_is_public_first(server: LanguageServer) -> None:
+def test_completion_lists_public_names_first(server: LanguageServer) -> None:
     """Private names come last, as for every class: language servers do not hide them."""
     items = server.ask_about("app.|sync", "completion")["items"]
     names = [item["label"] for item in sorted(items, key=lambda item: str(item["sortText"]))]

@@ -205,7 +205,7 @@ async def test_the_checker_reads_no_sentence(history: History) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_nothing_reads_a_sentence(history: History) -> None:
+async def test_no_code_reads_a_sentence(history: History) -> None:
     app = history.app
     alteration = Alteration(attempts=9)
     async with served(app) as house:

@@ -65,7 +65,7 @@ def test_equal_attempts_have_nothing_marked() -> None:
     assert [each.name for each in spent.changed] == ["Decision"]
 
 
-def test_what_differs_is_marked() -> None:
+def test_differences_are_marked() -> None:
     after = ATTEMPT._replace(
         outcome=AttemptOutcome.LOST,
         worker="w2",
@@ -174,17 +174,17 @@ def test_two_are_chosen_in_any_spelling(given_: list[str]) -> None:
         (["1,²"], "Can't compare: attempt ² doesn't exist."),
     ],
 )
-def test_what_cannot_be_compared_is_said(given_: list[str], problem: str) -> None:
+def test_the_page_says_what_cannot_be_compared(given_: list[str], problem: str) -> None:
     assert pair_of(given_, THREE).problem == problem
     assert pair_of(given_, THREE).numbers is None
 
 
-def test_nothing_chosen_is_no_problem() -> None:
+def test_the_page_works_without_a_selection() -> None:
     assert pair_of(None, THREE) == (None, "")
     assert pair_of([], THREE) == (None, "")
 
 
-def test_rows_come_newest_first_and_tell_repetitions() -> None:
+def test_rows_come_newest_first_and_show_repetitions() -> None:
     attempts = [
         ATTEMPT,
         ATTEMPT._replace(number=2, message="no answer in 7 s"),

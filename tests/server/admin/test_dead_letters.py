@@ -194,7 +194,7 @@ async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: h
     assert "Needs you 1" in page.text
 
 
-async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_list_can_show_every_letter_separately(house: House, admin: httpx.AsyncClient) -> None:
     first, second = await letters(house, 2)
     failures = await desk_of(house)
     await failures.assign(first, "ben")
@@ -222,7 +222,7 @@ async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.As
         ("q=category:unknown", True),
     ],
 )
-async def test_a_query_is_shown_as_what_it_asks_about(
+async def test_a_query_shows_its_kind_of_list(
     house: House, admin: httpx.AsyncClient, asked: str, grouped: bool
 ) -> None:
     await letters(house, 1)
@@ -231,7 +231,7 @@ async def test_a_query_is_shown_as_what_it_asks_about(
     assert ("List" in [link.text for link in page.find("a")]) is (asked == "q=category:unknown")
 
 
-async def test_nothing_at_all_is_asked_for_by_an_empty_query(house: House, admin: httpx.AsyncClient) -> None:
+async def test_an_empty_query_lists_everything(house: House, admin: httpx.AsyncClient) -> None:
     await (await desk_of(house)).archive(await letters(house, 1))
     assert rows(await read(admin, DLQ)) == []
     page = await read(admin, f"{DLQ}?q=")
@@ -258,7 +258,7 @@ async def test_pages_of_rows_continue_where_they_ended(
     assert ids
 
 
-async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
+async def test_an_invalid_query_gets_an_error_and_a_suggestion(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     page = await read(admin, f"{DLQ}?q=categroy:timeout+step:charge", 422)
@@ -274,7 +274,7 @@ async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
 
 
 @pytest.mark.parametrize("asked", ["view=other", "sort=other", "color=red", f"q={'x' * 2001}"])
-async def test_what_the_page_does_not_know_is_refused(small_house: House, asked: str) -> None:
+async def test_unknown_parameters_are_rejected(small_house: House, asked: str) -> None:
     client = await small_house.keyed("VIEWER")
     assert (await client.get(f"{DLQ}?{asked}")).status_code == 422
 
@@ -298,7 +298,7 @@ def test_the_suggestion_is_put_in_its_place(query: str, expected: str) -> None:
 # Empty lists
 
 
-async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
+async def test_an_empty_list_of_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
     page = await read(admin, DLQ)
     assert "No dead letters need attention Nothing is being replayed or scheduled." in page.text
     assert "No dead letters No run has failed permanently yet." in (await read(admin, f"{DLQ}?q=is:any")).text
@@ -310,7 +310,7 @@ async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.As
     assert f"{DLQ}?q=is:heals-itself" in page.links
 
 
-async def test_a_filter_that_leaves_nothing_can_be_left(house: House, admin: httpx.AsyncClient) -> None:
+async def test_a_filter_without_results_can_be_cleared(house: House, admin: httpx.AsyncClient) -> None:
     await letters(house, 1)
     page = await read(admin, f"{DLQ}?q=workflow:nothing")
     assert "No matches No results for workflow:nothing." in page.text
@@ -393,7 +393,7 @@ async def test_all_that_match_are_only_those_that_can_be_acted_on(
     assert "data-query" not in selection(closed)
 
 
-async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
+async def test_a_group_without_open_letters_cannot_be_selected(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     await (await desk_of(house)).resolve(await letters(house, 1))
@@ -441,7 +441,7 @@ async def test_a_count_that_takes_too_long_is_left_out(
     assert "it took too long; narrow it" in (await read(admin, f"{DLQ}?view=flat", 503)).text
 
 
-async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
+async def test_keys_of_only_groups_or_only_letters_are_no_query_for_both(house: House) -> None:
     failures = await desk_of(house)
     await letters(house, 2)
     assert await select_query(failures, "group:open", grouped=True) is None
@@ -512,7 +512,7 @@ async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.Asy
         assert not [each for each in page.elements if any(name.startswith("on") for name in each.attributes)]
 
 
-async def test_a_saved_view_leads_to_what_it_has_saved(house: House, admin: httpx.AsyncClient) -> None:
+async def test_a_saved_view_links_to_its_query(house: House, admin: httpx.AsyncClient) -> None:
     failures = await desk_of(house)
     await failures.views.create("slow", "dlq", "is:open category:timeout", view="flat", sort="oldest")
     page = await read(admin, DLQ)

@@ -93,7 +93,7 @@ async def test_letters_are_spread_over_states_versions_and_queues(
     assert len(rows(await read(admin, by_queue))) == 4
 
 
-async def test_what_heals_itself_is_told(house: House, admin: httpx.AsyncClient) -> None:
+async def test_letters_that_heal_themselves_are_shown(house: House, admin: httpx.AsyncClient) -> None:
     healing(house)
     [letter] = await letters(house, 1, "flake")
     page = await read(admin, address(await group_of(house, letter)))
@@ -110,7 +110,7 @@ async def test_an_ignored_failure_does_not_need_you(house: House, admin: httpx.A
     assert "Needs you" not in page.text
 
 
-async def test_a_replay_that_is_in_progress_is_told_and_replaying_is_then_not_pointed_out(
+async def test_during_a_replay_the_page_shows_it_and_does_not_suggest_another(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 3)
@@ -132,7 +132,7 @@ async def test_a_replay_that_is_in_progress_is_told_and_replaying_is_then_not_po
         assert not page.find("a", class_="button primary")
 
 
-async def test_replays_are_counted_by_what_came_of_them(house: House, admin: httpx.AsyncClient) -> None:
+async def test_replays_are_counted_by_their_outcome(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     failures = await desk_of(house)
     name = await group_of(house, ids[0])
@@ -165,7 +165,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_only_what_can_be_said_now_is_offered(house: House, state: str) -> None:
+async def test_only_the_current_transitions_are_offered(house: House, state: str) -> None:
     """A resolved group with open letters offers to resolve those letters."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
@@ -191,7 +191,7 @@ async def _bring(house: House, name: str, state: str) -> FailureGroups:
     return groups
 
 
-async def test_the_history_says_who_said_what(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_history_names_actors_and_changes(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     groups = await _bring(house, name, "IGNORED")
@@ -265,9 +265,7 @@ async def test_undoing_gives_it_back_the_state_that_it_had(
     assert (found.group.ignored_until, found.group.ignored_beyond, found.group.ignored_version) == (None,) * 3
 
 
-async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_changes_that_cannot_be_restored_offer_no_undo(house: House, admin: httpx.AsyncClient) -> None:
     """Above all, for how many more occurrences the group was ignored."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
@@ -298,9 +296,7 @@ async def test_another_organizations_group_is_not_there(house: House, admin: htt
     assert "CANARY" not in page.text
 
 
-async def test_a_failure_that_is_open_and_has_nothing_left_does_not_alarm(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_an_open_group_without_letters_raises_no_alarm(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     failures = await desk_of(house)

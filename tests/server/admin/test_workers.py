@@ -19,13 +19,13 @@ def worker(state: str = "running", silent: float = 0.0, version: str = "1", busy
     return WorkerView("w", state, 0.0, 0.0, silent, version, ("mail",), 10, busy, None, None)
 
 
-def test_a_worker_that_says_nothing_is_silent_unless_it_has_stopped() -> None:
+def test_a_worker_without_heartbeats_is_silent_unless_it_has_stopped() -> None:
     assert worker(silent=SILENT_SECONDS).condition == "running"
     assert worker(silent=SILENT_SECONDS + 1).condition == "silent"
     assert worker("stopped", SILENT_SECONDS + 1).condition == "stopped"
 
 
-def test_only_those_at_work_count_together() -> None:
+def test_only_live_workers_are_counted() -> None:
     several = [
         worker(),
         worker(version="2", busy=5),
@@ -44,7 +44,7 @@ async def heard(house: House, name: str, version: str) -> None:
     )
 
 
-async def test_heartbeats_queues_and_versions_are_told(house: House) -> None:
+async def test_heartbeats_queues_and_versions_are_shown(house: House) -> None:
     client = await house.keyed("VIEWER")
     assert "No workers have connected yet" in (await read(client, PAGE)).text
     await heard(house, "a" * 32, "2026.1")
@@ -80,7 +80,7 @@ async def test_the_step_that_blocks_a_worker_is_named_here_and_with_its_run(hous
     assert EVIL not in stranger.text
 
 
-async def test_where_they_run_is_told_at_home_alone(house: House) -> None:
+async def test_hosts_are_shown_to_home_only(house: House) -> None:
     await house.organization("acme")
     await heard(house, "a" * 32, EVIL)
     for org in ("default", "acme"):
