@@ -221,7 +221,7 @@ class TestTransparency:
             waiting.send(None)
         assert done.value.value == "caught"
 
-    async def test_closing_closes_what_is_inside(self) -> None:
+    async def test_closing_closes_the_inner_awaitable(self) -> None:
         steps = Steps(None, None)
         waiting = bounded(steps, attempt())
         waiting.send(None)
@@ -334,7 +334,7 @@ def driven(coroutine: Any, drives: list[str]) -> list[object]:
     st.lists(st.sampled_from(["wait", "forgive", "raise"]), max_size=6),
     st.lists(st.sampled_from(["send", "send", "value", "throw"]), min_size=1, max_size=8),
 )
-def test_driven_by_hand_it_does_what_the_bare_coroutine_does(turns: list[str], drives: list[str]) -> None:
+def test_driven_by_hand_it_behaves_like_the_bare_coroutine(turns: list[str], drives: list[str]) -> None:
     async def compare() -> None:
         bare_log: list[object] = []
         log: list[object] = []

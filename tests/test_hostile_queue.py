@@ -305,7 +305,7 @@ async def test_a_full_queue_accepts_exactly_its_limit_and_then_freed_places(
     await sound(dlq)
 
 
-async def test_what_a_full_queue_has_refused_is_counted_m6(place: Place) -> None:
+async def test_tasks_that_a_full_queue_rejects_are_counted_m6(place: Place) -> None:
     """A metric counts them."""
     dlq = place.queue(max_size=100)
     for number in range(100):

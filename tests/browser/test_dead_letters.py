@@ -47,7 +47,7 @@ async def test_a_key_does_nothing_without_a_selected_row(shop: Site, visit: Brow
     assert (await shop.get("/api/v1/dead-letters/count", q="is:open"))["number"] == 9
 
 
-async def test_keys_are_about_what_is_selected(shop: Site, visit: Browsing) -> None:
+async def test_keys_act_on_the_selected_rows(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     page = await visit.open("admin", DLQ)
     await press(page, "j", "x", "j", "x")

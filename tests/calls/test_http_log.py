@@ -39,7 +39,7 @@ def test_the_line_of_an_answer_is_redacted(
     assert SECRET not in record.getMessage()
 
 
-def test_what_is_sent_does_not_show_its_headers() -> None:
+def test_a_request_does_not_show_its_headers() -> None:
     with HttpClient("http://localhost", token=SECRET) as client:
         assert SECRET not in repr(client._exchange("GET", "/", None, False, {"json": {"password": SECRET}}))
 

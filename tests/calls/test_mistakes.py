@@ -132,7 +132,7 @@ def test_a_path_stays_under_its_base(path: str) -> None:
         client.request("GET", path)
 
 
-def test_objects_show_what_they_are() -> None:
+def test_objects_have_a_useful_representation() -> None:
     assert repr(Guard("charge")) == "<Guard of 'charge': policy call, at most 3 attempts>"
     with HttpClient("http://localhost/api") as client:
         assert repr(client) == "<HttpClient of http://localhost/api>"

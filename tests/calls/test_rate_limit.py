@@ -98,7 +98,7 @@ class TestHint:
         play(script, Guard("work", backoff=EVERY_SECOND, clock=clock))
         assert script.gaps == [1.0]
 
-    def test_is_told(self, clock: VirtualClock, play: Play) -> None:
+    def test_is_reported(self, clock: VirtualClock, play: Play) -> None:
         events: list[CallEvent] = []
         play(Script(*limited(2.0), "done"), Guard("work", clock=clock, hooks=[events.append]))
         failed = events[0]
@@ -166,7 +166,7 @@ class TestDeferred:
         with pytest.raises(RetryableError):
             play(Script(RetryableError()), guard)
 
-    def test_is_told_as_the_end_of_the_call(self, clock: VirtualClock, play: Play) -> None:
+    def test_is_reported_as_the_end_of_the_call(self, clock: VirtualClock, play: Play) -> None:
         events: list[CallEvent] = []
         with pytest.raises(DeferredError):
             play(Script(*limited(100.0)), Guard("work", clock=clock, hooks=[events.append]))

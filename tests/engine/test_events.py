@@ -327,7 +327,7 @@ async def test_a_listener_gets_only_the_events_it_wants_when_others_want_more() 
     assert [type(each) for each in choosy.heard] == [event.RunFinished]
 
 
-async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
+async def test_a_listener_whose_filter_raises_harms_nothing() -> None:
     class Broken:
         def wants(self, kind: type[Event]) -> bool:
             raise RuntimeError("no idea")

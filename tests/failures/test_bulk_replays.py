@@ -272,7 +272,7 @@ async def test_letters_that_may_repeat_an_unsafe_effect_are_counted_and_left_out
         assert len(mill.executed) == 1
 
 
-async def test_the_plan_names_what_items_will_wait_for() -> None:
+async def test_the_plan_names_the_dependencies_of_items() -> None:
     mill = Mill(breaker="bank", queue="mills")
     mill.app.breaker("bank", BreakerPolicy())
     async with bench(mill.app) as test:
@@ -756,7 +756,7 @@ async def test_a_paused_operation_starts_nothing_and_a_resumed_one_continues() -
         ]
 
 
-async def test_cancelling_finishes_what_is_in_progress_and_starts_nothing_more() -> None:
+async def test_cancelling_finishes_items_in_progress_and_starts_no_more() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 20)

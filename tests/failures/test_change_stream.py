@@ -273,7 +273,7 @@ async def test_callers_during_an_outage_get_an_error(world: World) -> None:
     assert parts_of(world.app).changes.watched == frozenset()
 
 
-async def test_one_poller_serves_all_and_only_while_someone_listens(world: World) -> None:
+async def test_one_poller_serves_all_listeners_and_only_while_there_are_any(world: World) -> None:
     async with world.listening() as first, world.listening() as second:
         await world.enter()
         before = world.line.asked.count("after")

@@ -352,7 +352,7 @@ async def test_12_w9_a_bulk_replay_of_both_letters_starts_the_run_once() -> None
         await sound(shop.app)
 
 
-async def test_12_w9_the_later_letter_can_be_closed_and_reopened_meanwhile() -> None:
+async def test_12_w9_the_later_letter_can_be_closed_and_reopened_in_the_meantime() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await gone_back(shop)

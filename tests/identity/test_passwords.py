@@ -48,7 +48,7 @@ class Watched:
         return QUICK.check_needs_rehash(stored)
 
 
-async def test_the_default_is_what_the_library_recommends() -> None:
+async def test_the_default_is_the_recommendation_of_the_library() -> None:
     passwords, recommended = Passwords(), PasswordHasher()
     stored = await passwords.hash(PASSWORD)
     assert stored.startswith("$argon2id$")

@@ -64,7 +64,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     assert zombie.told("worker.stopped")[0]["requeued"] == 0
 
 
-async def test_a_worker_that_slept_alone_stops_cleanly_in_the_middle_of_what_it_took_up_again(
+async def test_the_only_worker_stops_cleanly_in_a_step_that_it_resumed_after_a_freeze(
     world: World,
 ) -> None:
     """It may keep its lease or take the run over from itself, but leaves no lease behind."""

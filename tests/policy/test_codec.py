@@ -315,7 +315,7 @@ class TestHostileText:
         assert same(decode(encode(value)), value)
 
     @loop_over(("text", "problem"), REFUSED_TEXTS)
-    def test_what_is_refused(self, text: str, problem: str) -> None:
+    def test_rejected_values(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem) as caught:
             decode(text)
         assert len(str(caught.value)) < 300
@@ -372,7 +372,7 @@ class TestStoredText:
             assert same(decode_stored(text), value)
 
     @loop_over(("text", "problem"), [case for case in REFUSED_TEXTS if case[0] not in LENIENT])
-    def test_what_is_refused(self, text: str, problem: str) -> None:
+    def test_rejected_values(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem):
             decode_stored(text)
 

@@ -127,7 +127,7 @@ def test_nothing_has_changed_unless_something_has() -> None:
         ({"waits_for": ("a", "b", "c", "d", "e")}, "It waits for a, b, c and 2 more, not resolved yet."),
     ],
 )
-def test_every_change_is_told_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
+def test_every_change_has_a_sentence(change: dict[str, Any], sentence: str) -> None:
     assert [text_of(change) for change in verdict(facts(**change)).changed] == [sentence]
 
 

@@ -122,7 +122,7 @@ def test_the_view_follows_the_declared_types(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", [Tuple, Dataclass, Struct])
-def test_the_schema_accepts_what_the_view_returns(cls: Any) -> None:
+def test_the_schema_accepts_the_values_of_the_view(cls: Any) -> None:
     resource = Resource(cls, "Thing", hidden=("secret",))
     nothing = {"made_at": None, "note": None, "tags": (), "detail": {"a": 1}, "spare": Wheel(3)}
     for values in (VALUES, {**VALUES, **nothing}):

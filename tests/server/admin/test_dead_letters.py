@@ -349,7 +349,9 @@ def selection(page: Reading) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("view", "changed"), [("groups", 3), ("flat", 1)])
-async def test_a_row_is_resolved_by_exactly_what_it_shows(house: House, view: str, changed: int) -> None:
+async def test_a_row_is_resolved_by_exactly_the_values_it_shows(
+    house: House, view: str, changed: int
+) -> None:
     """Fill in the placeholders of the template, as the script does."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")

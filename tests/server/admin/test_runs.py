@@ -224,7 +224,7 @@ async def test_a_held_run_names_its_breaker(house: House, viewer: httpx.AsyncCli
     assert any(each.text.startswith("held by the breaker 'bank' for ") for each in page.find("title"))
 
 
-async def test_a_replay_stays_next_to_what_was_before_it(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_replay_is_shown_after_the_earlier_attempts(house: House, viewer: httpx.AsyncClient) -> None:
     run = await house.app.start("charge")
     await house.work()
     await house.app.failures(by="carla").replay_run(run.id, reason="again")
