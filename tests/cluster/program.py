@@ -83,11 +83,11 @@ def main(spec: Spec) -> None:
     app = Redrive(spec["url"], pooler=spec["pooler"], log=False)
     define(app, line)
 
-    def told(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, StoreFailed | StoreRecovered | LeaseLost):
             line.tell(name_of(event), **fields_of(event))
 
-    app.listen(told)
+    app.listen(on_event)
     line.tell("started")
     asyncio.run({"worker": work, "enqueuer": enqueue}[spec["role"]](app, spec, line))
 

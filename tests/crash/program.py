@@ -68,12 +68,12 @@ def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
     rewire(app, Seam(parts_of(app).database, trap, line), clock, parts_of(app).random)
     define(app, line, trap)
 
-    def told(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, _TOLD):
             trap.draining = trap.draining or isinstance(event, WorkerStopping)
             line.tell(name_of(event), **fields_of(event))
 
-    app.listen(told)
+    app.listen(on_event)
     return app
 
 

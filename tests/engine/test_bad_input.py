@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cases import loop_over
-from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, settle, sql, working
+from tests.engine.workbench import EventCollector, app_at, bench, check_ended, new_app, settle, sql, working
 
 from redrive.engine.context import Context
 from redrive.errors import (
@@ -698,7 +698,7 @@ async def test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not
     async def good() -> str:
         return "good"
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with bench(app, timeout=3.0) as test:
         run, other = await app.start(bad), await app.start(good)
         [[before]] = await sql(app, "SELECT body FROM definitions WHERE workflow = 'bad'")
@@ -706,7 +706,7 @@ async def test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not
         await test.drain()
         assert await other.result() == "good"
         assert (await run.view()).place == "waiting"
-        assert any(run.id in each.error for each in heard.of(StoreFailed))
+        assert any(run.id in each.error for each in emitted.of(StoreFailed))
         await sql(app, "UPDATE definitions SET body = ?1 WHERE workflow = 'bad'", before)
         await test.advance(60)
         assert await run.result() == "read after all"

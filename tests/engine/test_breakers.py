@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle, sql
+from tests.engine.workbench import EventCollector, bench, check_ended, new_app, seamed, settle, sql
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
@@ -136,7 +136,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
     async def other() -> str:
         return "done"
 
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with seamed(bank.app, watch=True) as (test, _):
         await open_it(bank, test)
         runs = await bank.app.start_many(bank.pay, [None] * 5)
@@ -149,7 +149,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
             assert (row.attempt, row.failures, row.holds) == (0, 0, 1)
             events = [each for each in (await run.history()).events if each.what == "held"]
             assert events[0].detail == fact("held", holder="breaker:bank")
-        assert len(heard.of(StepHeld)) == 5
+        assert len(emitted.of(StepHeld)) == 5
         await test.advance(29.0)
         assert not bank.calls
         bank.down = False
@@ -258,7 +258,7 @@ async def test_a_probe_that_raises_or_returns_false_keeps_it_open(answer: Any) -
 async def test_a_person_can_open_and_close_it() -> None:
     bank = new_bank()
     bank.down = False
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with bench(bank.app) as test:
         bank.test = test
         await bank.app.breakers(by="ann").force("bank", "OPEN", reason="maintenance")
@@ -271,7 +271,7 @@ async def test_a_person_can_open_and_close_it() -> None:
         await bank.app.breakers(by="ann").force("bank", "CLOSED", reason="over")
         await test.advance(1.0)
         assert await run.state() == "SUCCESS"
-    assert heard.of(BreakerChanged) == [
+    assert emitted.of(BreakerChanged) == [
         BreakerChanged(breaker="bank", before="CLOSED", after="OPEN", reason="forced by ann: maintenance"),
         BreakerChanged(breaker="bank", before="OPEN", after="CLOSED", reason="forced by ann: over"),
     ]
@@ -386,13 +386,13 @@ async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> Non
 
 async def test_every_change_of_its_state_is_emitted_also_changes_by_time() -> None:
     bank = new_bank()
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with bench(bank.app) as test:
         await open_it(bank, test)
         bank.down = False
         await bank.app.start_many(bank.pay, [None] * 2)
         await settle(test, bank.app)
-    assert [(each.before, each.after) for each in heard.of(BreakerChanged)] == [
+    assert [(each.before, each.after) for each in emitted.of(BreakerChanged)] == [
         ("CLOSED", "OPEN"),
         ("OPEN", "HALF_OPEN"),
         ("HALF_OPEN", "CLOSED"),

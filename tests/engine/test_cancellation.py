@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     app_at,
     bench,
     check_ended,
@@ -183,7 +183,7 @@ async def test_a_cancelled_run_whose_worker_died_is_not_executed_again() -> None
 
 async def test_an_async_task_is_stopped_while_it_is_executed(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     began, tidied = asyncio.Event(), asyncio.Event()
 
     @app.task(concurrency=1)
@@ -204,7 +204,7 @@ async def test_an_async_task_is_stopped_while_it_is_executed(tmp_path: Path) -> 
         [attempt] = (await run.history()).attempts
         await check_ended(app, 1)
     assert (attempt.outcome, attempt.reason) == ("cancelled", "cancelled")
-    assert [each.state for each in heard.of(RunFinished)] == ["CANCELLED"]
+    assert [each.state for each in emitted.of(RunFinished)] == ["CANCELLED"]
 
 
 async def test_a_sync_task_is_stopped_where_it_listens(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, sql
+from tests.engine.workbench import EventCollector, bench, sql
 
 from redrive import FinalError, Template
 from redrive.app import Redrive
@@ -256,13 +256,13 @@ async def test_an_object_that_is_no_template_and_no_policy_is_rejected_at_once()
 async def test_m9_a_configured_size_alerts_and_never_rejects_a_letter() -> None:
     app = app_with(dlq_max_size=100)
     async with bench(app) as test:
-        ear = Ear(app)
+        emitted = EventCollector(app)
         runs = [await app.start("work", "network") for _ in range(103)]
         states = [await run.wait() for run in runs]
         assert states == [RunState.DLQ_PENDING] * 103
         assert await letters(app) == 103
         await test.advance(61.0)
-        [alert] = [told for told in ear.of(AlertRaised) if told.alert == "queue_nearly_full"]
+        [alert] = [told for told in emitted.of(AlertRaised) if told.alert == "queue_nearly_full"]
         assert "of 100 dead letters" in alert.message
         statistics = await app.failures().statistics()
         assert statistics.lifetime.refused == 0

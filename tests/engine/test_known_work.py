@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.engine.hand_clock import HandClock
-from tests.engine.workbench import Ear, app_at, new_app, sql, working
+from tests.engine.workbench import EventCollector, app_at, new_app, sql, working
 
 from redrive.app import Redrive
 from redrive.engine.definition import Definition
@@ -93,7 +93,7 @@ async def test_a_held_workflow_is_released_by_a_worker_that_has_its_tasks_but_do
 async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tmp_path: Path) -> None:
     web, limited = program(tmp_path, "ship"), program(tmp_path, "ship")
     web.workflow("order", [parts_of(web).registry.tasks["ship"]])
-    heard = Ear(limited)
+    emitted = EventCollector(limited)
     await web.open()
     other, run = await web.start("ship"), await web.start("order")
     async with working(program(tmp_path, "price")):
@@ -102,7 +102,7 @@ async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tm
         async with working(limited, workflows=("order",)):
             assert await run.result(30) == "ship"
         assert (await other.view()).held_by == "task:ship"
-    assert heard.of(HeldReleased) == [HeldReleased("task:ship", 1)]
+    assert emitted.of(HeldReleased) == [HeldReleased("task:ship", 1)]
     await web.close()
 
 

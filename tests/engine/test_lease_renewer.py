@@ -12,7 +12,7 @@ from threading import Event
 import apsw
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     Seam,
     app_at,
     bench,
@@ -131,7 +131,7 @@ def faulty(path: Path) -> tuple[Redrive, Seam]:
 
 async def test_long_work_keeps_its_lease(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def long(context: Context) -> int:
@@ -141,8 +141,8 @@ async def test_long_work_keeps_its_lease(tmp_path: Path) -> None:
     async with working(app, lease_seconds=0.3):
         run = await app.start(long)
         assert await run.result(8) == 1
-    assert not heard.of(LeaseLost)
-    assert not heard.of(StepReleased)
+    assert not emitted.of(LeaseLost)
+    assert not emitted.of(StepReleased)
 
 
 async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
 async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
     """The worker cancels the handler and writes nothing, and the step executes again afterwards."""
     app, seam = faulty(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     stopped: list[float] = []
     began = asyncio.Event()
 
@@ -200,8 +200,8 @@ async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
         await check_ended(app, 1)
     assert 0.3 <= stopped[0] <= 2.0
     assert first.outcome == "lost"
-    assert 1 <= len(heard.of(LeaseLost)) <= 2
-    assert [each.requeued for each in heard.of(WorkerStopped)] == [0]
+    assert 1 <= len(emitted.of(LeaseLost)) <= 2
+    assert [each.requeued for each in emitted.of(WorkerStopped)] == [0]
 
 
 async def test_a_step_that_keeps_killing_workers_becomes_a_dead_letter() -> None:

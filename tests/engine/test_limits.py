@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     app_at,
     bench,
     check_ended,
@@ -51,7 +51,7 @@ class Meter:
 
 async def test_a_task_executes_no_more_often_at_once_than_its_limit() -> None:
     app, meter = new_app(), Meter()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task(concurrency=3)
     async def work(number: int) -> None:
@@ -65,8 +65,8 @@ async def test_a_task_executes_no_more_often_at_once_than_its_limit() -> None:
         assert {(await run.view()).attempt for run in runs} == {1}
     assert meter.most["work"] == 3
     assert meter.total == 20
-    assert {each.held_by for each in heard.of(StepHeld)} == {"limit:task:work"}
-    assert sum(each.runs for each in heard.of(HeldReleased)) == len(heard.of(StepHeld))
+    assert {each.held_by for each in emitted.of(StepHeld)} == {"limit:task:work"}
+    assert sum(each.runs for each in emitted.of(HeldReleased)) == len(emitted.of(StepHeld))
 
 
 async def test_each_key_has_its_own_limit() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     Seam,
     bench,
     check_ended,
@@ -91,7 +91,7 @@ STATEMENTS = [
 async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bool) -> None:
     app = new_app()
     calls = story(app)
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with seamed(app, watch=True) as (test, seam):
         flow, dead = await app.start("flow"), await app.start("dead")
         seam.fail(statement, after=after, times=2 if not after else 1)
@@ -108,11 +108,11 @@ async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bo
         (1, 1, "succeeded"),
     ]
     assert len(rows) == len({tuple(row) for row in rows}) == 2
-    told = Counter(type(each) for each in heard.events)
+    told = Counter(type(each) for each in emitted.events)
     assert [told[each] for each in (StepSucceeded, RetryScheduled, StepRecovered, StepDied)] == [1, 1, 1, 1]
     assert told[RunFinished] == 2
     assert told[LeaseLost] == 0
-    assert dead.id in {each.run_id for each in heard.of(RunFinished)}
+    assert dead.id in {each.run_id for each in emitted.of(RunFinished)}
 
 
 async def test_a_long_outage_of_the_database_is_survived() -> None:
@@ -151,7 +151,7 @@ async def test_a_batch_of_which_some_were_written_is_completed() -> None:
 async def test_a_bad_row_in_a_batch_does_not_take_the_others_with_it() -> None:
     """A trigger rejects one run, like a constraint; its lease expires, and another worker judges it."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
     refuse = """CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.result = '13'
         BEGIN SELECT RAISE(ABORT, 'unlucky'); END"""
 
@@ -165,8 +165,8 @@ async def test_a_bad_row_in_a_batch_does_not_take_the_others_with_it() -> None:
         await test.drain()
         states = [await run.state() for run in runs]
         assert [*map(str, states)] == ["SUCCESS"] * 13 + ["RUNNING"] + ["SUCCESS"] * 6
-        assert [each.doing for each in heard.of(StoreFailed)] == ["record"]
-        assert "unlucky" in heard.of(StoreFailed)[0].error
+        assert [each.doing for each in emitted.of(StoreFailed)] == ["record"]
+        assert "unlucky" in emitted.of(StoreFailed)[0].error
         await sql(app, "DROP TRIGGER refuse")
         test.clock.advance(61)
         await test.drain()
@@ -195,7 +195,7 @@ async def test_an_odd_error_of_the_database_does_not_end_the_recorder() -> None:
 
 async def test_a_result_whose_lease_is_lost_is_dropped_although_others_of_the_batch_are_written() -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work(number: int, context: Context) -> list[int]:
@@ -209,8 +209,8 @@ async def test_a_result_whose_lease_is_lost_is_dropped_although_others_of_the_ba
         results = [await run.result() for run in runs]
         await check_ended(app, 6)
     assert results == [[number, 2 if number == 3 else 1] for number in range(6)]
-    assert [each.ref.run_id for each in heard.of(LeaseLost)] == [runs[3].id]
-    assert len(heard.of(RunFinished)) == 6
+    assert [each.ref.run_id for each in emitted.of(LeaseLost)] == [runs[3].id]
+    assert len(emitted.of(RunFinished)) == 6
 
 
 async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
@@ -260,7 +260,7 @@ async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
 async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> None:
     """A worker lost a lease, claimed the run again and finishes both attempts."""
     app = new_app()
-    ear = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -276,13 +276,13 @@ async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> No
             worker._recorder.complete(await worker._executor.works.of(claim), result, 0.0)
         await worker._recorder.flush()
         assert await run.result() == 2
-    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
+    assert [len(emitted.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
 
 
 async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
     """The same for a step that continues: only the attempt with the lease does."""
     app = new_app()
-    ear = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -305,7 +305,7 @@ async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
         ]
         await worker._recorder.flush()
         assert [answer.result() for answer in answers] == [None, Recorded("leased")]
-    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded)] == [1, 1]
+    assert [len(emitted.of(kind)) for kind in (LeaseLost, StepSucceeded)] == [1, 1]
 
 
 # Claiming
@@ -419,7 +419,7 @@ async def drained(test: Harness, seam: Seam) -> None:
 @pytest.mark.parametrize("statement", ["define", "enqueue_new"])
 async def test_starting_survives_a_short_outage_and_stores_nothing_twice(statement: str, after: bool) -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work(number: int) -> int:
@@ -436,7 +436,7 @@ async def test_starting_survives_a_short_outage_and_stores_nothing_twice(stateme
         await test.drain()
         assert [await each.result() for each in (run, *many, keyed)] == [1, 2, 3, 4]
         await check_ended(app, 4)
-    assert {each.doing for each in heard.of(StoreFailed)} == {"enqueue"}
+    assert {each.doing for each in emitted.of(StoreFailed)} == {"enqueue"}
 
 
 async def test_starting_does_not_wait_forever_for_a_database_that_is_away() -> None:

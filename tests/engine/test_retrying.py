@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle
+from tests.engine.workbench import EventCollector, bench, check_ended, new_app, seamed, settle
 
 from redrive import Backoff, Category, Redrive, RetryPolicy, Rule
 from redrive.engine.context import Context
@@ -78,12 +78,12 @@ async def test_the_jitter_of_a_step_reaches_all_of_its_interval_and_nothing_else
     async def down() -> None:
         raise ConnectionError
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with bench(app) as test:
         await app.start_many(down, [None] * 60)
         await settle(test, app)
     for number, planned in enumerate((2.0, 4.0, 8.0), start=1):
-        delays = [each.delay for each in heard.of(RetryScheduled) if each.explanation.failures == number]
+        delays = [each.delay for each in emitted.of(RetryScheduled) if each.explanation.failures == number]
         assert len(delays) == 60
         assert planned * 0.75 <= min(delays) < planned * 0.80
         assert planned * 1.20 < max(delays) <= planned * 1.25
@@ -377,7 +377,7 @@ async def test_a_dead_letter_contains_the_full_context() -> None:
 
 async def test_success_after_retries_is_emitted_with_the_failures() -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
     tries: list[int] = []
 
     @app.task(retry=SECOND)
@@ -390,7 +390,7 @@ async def test_success_after_retries_is_emitted_with_the_failures() -> None:
     async with bench(app) as test:
         assert await test.execute(flaky) == 3
     assert tries == [0, 1, 2]
-    assert [each.explanation.failures for each in heard.of(RetryScheduled)] == [1, 2]
+    assert [each.explanation.failures for each in emitted.of(RetryScheduled)] == [1, 2]
 
 
 async def test_waiting_retries_do_not_hold_new_work_up_nor_are_they_overtaken_forever() -> None:

@@ -9,7 +9,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.engine.workbench import PATIENCE, Ear, app_at, bench, new_app, seamed, settle, sql, working
+from tests.engine.workbench import (
+    PATIENCE,
+    EventCollector,
+    app_at,
+    bench,
+    new_app,
+    seamed,
+    settle,
+    sql,
+    working,
+)
 
 from redrive import Context, Redrive, RetryableError
 from redrive.engine import claimer as claiming
@@ -33,7 +43,7 @@ async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:
 async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> None:
     """A full disk, or a standby after a failover: hundreds of failures in a row do no harm."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -44,7 +54,7 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
         seam.fail("complete", times=1500)
         await test.drain()
         assert await run.result() == 1
-    waits = [each.wait for each in heard.of(StoreFailed)]
+    waits = [each.wait for each in emitted.of(StoreFailed)]
     assert len(waits) == 1500
     assert 1.0 < max(waits) <= 2.0  # so that work continues soon after the database is back
 
@@ -53,7 +63,7 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
 async def test_a_run_cancelled_in_the_meantime_ends_at_once(held: bool) -> None:
     """It doesn't loop because of a breaker or an unknown task."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task(breaker="bank")
     async def pay() -> None: ...
@@ -72,7 +82,7 @@ async def test_a_run_cancelled_in_the_meantime_ends_at_once(held: bool) -> None:
         await test.drain()
         assert await run.state() == "CANCELLED"
         assert await run.dead_letter() is None
-    assert heard.of(TaskUnknown) == []
+    assert emitted.of(TaskUnknown) == []
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
@@ -286,7 +296,7 @@ async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -308,13 +318,13 @@ async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
     worker.stop()
     await running
     await app.close()
-    assert {each.doing for each in heard.of(StoreFailed)} == {"open"}
-    assert len(heard.of(WorkerStopped)) == 1
+    assert {each.doing for each in emitted.of(StoreFailed)} == {"open"}
+    assert len(emitted.of(WorkerStopped)) == 1
 
 
 async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -325,8 +335,8 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
         moved = [(path, path.with_suffix(".away" + path.suffix)) for path in tmp_path.iterdir()]
         for path, away in moved:
             path.rename(away)
-        await until(lambda: bool(heard.of(StoreFailed)))
-        assert "was removed or replaced" in heard.of(StoreFailed)[0].error
+        await until(lambda: bool(emitted.of(StoreFailed)))
+        assert "was removed or replaced" in emitted.of(StoreFailed)[0].error
         for path, away in moved:
             away.rename(path)
         assert await (await app.start(work)).result(PATIENCE) == 1

@@ -13,7 +13,16 @@ from typing import Any, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, seamed, settle, working
+from tests.engine.workbench import (
+    EventCollector,
+    app_at,
+    bench,
+    check_ended,
+    new_app,
+    seamed,
+    settle,
+    working,
+)
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
@@ -117,7 +126,7 @@ def works_and_contexts() -> list[Work | Context]:
 )
 async def test_a_step_with_a_breaker_or_limit_is_claimed_again(options: dict[str, Any]) -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def first(number: int) -> int:
@@ -136,16 +145,16 @@ async def test_a_step_with_a_breaker_or_limit_is_claimed_again(options: dict[str
         run = await app.start("flow", 1)
         assert await run.result() == [2, 1, 2, 2]
         await check_ended(app, 1)
-    steps = [each.ref.step for each in heard.of(StepStarted)]
-    assert steps == [each.ref.step for each in heard.of(StepSucceeded)] == ["first", "second", "third"]
-    assert len(heard.of(RunFinished)) == 1
+    steps = [each.ref.step for each in emitted.of(StepStarted)]
+    assert steps == [each.ref.step for each in emitted.of(StepSucceeded)] == ["first", "second", "third"]
+    assert len(emitted.of(RunFinished)) == 1
     queue = options.get("queue", "default")
-    assert [each.ref.queue for each in heard.of(StepStarted)] == ["default", queue, "default"]
+    assert [each.ref.queue for each in emitted.of(StepStarted)] == ["default", queue, "default"]
 
 
 async def test_a_queue_that_was_chosen_at_the_start_is_kept_by_all_steps_of_the_same_queue() -> None:
     app = new_app(queues=["express"])
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def step() -> None: ...
@@ -153,7 +162,7 @@ async def test_a_queue_that_was_chosen_at_the_start_is_kept_by_all_steps_of_the_
     app.workflow("flow", [step.step("a"), step.step("b")])
     async with bench(app) as test:
         await test.execute("flow", queue="express")
-    assert [each.ref.queue for each in heard.of(StepStarted)] == ["express", "express"]
+    assert [each.ref.queue for each in emitted.of(StepStarted)] == ["express", "express"]
 
 
 async def test_each_step_has_its_own_config_policy_timeout_and_budget() -> None:
@@ -368,7 +377,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
     async def later(number: int) -> int:
         return number + 1
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with seamed(app, watch=True) as (test, _):
         run = await app.start(later, 1)
         task = parts_of(app).registry.tasks.pop("later")
@@ -381,7 +390,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert history.attempts == []
         assert [event.what for event in history.events] == ["queued"]
         assert await run.dead_letter() is None
-        assert heard.of(StepReleased) == []
+        assert emitted.of(StepReleased) == []
         parts_of(app).registry.tasks["later"] = task
         await test.advance(1.0)
         assert await run.result() == 2

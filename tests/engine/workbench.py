@@ -68,7 +68,7 @@ async def working(app: Redrive, *, timeout: float = PATIENCE, **options: Any) ->
         await app.close()
 
 
-class Ear:
+class EventCollector:
     """A listener that collects events."""
 
     def __init__(self, app: Redrive) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, seamed, sql
+from tests.engine.workbench import EventCollector, bench, new_app, seamed, sql
 
 from redrive import Backoff, BreakerPolicy, FinalError, RetryPolicy
 from redrive.app import Redrive
@@ -57,7 +57,7 @@ class Mill:
 
     def __init__(self, **options: Any) -> None:
         self.app: Redrive = new_app()
-        self.heard = Ear(self.app)
+        self.emitted = EventCollector(self.app)
         self.broken = "no flour"
         self.still_broken: set[int] = set()
         self.executed: list[int] = []
@@ -138,7 +138,7 @@ async def test_a_plan_describes_the_replay_and_starts_nothing() -> None:
             "ana",
         )
         assert await actions(failures, plan.operation_id) == [("operation.planned", "ana")]
-        assert [each.after for each in mill.heard.of(OperationChanged)] == ["PLANNED"]
+        assert [each.after for each in mill.emitted.of(OperationChanged)] == ["PLANNED"]
         await sound(mill.app)
 
 
@@ -382,9 +382,9 @@ async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
             ("operation.started", "ana"),
             ("operation.finished", "redrive"),
         ]
-        changes = [(each.before, each.after) for each in mill.heard.of(OperationChanged)]
+        changes = [(each.before, each.after) for each in mill.emitted.of(OperationChanged)]
         assert changes == [("", "PLANNED"), ("PLANNED", "RUNNING"), ("RUNNING", "DONE")]
-        requested = mill.heard.of(ReplayRequested)
+        requested = mill.emitted.of(ReplayRequested)
         assert Counter(each.by for each in requested) == {"ana": 40}
         await sound(mill.app)
 
@@ -421,7 +421,7 @@ async def test_a_failed_canary_stops_the_operation_and_the_others_are_left_alone
         report = await failures.plans.report(plan.operation_id)
         assert report.failure_rate == 1.0
         assert list(report.failures.values()) == [4]
-        [stopped] = [each for each in mill.heard.of(OperationChanged) if each.after == "STOPPED"]
+        [stopped] = [each for each in mill.emitted.of(OperationChanged) if each.after == "STOPPED"]
         assert stopped.reason == "4 of 4 items failed: 100%, more than 20%"
         assert ("operation.stopped", "redrive") in await actions(failures, plan.operation_id)
         await sound(mill.app)

@@ -83,7 +83,7 @@ class World:
             )
             yield stream
 
-    async def told(
+    async def next_changes(
         self, stream: AsyncGenerator[Change, None], number: int = 1, step: float = ONE_LOOK
     ) -> list[Change]:
         """Return the next changes; time passes while there are none.
@@ -120,7 +120,7 @@ async def test_changes_are_sent_without_payloads_and_reasons_i9(world: World) ->
     async with world.listening() as stream:
         await world.enter(subjects=["letter 7"], reason="because of Globex", secret=SECRET)
 
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (entry.kind, entry.sequence, entry.action) == (ChangeKind.ENTRY, 1, "dead_letter.tagged")
     assert (entry.subjects, entry.number) == (("letter 7",), 1)
@@ -132,8 +132,8 @@ async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -
         await ask(parts_of(world.app).database, THREE_LETTERS)
         await world.app.breakers(by="ana").force("mail", "OPEN", reason="it is down")
 
-        [entry, counters] = await world.told(stream, 2)
-        [others] = await world.told(theirs)
+        [entry, counters] = await world.next_changes(stream, 2)
+        [others] = await world.next_changes(theirs)
 
     assert (entry.action, entry.subjects) == ("breaker.forced", ("mail",))
     assert counters.counters == ({"OPEN": 3}, {"mail": "OPEN"})
@@ -145,7 +145,7 @@ async def test_changes_of_another_org_are_not_sent_i8(world: World) -> None:
         await world.enter(3)
         await world.enter(subjects=["mine"], org="acme")
 
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (entry.subjects, entry.sequence) == (("mine",), 1)
 
@@ -155,9 +155,9 @@ async def test_a_listener_continues_where_it_was(world: World) -> None:
     await world.enter(5)
 
     async with world.listening(after=2) as stream:
-        before = await world.told(stream, 3)
+        before = await world.next_changes(stream, 3)
         await world.enter(2)
-        after = await world.told(stream, 2)
+        after = await world.next_changes(stream, 2)
 
     assert [each.sequence for each in before + after] == [3, 4, 5, 6, 7]
     assert {each.kind for each in before + after} == {ChangeKind.ENTRY}
@@ -168,7 +168,7 @@ async def test_a_new_listener_receives_only_new_changes(world: World) -> None:
 
     async with world.listening() as stream:
         await world.enter()
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert entry.sequence == 6
 
@@ -178,9 +178,9 @@ async def test_a_listener_that_missed_too_much_starts_again(world: World, after:
     await world.enter(FAR_BEHIND + 1)
 
     async with world.listening(after=after) as stream:
-        [reset] = await world.told(stream)
+        [reset] = await world.next_changes(stream)
         await world.enter()
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (reset.kind, reset.sequence) == (ChangeKind.RESET, FAR_BEHIND + 1)
     assert (entry.kind, entry.sequence) == (ChangeKind.ENTRY, FAR_BEHIND + 2)
@@ -190,7 +190,7 @@ async def test_a_thousand_missed_entries_are_sent_separately(world: World) -> No
     await world.enter(FAR_BEHIND)
 
     async with world.listening(after=0) as stream:
-        found = await world.told(stream, FAR_BEHIND)
+        found = await world.next_changes(stream, FAR_BEHIND)
 
     assert [each.sequence for each in found] == list(range(1, FAR_BEHIND + 1))
 
@@ -199,10 +199,10 @@ async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: 
     async with world.listening() as slow, world.listening() as quick:
         for number in range(1, 5):
             await world.enter(PAGE - 50)
-            found = await world.told(quick, PAGE - 50)
+            found = await world.next_changes(quick, PAGE - 50)
             assert found[-1].sequence == number * (PAGE - 50)
 
-        late = await world.told(slow, 4 * (PAGE - 50))
+        late = await world.next_changes(slow, 4 * (PAGE - 50))
 
     entries = [each.sequence for each in late if each.kind is ChangeKind.ENTRY]
     assert entries == list(range(1, 4 * (PAGE - 50) + 1))
@@ -211,7 +211,7 @@ async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: 
 async def test_more_at_once_than_is_read_at_once(world: World) -> None:
     async with world.listening() as stream:
         await world.enter(3 * PAGE)
-        found = await world.told(stream, 3 * PAGE)
+        found = await world.next_changes(stream, 3 * PAGE)
 
     assert [each.sequence for each in found] == list(range(1, 3 * PAGE + 1))
 
@@ -220,7 +220,7 @@ async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World
     subjects = [f"letter {number}" for number in range(MAX_SUBJECTS + 150)]
     async with world.listening() as stream:
         await world.enter(subjects=subjects)
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert entry.subjects == tuple(subjects[:MAX_SUBJECTS])
     assert entry.number == len(subjects)
@@ -234,7 +234,7 @@ async def test_a_damaged_entry_is_sent_and_a_removed_one_does_not_stop_the_rest(
     await ask(parts_of(world.app).database, "DELETE FROM redrive.audit WHERE sequence IN (3, 4)")
 
     async with world.listening(after=1) as stream:
-        found = await world.told(stream, 3)
+        found = await world.next_changes(stream, 3)
 
     assert [(each.sequence, each.number) for each in found] == [(2, 0), (5, 2), (6, 2)]
 
@@ -255,8 +255,8 @@ async def test_an_outage_of_the_database_is_survived(world: World) -> None:
         world.line.cut = False
         await world.enter(2)
 
-        found = await world.told(stream, 2, step=MAX_LOOK_LENGTH)
-        others = await world.told(other, 2)
+        found = await world.next_changes(stream, 2, step=MAX_LOOK_LENGTH)
+        others = await world.next_changes(other, 2)
 
     assert beat.kind is ChangeKind.BEAT
     assert asked > 0, "it was not looked at all in the meantime"
@@ -277,9 +277,9 @@ async def test_one_poller_serves_all_listeners_and_only_while_there_are_any(worl
     async with world.listening() as first, world.listening() as second:
         await world.enter()
         before = world.line.asked.count("after")
-        [one] = await world.told(first)
+        [one] = await world.next_changes(first)
         looks = world.line.asked.count("after") - before
-        [two] = await world.told(second)
+        [two] = await world.next_changes(second)
 
         assert one == two
         assert looks == 1

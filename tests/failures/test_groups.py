@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, sql
+from tests.engine.workbench import EventCollector, bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.errors import (
@@ -39,7 +39,7 @@ class Bench:
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
         self.test = test
-        self.ear = Ear(app)
+        self.emitted = EventCollector(app)
         self.groups = self.of(ANA)
 
     def of(self, caller: Caller) -> FailureGroups:
@@ -221,7 +221,7 @@ async def test_every_state_has_a_reason_an_audit_entry_and_an_event() -> None:
             (await at.groups.resolve(key, "deployed")).group,
         ]
         entries = await at.audit()
-        told = at.ear.of(GroupChanged)
+        told = at.emitted.of(GroupChanged)
     states = ["ACKNOWLEDGED", "IGNORED", "OPEN", "RESOLVED"]
     assert [each.state for each in after] == states
     assert [each.change_reason for each in after] == ["I am on it", "known", "not so", "deployed"]
@@ -252,7 +252,7 @@ async def test_a_transition_that_the_table_does_not_allow_changes_nothing() -> N
         with pytest.raises(TransitionError, match="cannot change from RESOLVED to RESOLVED"):
             await at.groups.resolve(group.fingerprint, "again")
         assert await at.state(group) == "RESOLVED"
-        assert len(await at.audit()) == len(at.ear.of(GroupChanged)) == 1
+        assert len(await at.audit()) == len(at.emitted.of(GroupChanged)) == 1
 
 
 async def test_without_its_audit_entry_nothing_changes_and_no_event_is_emitted() -> None:
@@ -264,7 +264,7 @@ async def test_without_its_audit_entry_nothing_changes_and_no_event_is_emitted()
             await at.groups.resolve(group.fingerprint, "fixed", letters=True)
         found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=2))
-        assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
+        assert not [*at.emitted.of(GroupChanged), *at.emitted.of(DeadLetterChanged)]
 
 
 async def test_a_reason_is_redacted_before_it_is_stored() -> None:
@@ -321,7 +321,7 @@ async def test_a_group_is_resolved_with_its_letters_when_asked() -> None:
             group.fingerprint,
         )
         counts = [each.letters for each in (await at.groups.list()).lines]
-        entries, told = await at.audit(), at.ear.of(DeadLetterChanged)
+        entries, told = await at.audit(), at.emitted.of(DeadLetterChanged)
     assert (found.ids, found.remaining) == (tuple(each[0] for each in letters), 0)
     assert [tuple(each[1:]) for each in letters] == [("RESOLVED", "ana", "fixed in v2")] * 3
     assert sorted(counts) == [LetterCounts(closed=3), LetterCounts(open=1)]
@@ -350,7 +350,7 @@ async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None
         found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=3))
         assert (refused.value.number, await at.audit()) == (3, [])
-        assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
+        assert not [*at.emitted.of(GroupChanged), *at.emitted.of(DeadLetterChanged)]
         done = await at.groups.resolve(group.fingerprint, "fixed", letters=True, expect=3)
         assert (done.group.state, done.letters) == ("RESOLVED", 3)
 
@@ -361,7 +361,7 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
         group = await at.fail("broken", 5)
         key = group.fingerprint
         answers = [await at.groups.resolve(key, f"turn {turn}", letters=True) for turn in range(4)]
-        entries, told = await at.audit(), at.ear.of(GroupChanged)
+        entries, told = await at.audit(), at.emitted.of(GroupChanged)
     assert [(each.letters, each.remaining) for each in answers] == [(2, 3), (2, 1), (1, 0), (0, 0)]
     assert {each.group.change_reason for each in answers} == {"turn 0"}
     assert [(each[1], json.loads(each[3])["reason"]) for each in entries] == [
@@ -438,7 +438,7 @@ async def test_changes_by_time_are_stored_audited_and_emitted() -> None:
         assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 2
         assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 0
         stored = await sql(at.app, "SELECT DISTINCT state, ignored_until, changed_by FROM failure_groups")
-        entries, told = await at.audit(), at.ear.of(GroupChanged)[2:]
+        entries, told = await at.audit(), at.emitted.of(GroupChanged)[2:]
     assert [tuple(row) for row in stored] == [("OPEN", None, "redrive")]
     assert [each[:2] for each in entries[2:]] == [("redrive", "group.reopened")]
     assert {each.fingerprint for each in told} == {first.fingerprint, second.fingerprint}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
-from tests.engine.workbench import Ear
+from tests.engine.workbench import EventCollector
 from tests.lines import written_to
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
@@ -897,7 +897,7 @@ async def test_a_group_of_one_fingerprint_is_another_one_in_every_organization_w
 
 async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> None:
     """In reasons, notes, tags, names, queries, conditions: neither stored nor sent nor shown."""
-    ear = Ear(ground.app)
+    emitted = EventCollector(ground.app)
     [letter_id] = await ground.fail("x")
     failures = ground.app.failures(by="ana")
     letters, groups, operations = failures, failures.groups, failures.plans
@@ -934,7 +934,7 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
     del stored["runs"]  # the run's own input, which it needs to execute
     for canary in CANARIES:
         assert canary not in repr(shown)
-        assert canary not in repr(ear.events)
+        assert canary not in repr(emitted.events)
         assert [table for table, rows in stored.items() if canary in repr(rows)] == []
     await ground.check()
 
@@ -981,12 +981,12 @@ async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_p
 async def test_the_reason_of_a_pause_or_a_forced_breaker_is_stored_and_shown_without_its_secrets_i9(
     ground: Ground,
 ) -> None:
-    ear = Ear(ground.app)
+    emitted = EventCollector(ground.app)
     ground.app.breaker("bank")
     said = f"{SECRET} password={WORD}"
     await ground.app.queues(by="ana").pause("default", reason=said)
     await ground.app.breakers(by="ana").force("bank", "OPEN", reason=said)
-    shown = [ground.app.queues(), await parts_of(ground.app).breakers.all(), ear.events]
+    shown = [ground.app.queues(), await parts_of(ground.app).breakers.all(), emitted.events]
     shown += [
         await ask(parts_of(ground.app).database, f"SELECT * FROM redrive.{table}")
         for table in ("queues", "breakers", "audit")

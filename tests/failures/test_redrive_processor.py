@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, seamed, sql, working
+from tests.engine.workbench import EventCollector, bench, seamed, sql, working
 
 from redrive.app import Redrive
 from redrive.engine.task import AnyTask
@@ -92,7 +92,7 @@ class TestPolicies:
 
     async def test_a_successful_redrive_resolves_its_letter(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate")
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate")
         async with bench(app) as test:
             run = await app.start(flaky.task, 1)
             await test.drain()
@@ -102,8 +102,8 @@ class TestPolicies:
             assert await run.result() == "done"
             letter = await letter_of(app)
             assert (letter.state, letter.redrives, letter.last_replayed_by) == ("RESOLVED", 1, "redrive")
-            assert [event.by for event in ear.of(ReplayRequested)] == ["redrive"]
-            assert [event.state for event in ear.of(ReplayEnded)] == ["SUCCEEDED"]
+            assert [event.by for event in collector.of(ReplayRequested)] == ["redrive"]
+            assert [event.state for event in collector.of(ReplayEnded)] == ["SUCCEEDED"]
             assert (await audited(app, "replay.requested"))[0][:3] == ("default", "redrive", letter.id)
 
     async def test_a_letter_that_has_used_up_its_redrives_is_exhausted(self) -> None:
@@ -156,10 +156,10 @@ class TestOrder:
                 await app.start(flaky.task, number, priority=priority)
                 await test.drain()
                 test.clock.advance(1.0)
-            ear = Ear(app)
+            collector = EventCollector(app)
             await processor_of(app).run_once()
             runs = {run.id: run for run in await parts_of(app).store.runs.all()}
-            asked = [runs[event.run_id].input for event in ear.of(ReplayRequested)]
+            asked = [runs[event.run_id].input for event in collector.of(ReplayRequested)]
             assert sorted(asked) == ["0", "1", "2", "3"]
             flaky.seen.clear()
             await test.drain()
@@ -300,7 +300,7 @@ class TestArchive:
     async def test_a_letter_that_has_been_exhausted_for_a_week(self) -> None:
         """M10."""
         async with self.exhausted() as (app, test, processor):
-            ear = Ear(app)
+            collector = EventCollector(app)
             await test.advance(7 * DAY - 1)
             assert (await processor.run_once()).archived == 0
             await test.advance(2)
@@ -308,7 +308,7 @@ class TestArchive:
             letter = await letter_of(app)
             assert (letter.state, letter.resolved_by) == ("ARCHIVED", "redrive")
             assert letter.resolution == "exhausted for more than 7 days"
-            [changed] = ear.of(DeadLetterChanged)
+            [changed] = collector.of(DeadLetterChanged)
             assert changed == DeadLetterChanged(
                 org="default", dlq_id=letter.id, before="EXHAUSTED", after="ARCHIVED", by="redrive"
             )
@@ -367,7 +367,7 @@ class TestAlerts:
     async def test_an_alert_is_emitted_once_and_again_after_it_had_cleared(self) -> None:
         """M10."""
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate", max_redrives=1)
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate", max_redrives=1)
         async with bench(app) as test:
             await app.start(flaky.task, 1)
             await test.drain()
@@ -375,7 +375,7 @@ class TestAlerts:
             for _ in range(3):
                 await processor.run_once()
                 await test.drain()
-            [told] = ear.of(AlertRaised)
+            [told] = collector.of(AlertRaised)
             assert told == AlertRaised(
                 org="default",
                 queue="",
@@ -386,20 +386,20 @@ class TestAlerts:
             await processor.run_once()
             await sql(app, "UPDATE dead_letters SET state = 'EXHAUSTED'")
             await processor.run_once()
-            assert len(ear.of(AlertRaised)) == 2
+            assert len(collector.of(AlertRaised)) == 2
 
     async def test_how_full_the_queue_is(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app)
+        collector, flaky = EventCollector(app), Flaky(app)
         async with bench(app) as test:
             await app.start_many(flaky.task, range(9))
             await test.drain()
             await processor_of(app, max_size=10).run_once()
-            assert [event.alert for event in ear.of(AlertRaised)] == ["queue_nearly_full"]
+            assert [event.alert for event in collector.of(AlertRaised)] == ["queue_nearly_full"]
 
     async def test_success_is_judged_by_the_last_hour(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate", max_redrives=100)
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate", max_redrives=100)
         async with bench(app) as test:
             processor = processor_of(app, thresholds=Thresholds(minimum_samples=4))
             flaky.broken = True
@@ -415,10 +415,10 @@ class TestAlerts:
             await app.start_many(flaky.task, range(4))
             await test.drain()
             await processor.run_once()
-            assert ear.of(AlertRaised) == []
+            assert collector.of(AlertRaised) == []
             await test.drain()
             await processor.run_once()
-            assert [event.alert for event in ear.of(AlertRaised)] == ["few_successes"]
+            assert [event.alert for event in collector.of(AlertRaised)] == ["few_successes"]
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -430,7 +430,7 @@ class TestStartingAndStopping:
     async def test_its_state_is_visible(self) -> None:
         """M3."""
         app = new_app()
-        ear = Ear(app)
+        collector = EventCollector(app)
         await app.open()
         processor = processor_of(app)
         assert processor.state == "stopped"
@@ -441,7 +441,7 @@ class TestStartingAndStopping:
         await processor.stop()
         assert processor.state == "stopped"
         await processor.stop()
-        assert [event.state for event in ear.of(ProcessorChanged)] == ["running", "stopped"]
+        assert [event.state for event in collector.of(ProcessorChanged)] == ["running", "stopped"]
         await app.close()
 
     async def test_it_can_be_started_again(self) -> None:
@@ -472,14 +472,14 @@ class TestStartingAndStopping:
 
     async def test_it_redrives_by_itself(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate")
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate")
         async with working(app):
             run = await app.start(flaky.task, 1)
             await run.wait()
             flaky.broken = False
             processor = processor_of(app, interval_seconds=0.01)
             processor.start()
-            await until(lambda: bool(ear.of(ReplayEnded)))
+            await until(lambda: bool(collector.of(ReplayEnded)))
             assert await run.result() == "done"
             await processor.stop()
 

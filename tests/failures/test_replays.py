@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, Seam, bench, new_app, settle, sql
+from tests.engine.workbench import EventCollector, Seam, bench, new_app, settle, sql
 
 from redrive import FinalError, RetryableError
 from redrive.app import Redrive
@@ -122,7 +122,7 @@ async def test_a_last_step_replayed_alone_ends_in_success_w10() -> None:
 async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence() -> None:
     shop = Shop()
     async with bench(shop.app):
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         run, letter = await shop.failed("charge")
         failures = shop.app.failures()
         await failures.replay(letter.id)
@@ -132,9 +132,9 @@ async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence()
         assert (again.id, again.state, again.attempts, again.replay_count) == (letter.id, "OPEN", 2, 1)
         assert [each.state for each in await failures.replays.list(letter.id)] == ["FAILED"]
         assert [each.number for each in (await run.history()).attempts if each.step_index == 1] == [1, 2]
-        assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
-        assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
-        assert len(ear.of(ReplayRequested)) == 1
+        assert {each.dlq_id for each in emitted.of(StepDied)} == {letter.id}
+        assert [each.state for each in emitted.of(ReplayEnded)] == ["FAILED"]
+        assert len(emitted.of(ReplayRequested)) == 1
         await sound(shop.app)
 
 
@@ -286,7 +286,7 @@ async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_
         failures = shop.app.failures()
         earlier = await letter_of(run)
         shop.broken = {"ship"}
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         await failures.replay(earlier.id)
         await run.wait()
         assert await live_letters(shop) == [("ship", "OPEN")]
@@ -294,7 +294,7 @@ async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_
         assert told[0] == ("dead_letter.reopened", "redrive")
         named = [entry.action for entry in await failures.audit.about(earlier.id)]
         assert named[:2] == ["replay.failed", "dead_letter.resolved"]
-        changed = [change for change in ear.of(DeadLetterChanged) if change.dlq_id == later.id]
+        changed = [change for change in emitted.of(DeadLetterChanged) if change.dlq_id == later.id]
         assert (changed[-1].before, changed[-1].after) == ("REPLAYING", "OPEN")
         await sound(shop.app)
 
@@ -402,7 +402,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
 
     flow = app.workflow("flow", [step("first", "never"), step("second", "immediate")])  # type: ignore[list-item]
     async with bench(app):
-        ear = Ear(app)
+        emitted = EventCollector(app)
         run = await app.start(flow)
         await run.wait()
         failures = app.failures(by="ana")
@@ -410,7 +410,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
         await parts_of(app).processor().run_once()
         await run.wait()
         assert (await failures.view(letter.id)).state == "EXHAUSTED"
-        exhausted = [event.after for event in ear.of(DeadLetterChanged) if event.dlq_id == letter.id]
+        exhausted = [event.after for event in emitted.of(DeadLetterChanged) if event.dlq_id == letter.id]
         assert exhausted == ["EXHAUSTED"]
         assert [entry.action for entry in await failures.audit.about(letter.id)][:2] == [
             "dead_letter.exhausted",
@@ -436,7 +436,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
 async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> None:
     shop = Shop()
     async with bench(shop.app):
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         run, letter = await shop.failed("ship")
         failures = shop.app.failures(by="ana")
         await failures.replay(letter.id)
@@ -447,7 +447,7 @@ async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> 
             "replay.requested",
             "dead_letter.moved",
         ]
-        assert [event.after for event in ear.of(DeadLetterChanged)] == ["RESOLVED"]
+        assert [event.after for event in emitted.of(DeadLetterChanged)] == ["RESOLVED"]
         await sound(shop.app)
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, sql
+from tests.engine.workbench import EventCollector, bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.errors import DriftError, FinalError, InvalidValueError, NotFoundError, TransitionError
@@ -33,7 +33,7 @@ class World:
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
         self.test = test
-        self.ear = Ear(app)
+        self.collector = EventCollector(app)
         self.ana = self.failures("ana")
 
     def failures(self, name: str, org: str = "default") -> DeadLetters:
@@ -120,7 +120,7 @@ async def test_closing_a_letter_w8_w16(world: World, close: Close, state: str, a
     assert letter.resolved_at == letter.updated_at == parts_of(world.app).clock.now()
     assert await world.states() == {mine: state, other: "OPEN"}
     assert await world.audited() == [("ana", action, [mine], {"reason": "not ours", "before": {"OPEN": 1}})]
-    assert world.ear.of(DeadLetterChanged) == [
+    assert world.collector.of(DeadLetterChanged) == [
         DeadLetterChanged(org="default", dlq_id=mine, before="OPEN", after=state, by="ana")
     ]
 
@@ -153,7 +153,7 @@ async def test_several_are_closed_with_one_audit_entry(world: World) -> None:
     [(_, _, subjects, detail)] = await world.audited()
     assert subjects == ids
     assert detail["before"] == {"OPEN": 2, "EXHAUSTED": 1}
-    assert [event.before for event in world.ear.of(DeadLetterChanged)].count("EXHAUSTED") == 1
+    assert [event.before for event in world.collector.of(DeadLetterChanged)].count("EXHAUSTED") == 1
 
 
 @pytest.mark.parametrize(("close", "state", "action"), CLOSINGS)
@@ -173,7 +173,7 @@ async def test_all_or_nothing_by_state_i10(
         await close(world.ana, ids, "")
 
     assert await world.everything() == before
-    assert world.ear.of(DeadLetterChanged) == []
+    assert world.collector.of(DeadLetterChanged) == []
 
 
 async def test_the_error_names_the_first_few(world: World) -> None:
@@ -204,7 +204,7 @@ async def test_closing_is_undone(world: World, close: Close, state: str, action:
         ids,
         {"reason": "undo", "before": {state: 2}},
     )
-    assert world.ear.of(DeadLetterChanged)[-1] == ("default", ids[1], state, "OPEN", "bo")
+    assert world.collector.of(DeadLetterChanged)[-1] == ("default", ids[1], state, "OPEN", "bo")
 
 
 @pytest.mark.parametrize("wrong", ["OPEN", "REPLAYING", "EXHAUSTED"])
@@ -426,7 +426,7 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
     await world.ana.resolve_matching(f'id:{other} -"{SECRET}"', SECRET, expect=1)
 
     assert SECRET not in repr(await world.everything())
-    assert SECRET not in repr(world.ear.events)
+    assert SECRET not in repr(world.collector.events)
     assert len(await world.audited()) == 6
 
 
@@ -551,7 +551,7 @@ async def test_only_one_of_two_closes_a_letter(world: World) -> None:
     )
 
     assert [type(each) for each in results].count(TransitionError) == 1
-    assert len(await world.audited()) == len(world.ear.of(DeadLetterChanged)) == 1
+    assert len(await world.audited()) == len(world.collector.of(DeadLetterChanged)) == 1
 
 
 async def test_a_note_may_have_the_line_breaks_of_a_browser(world: World) -> None:

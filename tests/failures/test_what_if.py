@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import bench, new_app, working
-from tests.store.build import said
+from tests.store.build import adhoc
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
@@ -26,7 +26,7 @@ from redrive.policy.what_if import Proof
 from redrive.store.database import Database
 from redrive.testing import EPOCH, Harness, VirtualClock
 
-HELD = said("SELECT id FROM redrive.run_events WHERE kind = 'held'")
+HELD = adhoc("SELECT id FROM redrive.run_events WHERE kind = 'held'")
 EVEN = Backoff(Exponential(10.0, 2.0))
 """Waits 10, 20, 40 s."""
 

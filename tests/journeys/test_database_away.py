@@ -29,7 +29,7 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
         def cut_all_connections() -> bool:
             nonlocal cut
             cut += len(connection.execute(CUT, {"own": connection.info.backend_pid}).fetchall())
-            return cut >= 20 and len(worker.told("store.failed")) >= 3
+            return cut >= 20 and len(worker.events("store.failed")) >= 3
 
         await until(cut_all_connections)
         succeeded = f"SELECT count(*) FROM {world.schema}.runs WHERE state = 'SUCCESS'".encode()
@@ -42,7 +42,7 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
             attempts = [each for each in (await run.history()).attempts if each.step_index == index]
             assert executed[run.id] <= len(attempts)  # every execution has a record
             assert [each.outcome for each in attempts][:-1] == ["lost"] * (len(attempts) - 1)
-    assert worker.told("store.recovered")
+    assert worker.events("store.recovered")
     assert await worker.stopped() == 0
     assert await world.places() == {"ended": RUNS}
 

@@ -111,7 +111,7 @@ async def test_2_an_async_task_that_swallows_its_cancellation_times_out(world: W
     assert await run.result(PATIENCE) == 2
     [first, _] = (await run.history()).attempts
     assert (first.category, first.outcome) == ("timeout", "failed")
-    [abandoned] = worker.told("task.abandoned")
+    [abandoned] = worker.events("task.abandoned")
     assert (abandoned["run_id"], abandoned["attempt"]) == (run.id, 1)
     assert await worker.stopped() == 0  # although the first attempt is still running
 
@@ -127,7 +127,7 @@ async def test_2_a_task_that_does_not_stop_ends_with_the_process_before_another_
     other = await world.worker(unwell)
     assert await worker.stopped() == 0
     assert "1 task did not stop within the grace period" in worker.log
-    assert worker.told("worker.stopped")[0]["requeued"] == 1
+    assert worker.events("worker.stopped")[0]["requeued"] == 1
     assert await run.result(PATIENCE) == 2
     last = max(each.at for each in world.journal.of("at it"))
     [begun] = [each.at for each in world.journal.of("begins") if each["attempt"] == 2]

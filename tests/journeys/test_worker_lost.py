@@ -50,7 +50,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     sign.touch()
     zombie.thaw()
 
-    await until(lambda: zombie.told("step.lease_lost"))
+    await until(lambda: zombie.events("step.lease_lost"))
     assert await run.result(PATIENCE) == "charged by attempt 2"
     history = await run.history()
     assert [each.outcome for each in history.attempts] == ["lost", "succeeded"]
@@ -61,7 +61,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     assert await again.result(PATIENCE) == "charged by attempt 1"  # it is alive and works again
     assert (await again.view()).worker == zombie.id
     assert await zombie.stopped() == 0  # with nothing in flight, it does not wait for its long grace
-    assert zombie.told("worker.stopped")[0]["requeued"] == 0
+    assert zombie.events("worker.stopped")[0]["requeued"] == 0
 
 
 async def test_the_only_worker_stops_cleanly_in_a_step_that_it_resumed_after_a_freeze(

@@ -73,14 +73,14 @@ class WorkerProcess:
         self._log = log
         self.pid = process.pid
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def events(self, event: str) -> list[dict[str, Any]]:
         """Return the events of this name that its engine has emitted so far."""
         lines = self._told.read_text().split("\n")[:-1]
         return [fields for line in lines if (fields := json.loads(line))["event"] == event]
 
     @property
     def id(self) -> str:
-        return str(self.told("worker.started")[0]["worker"])
+        return str(self.events("worker.started")[0]["worker"])
 
     @property
     def log(self) -> str:
@@ -91,7 +91,7 @@ class WorkerProcess:
         return self._process.poll()
 
     async def ready(self) -> None:
-        await until(lambda: self.told("worker.started") or self._dead_at_once())
+        await until(lambda: self.events("worker.started") or self._dead_at_once())
 
     def kill(self) -> None:
         self._process.kill()
@@ -240,7 +240,7 @@ class World:
         await self.expire_leases(worker)
 
     async def expire_leases(self, worker: WorkerProcess) -> None:
-        if worker.told("worker.started"):
+        if worker.events("worker.started"):
             # A worker that migrated has not made the view of runs writable, as processes of the tests do.
             table, leased = ("leases", "true") if self.is_postgres else ("runs", "place = 'leased'")
             expiry = f"UPDATE redrive.{table} SET leased_until = 0 WHERE {leased} AND worker = :id"

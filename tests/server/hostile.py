@@ -58,7 +58,7 @@ def secret_value() -> dict[str, Any]:
     }
 
 
-def told(content: bytes | str) -> set[str]:
+def marks_in(content: bytes | str) -> set[str]:
     """Return the marks of secrets that this content contains."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     return {mark for mark in MARKS if mark in text}

@@ -27,12 +27,12 @@ def routes_of(api: FastAPI) -> list[str]:
 
 
 class MatrixRequests:
-    """Collects `faults`, the unexpected responses, and `heard`, the bytes of all responses."""
+    """Collects the bytes of all `responses`, and describes unexpected ones in `faults`."""
 
     def __init__(self, world: TwoOrgs, org: Org, *, only: str | None = None) -> None:
         self.faults: list[str] = []
         self.statuses: Counter[int] = Counter()
-        self.heard: list[bytes] = []
+        self.responses: list[bytes] = []
         self._world = world
         self._org = org
         routes = routes_of(world.house.api) if only is None else [only]
@@ -102,7 +102,7 @@ class MatrixRequests:
         address = f"10.0.{number // 250 % 250}.{number % 250}"
         reply = await aimed.inquiry.ask(self._world.house.api, address, **visitor.headers)
         self.statuses[reply.status] += 1
-        self.heard.append(reply.everything)
+        self.responses.append(reply.everything)
         wanted = entry.expected(visitor, self._org.name, target)
         if reply.status != wanted:
             who = f"{visitor} of {self._org.name} with {target.value}"

@@ -44,7 +44,7 @@ class Listener:
 
 
 @asynccontextmanager
-async def door(app: Any) -> AsyncIterator[int]:
+async def serving(app: Any) -> AsyncIterator[int]:
     """Serve `app` on this machine with our protocol, and return the port."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ async def test_a_client_that_sends_no_request_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(said)
         assert (b"200 OK" in await everything(reader)) is said.endswith(b"\r\n" + GET)
 
@@ -97,7 +97,7 @@ async def test_a_client_that_sent_its_head_in_time_may_take_longer_for_the_body(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(CHUNKED)
         late = asyncio.Event()
         asyncio.get_running_loop().call_later(4 * SHORT, late.set)
@@ -113,7 +113,7 @@ async def test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one(
     listener = Listener()
     many = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(HEAD_BYTES // 1000 + 1))
     one = b"X: " + b"x" * 4 * HEAD_BYTES
-    async with door(listener) as port:
+    async with serving(listener) as port:
         for said in (GET + many + b"\r\n", GET + one, b"GET /" + b"x" * 4 * HEAD_BYTES):
             async with caller(port) as (reader, writer):
                 writer.write(said)
@@ -126,7 +126,7 @@ async def test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one(
 
 async def test_trailers_after_the_body_are_not_headers() -> None:
     """A proxy in front of the server has not checked them."""
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(
             CHUNKED + b"1\r\nx\r\n0\r\nRemote-User: root\r\n\r\n" + GET + b"Connection: close\r\n\r\n"
         )
@@ -138,6 +138,6 @@ async def test_trailers_after_the_body_are_not_headers() -> None:
 async def test_a_client_that_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "READING_SECONDS", SHORT)
     listener = Listener(times=20_000)
-    async with door(listener) as port, caller(port, limit=1) as (_, writer):
+    async with serving(listener) as port, caller(port, limit=1) as (_, writer):
         writer.write(GET + b"X%s: y\r\n\r\n" % (b"x" * 10_000))
         await asyncio.wait_for(listener.ended.wait(), SECONDS)

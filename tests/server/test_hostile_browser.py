@@ -438,10 +438,10 @@ async def test_owners_of_one_organization_have_no_power_over_accounts_of_another
 
 async def test_no_address_in_the_input_is_fetched(small_house: House) -> None:
     """SSRF: addresses in payloads, names and `next` are texts. A listener there receives no request."""
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(100))
+        received.append(await reader.read(100))
         writer.close()
 
     listener = await asyncio.start_server(hear, "127.0.0.1", 0)
@@ -456,4 +456,4 @@ async def test_no_address_in_the_input_is_fetched(small_house: House) -> None:
     await small_house.work()
     listener.close()
     await listener.wait_closed()
-    assert heard == []
+    assert received == []

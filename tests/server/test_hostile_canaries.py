@@ -21,10 +21,10 @@ from tests.server.hostile import (
     SECRETS,
     everything_read,
     house_on,
+    marks_in,
     secret_text,
     secret_value,
     surroundings,
-    told,
 )
 from tests.server.house import ORIGIN, House
 from tests.server.rows import all_rows
@@ -113,7 +113,7 @@ async def planted(scene: Scene, *, names: bool = False) -> None:
     for path, body in sent:
         answer = await owner.post(path, json=body)
         assert answer.status_code in (200, 201, 202), (path, answer.text)
-        assert not told(answer.content), (path, surroundings(answer.content))
+        assert not marks_in(answer.content), (path, surroundings(answer.content))
     await scene.house.work()
 
 
@@ -141,7 +141,7 @@ async def signed_in(scene: Scene) -> None:
 def found_in(scene: Scene, text: str) -> set[str]:
     """Return the secrets in a text, and parts of credentials long enough to use."""
     parts = {name: re.sub("^rdk_[0-9a-f]+_", "", value) for name, value in scene.credentials.items()}
-    return told(text) | {name for name, part in parts.items() if part in text}
+    return marks_in(text) | {name for name, part in parts.items() if part in text}
 
 
 async def test_no_response_contains_a_secret(scene: Scene) -> None:
@@ -223,7 +223,7 @@ async def test_no_problem_repeats_a_secret(scene: Scene) -> None:
     for answer in await _refused(scene):
         assert answer.status_code >= 400, answer.url
         assert answer.json()["code"]
-        assert not told(answer.content), (answer.url, surroundings(answer.content))
+        assert not marks_in(answer.content), (answer.url, surroundings(answer.content))
 
 
 async def _refused(scene: Scene) -> list[httpx.Response]:

@@ -53,7 +53,7 @@ async def test_every_route_for_everyone(house: House, name: str) -> None:
     own, other = world.orgs[name], world.other(name)
     async with listening(house, other.visitors[0].headers) as stream:
         await _question_everybody(world, own, other)
-        await _check_what_was_overheard(stream, own, other)
+        await _check_events(stream, own, other)
     for org in world.orgs.values():
         verdict = await (await org.failures()).audit.verify()
         assert verdict.sound, verdict.faults
@@ -66,18 +66,18 @@ async def _question_everybody(world: TwoOrgs, own: Org, other: Org) -> None:
     await questioning.refusals()
     await questioning.misses()
     assert difference(before, await all_rows(world.house.app)) == []
-    missed = len(questioning.heard)
+    missed = len(questioning.responses)
     await questioning.deeds()
     after = await all_rows(world.house.app)
     assert questioning.faults == []
     assert difference(rows_of(before, other.name), rows_of(after, other.name)) == []
-    _check_what_was_heard(
-        b"".join(questioning.heard), b"".join(questioning.heard[missed:]), own, other, before
+    _check_responses(
+        b"".join(questioning.responses), b"".join(questioning.responses[missed:]), own, other, before
     )
     assert {200, 201, 202, 204, 401, 403, 404} <= questioning.statuses.keys()
 
 
-def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: Org, rows: Rows) -> None:
+def _check_responses(everything: bytes, by_deeds: bytes, own: Org, other: Org, rows: Rows) -> None:
     """Find neither the other's canary nor its ids, except ids that the caller named.
 
     The check can fail: it does find the caller's own.
@@ -89,7 +89,7 @@ def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: O
         assert any(each.encode() in by_deeds for each in ids) is told, org.name
 
 
-async def _check_what_was_overheard(stream: Stream, own: Org, other: Org) -> None:
+async def _check_events(stream: Stream, own: Org, other: Org) -> None:
     """The other organization's stream has been open all the time."""
     letter = other.kept["letter"]
     await (await other.failures()).note(letter, "the last that happens")

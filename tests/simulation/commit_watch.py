@@ -111,10 +111,10 @@ class CommitWatch(Blind):
             self._look_at_triage(dirty)
 
     def _look_at_triage(self, dirty: dict[str, set[int]]) -> None:
-        told = entries(self._read(dirty, "audit"))
-        self.replays.operations_changed(self._read(dirty, "replay_operations"), told)
-        self.letters.changed(self._read(dirty, "dead_letters"), told)
-        self.letters.groups_changed(self._read(dirty, "failure_groups"), told)
+        recorded = entries(self._read(dirty, "audit"))
+        self.replays.operations_changed(self._read(dirty, "replay_operations"), recorded)
+        self.letters.changed(self._read(dirty, "dead_letters"), recorded)
+        self.letters.groups_changed(self._read(dirty, "failure_groups"), recorded)
         looked_at = self._looked_at.get(asyncio.current_task(), 0.0)
         self.replays.changed(self._read(dirty, "replays"), looked_at)
 
@@ -214,7 +214,7 @@ class CommitWatch(Blind):
             self.find("I5", after.id, f"was claimed {due - EPOCH - self.now:.3f} s before it was due")
         stopped = self._stage.stopped_at.get(process)
         if stopped is not None and executed[0].asked_at > stopped:
-            self.find("I15", after.id, f"was claimed by {process}, which had been told to stop")
+            self.find("I15", after.id, f"was claimed by {process}, which had been recorded to stop")
         self._holders[after.id] = process
         self._claimed_at[after.id, after.epoch] = self.now
 

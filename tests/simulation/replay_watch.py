@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tests.simulation.breaker_watch import BreakerWatch
-from tests.simulation.letter_watch import Told
+from tests.simulation.letter_watch import RecordedAction
 from tests.simulation.watcher import Blind
 
 from redrive.model.replay import OPERATION_TRANSITIONS, REPLAY_TRANSITIONS, OperationState, ReplayState
@@ -57,13 +57,13 @@ class ReplayWatch:
         self._running: dict[str, str] = {}
         self._operations: dict[str, OperationRow] = {}
 
-    def operations_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+    def operations_changed(self, rows: Iterable[Sequence[Any]], recorded: set[RecordedAction]) -> None:
         for row in rows:
             after = OperationRow._make(row)
             before = self._operations.get(after.id)
             self._operations[after.id] = after
             if before is None or before.state != after.state:
-                self._check_operation(None if before is None else before.state, after, told)
+                self._check_operation(None if before is None else before.state, after, recorded)
 
     def changed(self, rows: Iterable[Sequence[Any]], looked_at: float) -> None:
         """Check changed replays. `looked_at` is when the process that starts them read the breakers."""
@@ -76,10 +76,12 @@ class ReplayWatch:
             if before is None or before.state != after.state:
                 self._check_replay(None if before is None else before.state, after, looked_at)
 
-    def _check_operation(self, before: str | None, after: OperationRow, told: set[Told]) -> None:
+    def _check_operation(
+        self, before: str | None, after: OperationRow, recorded: set[RecordedAction]
+    ) -> None:
         resumed = before in ("PAUSED", "STOPPED") and after.state == "RUNNING"
         self._bitten["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
-        said = {each.action for each in told if each.subject == after.id}
+        said = {each.action for each in recorded if each.subject == after.id}
         if before is None:
             expected, sound = {"operation.planned"}, after.state == "PLANNED"
         else:

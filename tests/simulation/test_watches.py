@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from tests.guards.switch import switched_off
 from tests.simulation.breaker_watch import BreakerWatch
-from tests.simulation.letter_watch import LetterWatch, Told
+from tests.simulation.letter_watch import LetterWatch, RecordedAction
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.prediction import Predicted, fits, predicted
 from tests.simulation.replay_watch import ReplayWatch
@@ -63,8 +63,8 @@ def replays_of(
     watcher: Blind, awaited: Callable[[str], dict[str, str]] = lambda letter_id: {}
 ) -> ReplayWatch:
     watch = ReplayWatch(watcher, BreakerWatch(watcher), awaited)
-    watch.operations_changed([("o", "PLANNED", RUNNING[2])], {Told("operation.planned", "o")})
-    watch.operations_changed([RUNNING], {Told("operation.started", "o")})
+    watch.operations_changed([("o", "PLANNED", RUNNING[2])], {RecordedAction("operation.planned", "o")})
+    watch.operations_changed([RUNNING], {RecordedAction("operation.started", "o")})
     return watch
 
 
@@ -73,44 +73,47 @@ def replays_of(
 
 def test_a_letter_that_is_replayed_and_resolved_is_no_finding(watcher: Blind) -> None:
     watch = LetterWatch(watcher)
-    watch.changed([letter("OPEN")], {Told("dead_letter.moved", "a")})
-    watch.changed([letter("REPLAYING")], {Told("replay.requested", "a")})
-    watch.changed([letter("RESOLVED")], {Told("replay.succeeded", "a"), Told("dead_letter.resolved", "a")})
+    watch.changed([letter("OPEN")], {RecordedAction("dead_letter.moved", "a")})
+    watch.changed([letter("REPLAYING")], {RecordedAction("replay.requested", "a")})
+    watch.changed(
+        [letter("RESOLVED")],
+        {RecordedAction("replay.succeeded", "a"), RecordedAction("dead_letter.resolved", "a")},
+    )
     assert watcher.figures["acme", "default", "manually_retried"] == 1
     assert watcher.figures["acme", "default", "retry_success"] == 1
     assert not found(watcher)
 
 
 @pytest.mark.parametrize(
-    ("states", "told", "invariants"),
+    ("states", "recorded", "invariants"),
     [
         (["OPEN"], set(), ["I14"]),
-        (["OPEN", "REPLAYING"], {Told("replay.requested", "b")}, ["I14"]),
-        (["OPEN", "REPLAYING", "ARCHIVED"], {Told("dead_letter.archived", "a")}, ["I10", "I14"]),
-        (["EXHAUSTED"], {Told("dead_letter.moved", "a")}, ["I10"]),
-        (["OPEN", "RESOLVED"], {Told("replay.succeeded", "a")}, ["I14"]),
+        (["OPEN", "REPLAYING"], {RecordedAction("replay.requested", "b")}, ["I14"]),
+        (["OPEN", "REPLAYING", "ARCHIVED"], {RecordedAction("dead_letter.archived", "a")}, ["I10", "I14"]),
+        (["EXHAUSTED"], {RecordedAction("dead_letter.moved", "a")}, ["I10"]),
+        (["OPEN", "RESOLVED"], {RecordedAction("replay.succeeded", "a")}, ["I14"]),
     ],
 )
 def test_a_letter_that_changes_against_the_rules_is_found(
-    watcher: Blind, states: list[str], told: set[Told], invariants: list[str]
+    watcher: Blind, states: list[str], recorded: set[RecordedAction], invariants: list[str]
 ) -> None:
     watch = LetterWatch(watcher)
-    sound = {Told("dead_letter.moved", "a"), Told("replay.requested", "a")}
+    sound = {RecordedAction("dead_letter.moved", "a"), RecordedAction("replay.requested", "a")}
     for state in states[:-1]:
         watch.changed([letter(state)], sound)
-    watch.changed([letter(states[-1])], told)
+    watch.changed([letter(states[-1])], recorded)
     assert found(watcher) == invariants
 
 
 def test_too_many_redrives_are_found(watcher: Blind) -> None:
-    LetterWatch(watcher).changed([letter("OPEN", redrives=3)], {Told("dead_letter.moved", "a")})
+    LetterWatch(watcher).changed([letter("OPEN", redrives=3)], {RecordedAction("dead_letter.moved", "a")})
     assert found(watcher) == ["I3"]
 
 
 def test_a_group_that_changes_without_an_entry_is_found(watcher: Blind) -> None:
     watch = LetterWatch(watcher)
     watch.groups_changed([("acme", "f", "OPEN")], set())
-    watch.groups_changed([("acme", "f", "RESOLVED")], {Told("group.resolved", "f")})
+    watch.groups_changed([("acme", "f", "RESOLVED")], {RecordedAction("group.resolved", "f")})
     watch.groups_changed([("acme", "f", "IGNORED")], set())
     assert found(watcher) == ["I10", "I14"]
 
@@ -121,8 +124,8 @@ def test_a_group_that_is_ignored_until_a_time_is_open_from_then_on(
 ) -> None:
     watch = LetterWatch(watcher)
     watch.groups_changed([("acme", "f", "IGNORED", 5.0, 1.0)], set())
-    told = {Told("group.acknowledged", "f")}
-    watch.groups_changed([("acme", "f", "ACKNOWLEDGED", None, changed_at)], told)
+    recorded = {RecordedAction("group.acknowledged", "f")}
+    watch.groups_changed([("acme", "f", "ACKNOWLEDGED", None, changed_at)], recorded)
     assert found(watcher) == invariants
 
 
@@ -157,7 +160,7 @@ def test_a_replay_that_continues_after_its_end_is_found(watcher: Blind) -> None:
 def test_an_item_that_is_started_while_its_operation_rests_is_found(watcher: Blind, state: str) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "PLANNED", operation="o")], 0.0)
-    watch.operations_changed([("o", state, RUNNING[2])], {Told(f"operation.{state.lower()}", "o")})
+    watch.operations_changed([("o", state, RUNNING[2])], {RecordedAction(f"operation.{state.lower()}", "o")})
     watch.changed([replay("1", "RUNNING", operation="o")], 0.0)
     assert found(watcher) == ["operation"]
 
@@ -177,7 +180,7 @@ def test_a_replay_that_starts_before_its_dependency_is_found(watcher: Blind, opt
 def test_an_operation_that_changes_against_the_rules_is_found(watcher: Blind) -> None:
     watch = replays_of(watcher)
     watch.operations_changed([("o", "DONE", RUNNING[2])], set())
-    watch.operations_changed([RUNNING], {Told("operation.resumed", "o")})
+    watch.operations_changed([RUNNING], {RecordedAction("operation.resumed", "o")})
     assert found(watcher) == ["I14", "I10"]
 
 

@@ -49,13 +49,13 @@ _INPUTS = Statement(
 _tokens = itertools.count(1)
 
 
-def said(text: str) -> Statement:
+def adhoc(text: str) -> Statement:
     """Build a statement of the test, in the same notation as the store's."""
     return Statement(_sqlite("test", text), _postgres("test", text))
 
 
 async def ask(session: Session, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await session.fetch(said(text), parameters)]
+    return [tuple(row) for row in await session.fetch(adhoc(text), parameters)]
 
 
 async def value(session: Session, text: str, **parameters: Any) -> Any:

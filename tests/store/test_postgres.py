@@ -32,15 +32,15 @@ MODULES = sorted({file.name.split(".")[0] for file in (files("redrive.store") / 
 SECRET = "hunter2-hunter2"
 
 
-def said(text: str, *names: str) -> Statement:
+def adhoc(text: str, *names: str) -> Statement:
     query = SqlQuery("test", text, names)
     return Statement(query, query)
 
 
-PROCESS = said("SELECT pg_backend_pid()")
-INSERT = said("INSERT INTO redrive.limits VALUES ($1, $2, 0) RETURNING name", "name", "maximum")
-NAMES = said("SELECT name FROM redrive.limits ORDER BY name")
-SLEEP = said("SELECT pg_sleep(60)")
+PROCESS = adhoc("SELECT pg_backend_pid()")
+INSERT = adhoc("INSERT INTO redrive.limits VALUES ($1, $2, 0) RETURNING name", "name", "maximum")
+NAMES = adhoc("SELECT name FROM redrive.limits ORDER BY name")
+SLEEP = adhoc("SELECT pg_sleep(60)")
 
 
 def limit(name: str, maximum: object = 1) -> SimpleNamespace:
@@ -186,7 +186,7 @@ async def test_a_failure_that_the_body_ignores_is_not_a_success(postgres_databas
         async with postgres_database.transaction() as session:
             await session.fetch(INSERT, {"name": "a", "maximum": 1})
             with suppress(StoreError):
-                await session.fetch(said("SELECT 1 / 0"), {})
+                await session.fetch(adhoc("SELECT 1 / 0"), {})
 
     assert await names(postgres_database) == []
 
@@ -268,7 +268,7 @@ async def test_a_cancelled_statement_is_not_committed_later(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
     """The client sends the cancellation, although it no longer uses the connection."""
-    insert = said(
+    insert = adhoc(
         "INSERT INTO redrive.limits SELECT 'late', 1, 0 FROM (SELECT pg_advisory_xact_lock($1)) AS wait",
         "key",
     )
@@ -314,8 +314,8 @@ async def test_a_frozen_transaction_does_not_keep_its_locks(
     live_postgres: PostgresServer, pooler: bool
 ) -> None:
     async with opened(live_postgres.url, pooler=pooler) as database, database.transaction() as session:
-        [[timeout]] = await session.fetch(said("SHOW idle_in_transaction_session_timeout"), {})
-        [[isolation]] = await session.fetch(said("SHOW transaction_isolation"), {})
+        [[timeout]] = await session.fetch(adhoc("SHOW idle_in_transaction_session_timeout"), {})
+        [[isolation]] = await session.fetch(adhoc("SHOW transaction_isolation"), {})
 
     assert (timeout, isolation) == ("30s", "read committed")
 
@@ -323,10 +323,10 @@ async def test_a_frozen_transaction_does_not_keep_its_locks(
 async def test_a_deadlock_may_be_tried_again(postgres_database: PostgresDatabase) -> None:
     async def lock(first: str, second: str) -> None:
         async with postgres_database.transaction() as session:
-            await session.fetch(said(update, "name"), {"name": first})
+            await session.fetch(adhoc(update, "name"), {"name": first})
             meeting.release()
             await both.wait()
-            await session.fetch(said(update, "name"), {"name": second})
+            await session.fetch(adhoc(update, "name"), {"name": second})
 
     await postgres_database.fetch_many(INSERT, [limit("a"), limit("b")])
     update = "UPDATE redrive.limits SET in_use = 1 WHERE name = $1"
@@ -386,8 +386,8 @@ async def test_read_only_connections_are_replaced(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     async def freeze() -> None:
-        await database.fetch(said("SET default_transaction_read_only = on"), {})
-        await database.fetch(said("SELECT pg_sleep(0.05)"), {})
+        await database.fetch(adhoc("SET default_transaction_read_only = on"), {})
+        await database.fetch(adhoc("SELECT pg_sleep(0.05)"), {})
 
     async def insert(name: str) -> None:
         await database.fetch(INSERT, {"name": name, "maximum": 1})
@@ -521,7 +521,7 @@ async def test_another_thread_has_separate_connections(postgres_database: Postgr
 async def test_behind_a_pooler_nothing_stays_prepared(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    prepared = said("SELECT statement FROM pg_prepared_statements")
+    prepared = adhoc("SELECT statement FROM pg_prepared_statements")
     options = {"schema": postgres_database.schema, "pooler": True, "connections": 1}
 
     async with opened(live_postgres.url, **options) as database:
@@ -543,7 +543,7 @@ async def test_many_migrate_at_once(live_postgres: PostgresServer, schema: str) 
 
     await asyncio.gather(*[database.migrate() for database in databases])
 
-    applied = await databases[0].fetch(said("SELECT version FROM redrive.migrations ORDER BY version"), {})
+    applied = await databases[0].fetch(adhoc("SELECT version FROM redrive.migrations ORDER BY version"), {})
     assert [row[0] for row in applied] == [migration.version for migration in migrations()]
     for database in databases:
         await database.close()
@@ -560,7 +560,7 @@ async def test_processes_migrate_at_once(live_postgres: PostgresServer, schema: 
 
 
 async def test_tables_of_a_newer_program(postgres_database: PostgresDatabase) -> None:
-    await postgres_database.fetch(said("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)"), {})
+    await postgres_database.fetch(adhoc("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)"), {})
 
     with pytest.raises(SchemaError, match="9999"):
         await postgres_database.migrate()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.servers import PostgresServer
-from tests.store.build import ask, said
+from tests.store.build import adhoc, ask
 from tests.store.test_tenant import walled
 
 from redrive.errors import StoreError
@@ -16,7 +16,7 @@ from redrive.store.database import Database, Session
 from redrive.store.sqlite import SqliteDatabase
 
 SECONDS = 10.0
-INSERT = said("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
+INSERT = adhoc("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "pooled"])

@@ -27,11 +27,11 @@ LONG = 30.0
 """Seconds; less than COMMAND_TIMEOUT, which must not be the limit that ends a wait here."""
 
 
-def said(text: str) -> Statement:
+def adhoc(text: str) -> Statement:
     return Statement(SqlQuery("test", text, ()), SqlQuery("test", text, ()))
 
 
-ONE = said("SELECT 1")
+ONE = adhoc("SELECT 1")
 
 
 @asynccontextmanager
@@ -235,7 +235,7 @@ async def test_7_a_frozen_server_is_left_for_another_host(
             await session.fetch(ONE, {})
 
     async with asyncio.timeout(LONG), opened(f"{url}?target_session_attrs=any", connections=2) as database:
-        port = said("SELECT inet_server_port()")
+        port = adhoc("SELECT inet_server_port()")
         [[first]] = await database.fetch(port, {})
         with pytest.raises(StoreUnavailableError):
             if busy == "transaction":
@@ -262,7 +262,7 @@ async def test_a_slow_statement_on_a_responding_server_continues(
 
     monkeypatch.setattr(Connections, "_answers", counting)
     async with opened(live_postgres.url) as database:
-        assert await database.fetch(said("SELECT 1 FROM pg_sleep(1.5)"), {}) == [(1,)]
+        assert await database.fetch(adhoc("SELECT 1 FROM pg_sleep(1.5)"), {}) == [(1,)]
     assert asked
     assert all(asked)
 
@@ -318,7 +318,7 @@ def test_7_both_ends_notice_within_seconds_that_the_other_is_gone(
 async def test_the_server_gets_settings_to_notice_it_as_well(live_postgres: PostgresServer) -> None:
     async with opened(live_postgres.url) as database:
         [found] = await database.fetch(
-            said("SELECT current_setting('tcp_user_timeout'), current_setting('tcp_keepalives_idle')"), {}
+            adhoc("SELECT current_setting('tcp_user_timeout'), current_setting('tcp_keepalives_idle')"), {}
         )
     assert tuple(found) == ("10000", "5")
 

@@ -17,6 +17,7 @@ import apsw
 import pytest
 from tests.store.build import (
     ORG,
+    adhoc,
     ask,
     claimed,
     completed,
@@ -24,7 +25,6 @@ from tests.store.build import (
     holder,
     new_run,
     places,
-    said,
     tables,
     value,
 )
@@ -38,7 +38,7 @@ from redrive.testing import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("real_migrations")
 
-INSERT = said("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
+INSERT = adhoc("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
 
 ADD_MANY = """
 import asyncio, sys

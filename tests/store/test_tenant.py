@@ -18,7 +18,7 @@ import pytest
 from tests.cases import loop_over
 from tests.engine.workbench import new_app, working
 from tests.servers import PostgresServer
-from tests.store.build import ask, enqueued, said, value
+from tests.store.build import adhoc, ask, enqueued, value
 from tests.store.test_row_level_security import drop_role
 
 from redrive.app import Redrive
@@ -46,8 +46,8 @@ MINE, THEIRS = "acme", "globex"
 SECONDS = 10.0
 SHORT = 0.2
 FOREVER = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) AS number FROM n"
-INSERT = said("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
-ORGS = said("SELECT DISTINCT org FROM redrive.runs")
+INSERT = adhoc("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
+ORGS = adhoc("SELECT DISTINCT org FROM redrive.runs")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "pooled"])
