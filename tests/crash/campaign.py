@@ -102,8 +102,8 @@ async def _strike(place: Site, faults: Sequence[Fault], seconds: float) -> None:
 
 
 def _bites(place: Site, faults: Sequence[Fault]) -> dict[str, int]:
-    bites = {name: count for fault in faults for name, count in fault.bites().items()}
-    return {**bites, **_load(place)}
+    occurrences = {name: count for fault in faults for name, count in fault.occurrences().items()}
+    return {**occurrences, **_load(place)}
 
 
 def _load(place: Site) -> dict[str, int]:

@@ -29,7 +29,7 @@ class Cut(Fault):
         assert self.site.proxy is not None
         self.site.proxy.cut_after(self.random.choice(self.STATEMENTS))
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         assert self.site.proxy is not None
         cuts = {f"cut after {name}": self.site.proxy.cut[name] for name in self.STATEMENTS}
         sink = self.site.sink
@@ -57,7 +57,7 @@ class Server(Fault):
     async def stop(self) -> None:
         await self._until_up()
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         recovered = self.site.sink.count("store.recovered")
         return {
             "restarts": self._restarts,
@@ -113,7 +113,7 @@ class FullDisk(Fault):
         assert self.site.disk is not None
         self.site.disk.free(self.group.processes)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"disk full": self._errors(), "operations resumed": self.site.sink.count("store.recovered")}
 
     def _errors(self) -> int:
@@ -142,7 +142,7 @@ class Skew(Fault):
             )
             set_error(self.site.folder / "clock-0", self._error)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         wrong = {child.number for child in self.site.starter.children.values() if child.spec.get("clock")}
         worked = [note for note in self.site.sink.of("effect") if note.child in wrong]
         leaps = {"leaps of the clock": self.strikes} if self.site.database == "sqlite" else {}

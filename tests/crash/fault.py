@@ -10,7 +10,7 @@ from tests.crash.site import Site
 
 
 class Fault:
-    """A fault. `bites` counts its effects by name; each must have occurred by the end."""
+    """A fault. `occurrences` counts its effects by name; each must have occurred by the end."""
 
     databases: tuple[str, ...] = ("sqlite", "postgresql")
     pause = (0.1, 0.5)
@@ -31,7 +31,7 @@ class Fault:
     async def stop(self) -> None:
         """Repair everything."""
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         raise NotImplementedError
 
     async def run(self) -> None:

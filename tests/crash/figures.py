@@ -136,7 +136,7 @@ async def figures_of(
 
 def _killed(site: Site, group: ProcessGroup) -> dict[int, float]:
     """Return when each process was killed. A process that kills itself reports it right before."""
-    return {**group.killed, **{note.child: note.at for note in site.sink.of("bitten")}}
+    return {**group.killed, **{note.child: note.at for note in site.sink.of("trap_hit")}}
 
 
 def _spread(values: Sequence[float]) -> Spread:

@@ -26,7 +26,7 @@ class Kill(Fault):
             self.strikes += 1
             self.group.kill(child)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"killed": self.strikes}
 
 
@@ -42,19 +42,19 @@ class AtPoint(Fault):
 
         A process that starts without a point would never die.
         """
-        bites = self.bites()
+        occurrences = self.occurrences()
         for role in PLACES:
             if self.group.points.count(role) < FEW:
                 points = [each for each in every_point(self.random) if each.role == role]
-                missing = [each for each in points if not bites[each.place]]
+                missing = [each for each in points if not occurrences[each.place]]
                 self.group.points.add(missing or points)
 
     async def stop(self) -> None:
         self.group.points.clear()
 
-    def bites(self) -> dict[str, int]:
-        bitten = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten"))
-        return {each.place: bitten[each.place] for each in self._all}
+    def occurrences(self) -> dict[str, int]:
+        hits = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("trap_hit"))
+        return {each.place: hits[each.place] for each in self._all}
 
 
 class Stop(Fault):
@@ -75,5 +75,5 @@ class Stop(Fault):
             child.send(signal.SIGCONT)
             self.group.frozen.discard(child.number)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"frozen past the lease": self.strikes, "lease lost": self.site.sink.count("step.lease_lost")}

@@ -142,7 +142,7 @@ class ProcessGroup:
         self._bury(child)
         if len(self.died_by_itself) >= MAX_DIED:
             raise RuntimeError("the programs of the crew cannot run: nobody takes this place any more")
-        if point is not None and not self._told(child, "bitten"):
+        if point is not None and not self._told(child, "trap_hit"):
             self.points.add([point._replace(number=1)])
 
     async def _lead_to(self, point: Point, child: Child) -> None:

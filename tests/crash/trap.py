@@ -51,7 +51,7 @@ class Trap:
             return
         self._reached += 1
         if self._reached == self._point.number:
-            self._line.tell("bitten", point=str(self._point))
+            self._line.tell("trap_hit", point=str(self._point))
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _is_meant(self, name: str) -> bool:

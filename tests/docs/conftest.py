@@ -1,4 +1,4 @@
-"""Makes the package docs importable: it generates pages, and lies in the root of the repository."""
+"""Makes the package docs importable: it generates pages, and is in the root of the repository."""
 
 import sys
 from pathlib import Path

@@ -208,7 +208,7 @@ async def test_more_than_a_piece_is_started_as_a_whole_or_not_at_all() -> None:
         seam.fail("enqueue_new", after=True)  # the answer to the commit is lost, and the engine retries
         runs = await app.start_many(work, range(3 * PIECE_SIZE + 1))
         assert len({run.id for run in runs}) == len(await test.started()) == 3 * PIECE_SIZE + 1
-        assert seam.bitten == ["enqueue_new"]
+        assert seam.triggered == ["enqueue_new"]
         with pytest.raises(PayloadError):
             await app.start_many(work, [*range(2 * PIECE_SIZE), "no number"])
         assert len(await test.started()) == 3 * PIECE_SIZE + 1

@@ -267,7 +267,7 @@ async def test_a_lost_answer_at_the_gate_takes_no_slot_forever() -> None:
         run = await app.start(work)
         seam.fail("occupy", after=True)
         await test.drain()
-        assert seam.bitten == ["occupy"]
+        assert seam.triggered == ["occupy"]
         await test.advance(120)
         assert await run.state() == "SUCCESS"
         await check_ended(app, 1)

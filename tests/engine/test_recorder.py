@@ -96,7 +96,7 @@ async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bo
         flow, dead = await app.start("flow"), await app.start("dead")
         seam.fail(statement, after=after, times=2 if not after else 1)
         await settle(test, app)
-        assert set(seam.bitten) == {statement}
+        assert set(seam.triggered) == {statement}
         assert await flow.result() == "one two"
         await check_ended(app, 2)
         history = await flow.history()
@@ -125,7 +125,7 @@ async def test_a_long_outage_of_the_database_is_survived() -> None:
         seam.fail("settled", times=60)
         await settle(test, app)
         assert await flow.result() == "one two"
-        assert len(seam.bitten) == 63 + 1
+        assert len(seam.triggered) == 63 + 1
         await check_ended(app, 1)
     # Longer than the lease: another worker might have started the second step, so this one does not.
     assert calls == {"first": [1, 2], "second": [2]}

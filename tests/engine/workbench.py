@@ -138,7 +138,7 @@ class Seam:
         self._watch = watch
         self._states: dict[str, tuple[str, int, str]] = {}
         self.executed: list[str] = []
-        self.bitten: list[str] = []
+        self.triggered: list[str] = []
         self.down = False
         self.another_down = False
 
@@ -235,7 +235,7 @@ class Seam:
         for number, (wanted, when, error) in enumerate(self._faults):
             if wanted == name and when == after:
                 del self._faults[number]
-                self.bitten.append(name)
+                self.triggered.append(name)
                 raise error
 
     async def _act(self, name: str, *, after: bool) -> None:

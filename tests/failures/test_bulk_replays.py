@@ -923,7 +923,7 @@ async def test_a_driver_that_dies_in_the_middle_has_done_everything_or_nothing(
 
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 25}
         assert sorted(mill.executed) == list(range(25))
-        assert seam.bitten == [statement]
+        assert seam.triggered == [statement]
         await sound(mill.app)
 
 

@@ -146,7 +146,7 @@ async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> No
         await app.failures().replay(letter.id)
         seam.fail("complete" if outcome == "SUCCEEDED" else "stop", after=True)
         await settle(test, app)
-        assert seam.bitten
+        assert seam.triggered
     assert collector.of(ReplayEnded) == [
         ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state=outcome)
     ]

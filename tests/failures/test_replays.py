@@ -604,7 +604,7 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_started_once(
         rewire(shop.app, seam, parts_of(shop.app).clock, parts_of(shop.app).random)
         seam.fail("mark_replaying", times=2)
         replay = await shop.app.failures().replay(letter.id)
-        assert (replay.state, len(seam.bitten)) == ("RUNNING", 2)
+        assert (replay.state, len(seam.triggered)) == ("RUNNING", 2)
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 1
         assert (await run.view()).replays == 1

@@ -137,7 +137,7 @@ async def test_a_stopping_worker_keeps_leases_of_executing_work(tmp_path: Path) 
 
 
 async def test_work_that_still_executes_after_its_worker_has_stopped_is_revoked(tmp_path: Path) -> None:
-    """Nothing renews its lease any more, so another worker may execute it."""
+    """Nothing renews its lease any longer, so another worker may execute it."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
     refused = asyncio.get_running_loop().create_future()

@@ -465,7 +465,7 @@ async def test_an_answer_of_the_database_that_is_lost_changes_nothing() -> None:
         seam.fail("complete_if_held", after=True)
         assert await service.run("k", None, work.__call__) == {"call": 1}
         assert await service.run("k", None, work.__call__) == {"call": 1}
-        assert seam.bitten == ["acquire", "complete_if_held"]
+        assert seam.triggered == ["acquire", "complete_if_held"]
 
 
 async def test_a_result_that_cannot_be_written_raises_and_keeps_its_key() -> None:

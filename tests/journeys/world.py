@@ -1,6 +1,6 @@
-"""The world of a story: a database, applications on it, workers that are real processes, and a journal.
+"""The world of a test: a database, applications on it, workers in real processes, and a journal.
 
-app = world.app(shop)                       # an application, with the tasks that `shop` registers on it
+app = world.app(shop)                       # an application with the tasks that `shop` registers
 worker = await world.worker(shop)           # a process that executes them
 run = await app.start("charge", 7)
 await until(lambda: world.journal.count("charging"))

@@ -1,4 +1,4 @@
-"""W14: what is stored is redacted first. I9: no secret is found in a dead letter, a log or an audit entry."""
+"""W14: Redrive redacts before it stores. I9: no secret is found in a dead letter, a log or an audit entry."""
 
 from __future__ import annotations
 

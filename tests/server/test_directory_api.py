@@ -1,4 +1,4 @@
-"""Members, keys and organizations over HTTP (W12, security baseline): owners manage them, and nobody else."""
+"""Members, keys and organizations over HTTP (W12, security baseline): only owners manage them."""
 
 from __future__ import annotations
 

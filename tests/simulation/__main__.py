@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     for violation in sorted(campaign.violations, key=lambda each: each.seed)[:MAX_REPORTED]:
         _tell(violation, options.shrink)
-    for name, count in sorted(campaign.bitten.items(), key=lambda each: (-each[1], each[0])):
+    for name, count in sorted(campaign.occurrences.items(), key=lambda each: (-each[1], each[0])):
         print(f"{count:>10}  {name}")
     print(
         f"{campaign.histories} histories, {campaign.seconds / 3600.0:.1f} virtual hours, "

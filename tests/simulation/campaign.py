@@ -32,19 +32,19 @@ class Violation:
 class Campaign:
     histories: int = 0
     seconds: float = 0.0
-    bitten: Counter[str] = field(default_factory=Counter)
+    occurrences: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
 
     def add(self, other: Campaign) -> None:
         self.histories += other.histories
         self.seconds += other.seconds
-        self.bitten += other.bitten
+        self.occurrences += other.occurrences
         self.violations += other.violations
 
     @property
     def vacuous(self) -> list[str]:
         """List the faults that should have taken effect in this many histories, and never have."""
-        return missing(self.bitten, self.histories)
+        return missing(self.occurrences, self.histories)
 
 
 def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
@@ -55,7 +55,7 @@ def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
             history = simulate(seed)
             campaign.histories += 1
             campaign.seconds += history.seconds
-            campaign.bitten += history.bitten
+            campaign.occurrences += history.occurrences
             if history.findings:
                 campaign.violations.append(Violation(seed, history, guard))
     return campaign

@@ -60,7 +60,7 @@ class Client:
             try:
                 run = await app.start(plan.workflow, {"run": plan.number}, **_options(plan))
             except StoreError:
-                self._stage.bitten["start given up"] += 1
+                self._stage.occurrences["start given up"] += 1
                 if not plan.key:
                     return
                 await asyncio.sleep(1.0)
@@ -76,7 +76,7 @@ class Client:
             run = await app.start(plan.workflow, {"run": number}, **_options(plan))
         except ConflictError:
             self.refused.add(number)
-            self._stage.bitten["conflict"] += 1
+            self._stage.occurrences["conflict"] += 1
         except StoreError:
             return
         else:

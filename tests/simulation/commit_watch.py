@@ -134,12 +134,12 @@ class CommitWatch(Blind):
     def _count(self, process: Process, executed: Sequence[Executed]) -> None:
         for each in executed:
             if each.name in _FENCED and len(each.rows) < len(each.given):
-                self._stage.bitten["fenced write rejected"] += len(each.given) - len(each.rows)
+                self._stage.occurrences["fenced write rejected"] += len(each.given) - len(each.rows)
                 self._stage.note(process, f"! fenced {each.name}")
             if each.name == "breakers":
                 self._looked_at[asyncio.current_task()] = each.asked_at
             if each.rows and each.name in _COUNTED:
-                self._stage.bitten[_COUNTED[each.name]] += len(each.rows)
+                self._stage.occurrences[_COUNTED[each.name]] += len(each.rows)
 
     def held_by(self, process: Process) -> list[str]:
         return [
@@ -249,7 +249,7 @@ class CommitWatch(Blind):
 
     def _check_reclaim(self, process: Process, before: RunRow, after: RunRow) -> None:
         self.reclaims[after.id] += 1
-        self._stage.bitten["reclaim"] += 1
+        self._stage.occurrences["reclaim"] += 1
         if before.leased_until is None or before.leased_until > EPOCH + self.now + MOMENT:
             self.find("I4", after.id, f"was taken over by {process} although its lease had not expired")
         if after.epoch != before.epoch:

@@ -83,6 +83,6 @@ RARE = (
 )
 
 
-def missing(bitten: Counter[str], histories: int) -> list[str]:
+def missing(occurrences: Counter[str], histories: int) -> list[str]:
     expected = (BITING if histories >= ENOUGH else ()) + (RARE if histories >= ENOUGH_FOR_RARE else ())
-    return [each for each in expected if not bitten[each]]
+    return [each for each in expected if not occurrences[each]]

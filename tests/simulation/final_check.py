@@ -72,7 +72,7 @@ async def sql(database: Database, text: str) -> list[Row]:
 
 
 async def failure_handler(world: World) -> History:
-    history = History(world.script, world.stage.trace, world.stage.bitten, seconds=world.loop.time())
+    history = History(world.script, world.stage.trace, world.stage.occurrences, seconds=world.loop.time())
     columns = ", ".join(Ended._fields)
     rows = [Ended._make(row) for row in await world.ask(f"SELECT {columns} FROM redrive.runs ORDER BY id")]
     letters = {row[0]: Letter(*row[1:]) for row in await world.ask(LIVE)}

@@ -27,7 +27,7 @@ class Ending(NamedTuple):
 class History:
     script: Script
     trace: list[tuple[float, str, str]] = field(default_factory=list)
-    bitten: Counter[str] = field(default_factory=Counter)
+    occurrences: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
     seconds: float = 0.0

@@ -57,7 +57,7 @@ class GroupRow(NamedTuple):
 class LetterWatch:
     def __init__(self, watcher: Blind) -> None:
         self._watcher = watcher
-        self._bitten = watcher.bitten
+        self._occurrences = watcher.occurrences
         self._letters: dict[str, LetterRow] = {}
         self._groups: dict[tuple[str, str], GroupRow] = {}
 
@@ -99,7 +99,7 @@ class LetterWatch:
             )
 
     def _check_group(self, before: GroupRow, after: GroupRow, recorded: set[RecordedAction]) -> None:
-        self._bitten[f"group {after.state.lower()}"] += 1
+        self._occurrences[f"group {after.state.lower()}"] += 1
         past = before.state if after.state == GroupState.OPEN else before.state_at(after.changed_at)
         if not GROUP_TRANSITIONS.allows(GroupState(past), GroupState(after.state)):
             text = f"the failure group went from {past} to {after.state}"
@@ -123,7 +123,7 @@ class LetterWatch:
         for figure in [name for name, so in happened.items() if so]:
             self._watcher.figures[after.org, after.queue, figure] += 1
         reopened = past in CLOSED and after.state == "OPEN"
-        self._bitten[
+        self._occurrences[
             "reopened" if reopened else f"letter {after.state.lower()}" if past else "new letter"
         ] += 1
 

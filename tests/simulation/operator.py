@@ -63,10 +63,10 @@ class Operator:
                 told = await self._do(app, number, chore)
             except _REFUSALS as refusal:
                 told = f"refused: {refusal}"
-                self._stage.bitten[f"refused: {chore.kind}"] += 1
-                self._stage.bitten["replay refused"] += isinstance(refusal, ReplayRefusedError)
+                self._stage.occurrences[f"refused: {chore.kind}"] += 1
+                self._stage.occurrences["replay refused"] += isinstance(refusal, ReplayRefusedError)
             except StoreError:
-                self._stage.bitten["chore done again"] += 1
+                self._stage.occurrences["chore done again"] += 1
                 await asyncio.sleep(PAUSE)
                 continue
             self._stage.note(process, f"{chore.kind}: {told}")
@@ -81,7 +81,7 @@ class Operator:
         else:
             return "nothing to do"
         org, subject = self._chosen[number]
-        self._stage.bitten[f"chore: {chore.kind}"] += 1
+        self._stage.occurrences[f"chore: {chore.kind}"] += 1
         await ACTIONS[chore.kind](app, app.failures(org=org, by=BY), subject, chore)
         return f"{_named(subject)} of {org}"
 

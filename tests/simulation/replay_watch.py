@@ -50,7 +50,7 @@ Awaited = Callable[[str], dict[str, str]]
 class ReplayWatch:
     def __init__(self, watcher: Blind, breakers: BreakerWatch, awaited: Awaited) -> None:
         self._watcher = watcher
-        self._bitten = watcher.bitten
+        self._occurrences = watcher.occurrences
         self._breakers = breakers
         self._awaited = awaited
         self._replays: dict[str, ReplayRow] = {}
@@ -80,7 +80,7 @@ class ReplayWatch:
         self, before: str | None, after: OperationRow, recorded: set[RecordedAction]
     ) -> None:
         resumed = before in ("PAUSED", "STOPPED") and after.state == "RUNNING"
-        self._bitten["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
+        self._occurrences["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
         said = {each.action for each in recorded if each.subject == after.id}
         if before is None:
             expected, sound = {"operation.planned"}, after.state == "PLANNED"
@@ -96,7 +96,7 @@ class ReplayWatch:
 
     def _check_replay(self, before: str | None, after: ReplayRow, looked_at: float) -> None:
         kind = "item" if after.operation_id else "redrive" if after.automatic else "replay"
-        self._bitten[f"{kind} {after.state.lower()}"] += 1
+        self._occurrences[f"{kind} {after.state.lower()}"] += 1
         if before is None and after.state not in BEGINNINGS:
             allowed = after.operation_id is not None  # rejected in the same transaction that planned it
         else:
@@ -114,7 +114,7 @@ class ReplayWatch:
         if replay.operation_id is None and not replay.automatic:
             return  # a person may replay a letter that waits for another
         awaited = self._awaited(replay.letter_id)
-        self._bitten["waited for another letter"] += bool(awaited)
+        self._occurrences["waited for another letter"] += bool(awaited)
         if set(awaited.values()) - {"RESOLVED"}:
             self._watcher.find("M12", replay.letter_id, f"is redriven before {awaited} are resolved")
         for name in sorted(self._dependencies(replay)):

@@ -58,7 +58,7 @@ class ScheduledFaults:
     async def _stop(self, fault: Fault) -> None:
         process, _ = self._world.workers[fault.target]
         if process in self._world.working and process not in self._stage.stopped_at:
-            self._stage.bitten["stop"] += 1
+            self._stage.occurrences["stop"] += 1
             self._world.signal(fault.target)
 
     async def _hurry(self, fault: Fault) -> None:

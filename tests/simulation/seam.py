@@ -39,7 +39,7 @@ class Executed(NamedTuple):
     asked_at: float
 
     @property
-    def biting(self) -> str:
+    def effective_name(self) -> str:
         """Return its name, or an empty one if it found nothing to do: a fault there would prove nothing."""
         return "" if self.name in _SEEKING and not self.rows else self.name
 
@@ -111,7 +111,7 @@ class Seam:
             self._stage.serial_database.leave(visit)
         self._stage.note(self._process, "commit")
         try:
-            await self._afterwards([each.biting for each in inner.executed])
+            await self._afterwards([each.effective_name for each in inner.executed])
         finally:
             self._stage.releasing.pop(self._process, None)
 
@@ -174,7 +174,7 @@ class Seam:
             raise
         finally:
             self._stage.serial_database.leave(visit)
-        await self._afterwards([executed.biting])
+        await self._afterwards([executed.effective_name])
         return rows
 
     async def performed(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -209,10 +209,10 @@ class Seam:
         await self._stage.pass_time()
         while (fault := self._stage.take(self._target, _AHEAD, [name])) is not None:
             if fault.kind is FaultKind.SLOW:
-                self._stage.bite("slow statement", self._process)
+                self._stage.count("slow statement", self._process)
                 await asyncio.sleep(fault.seconds)
             elif fault.kind is FaultKind.REFUSE:
-                self._stage.bite("refused statement", self._process)
+                self._stage.count("refused statement", self._process)
                 raise StoreUnavailableError("the line is cut")
             else:
                 await self.die("crash before a statement")
@@ -222,7 +222,7 @@ class Seam:
         """Raise the fault that is due inside a transaction, after this statement."""
         fault = self._stage.take(self._target, _INSIDE, [name])
         if fault is not None and fault.kind is FaultKind.FAIL_INSIDE:
-            self._stage.bite("failure inside a transaction", self._process)
+            self._stage.count("failure inside a transaction", self._process)
             raise StoreUnavailableError("the line is cut")
         if fault is not None:
             await self.die("crash inside a transaction")
@@ -231,10 +231,10 @@ class Seam:
     async def _afterwards(self, names: list[str]) -> None:
         while (fault := self._stage.take(self._target, _AFTERWARDS, names)) is not None:
             if fault.kind is FaultKind.LATE_ANSWER:
-                self._stage.bite("late answer", self._process)
+                self._stage.count("late answer", self._process)
                 await asyncio.sleep(fault.seconds)
             elif fault.kind is FaultKind.LOSE_ANSWER:
-                self._stage.bite("lost acknowledgement", self._process)
+                self._stage.count("lost acknowledgement", self._process)
                 raise StoreUnavailableError("the line is cut")
             elif fault.kind is FaultKind.FREEZE_AFTER:
                 self._stage.freeze(self._process, fault.seconds)
@@ -244,13 +244,13 @@ class Seam:
         self._check_line()
 
     async def die(self, how: str) -> None:
-        self._stage.bite(how, self._process)
+        self._stage.count(how, self._process)
         self._stage.crash(self._process)
         await self._loop.create_future()
 
     def _check_line(self) -> None:
         if self._stage.down:
-            self._stage.bite("database outage", self._process)
+            self._stage.count("database outage", self._process)
         if self._stage.down or self.closed:
             raise StoreUnavailableError("the database is away")
 
@@ -286,9 +286,9 @@ class Inner(OpenTransaction):
         self._seam._stage.note(self._seam._process, f"· {name} {len(rows)}")
         executed = Executed(name, given, rows, asked_at)
         self.executed.append(executed)
-        if executed.biting == "pick":
+        if executed.effective_name == "pick":
             self._seam._stage.releasing[self._seam._process] = given[0]["operation_id"]
-        await self._seam.inside(executed.biting)
+        await self._seam.inside(executed.effective_name)
         return rows
 
 

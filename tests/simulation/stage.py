@@ -17,7 +17,7 @@ class Stage:
     """The state that all processes of a history share.
 
     trace        the events: virtual time, process, text
-    bitten       how often each fault took effect
+    occurrences       how often each fault took effect
     down         the database is down for all processes
     up_since     when it came back
     releasing    the processes that are starting items of a bulk replay, and the replay
@@ -30,7 +30,7 @@ class Stage:
         self.random = Random(f"stage {script.schedule}")
         self.serial_database = SerialDatabase(loop)
         self.trace: list[tuple[float, str, str]] = []
-        self.bitten: Counter[str] = Counter()
+        self.occurrences: Counter[str] = Counter()
         self.down = 0
         self.up_since = 0.0
         self.armed: dict[str, list[Fault]] = {}
@@ -44,8 +44,8 @@ class Stage:
     def note(self, process: Process, what: str) -> None:
         self.trace.append((self.loop.time(), process.name, what))
 
-    def bite(self, what: str, process: Process) -> None:
-        self.bitten[what] += 1
+    def count(self, what: str, process: Process) -> None:
+        self.occurrences[what] += 1
         self.troubled_at[process] = self.loop.time()
         self.note(process, f"! {what}")
 
@@ -71,7 +71,7 @@ class Stage:
         return bool(self.down) or latest >= since
 
     def crash(self, process: Process) -> None:
-        self.bite("crash", process)
+        self.count("crash", process)
         if process in self.releasing:
             self.interrupted.add(self.releasing.pop(process))
         self.loop.crash(process)
@@ -81,12 +81,12 @@ class Stage:
     def freeze(self, process: Process, seconds: float) -> None:
         if process.frozen or not process.alive:
             return
-        self.bite("freeze", process)
+        self.count("freeze", process)
         self.loop.freeze(process)
         self.serial_database.frozen(process)
         self.loop.call_later(seconds, self.thaw, process, context=self.loop.director.context)
         if seconds > MAX_LEASE_SECONDS:
-            self.bitten["frozen beyond its lease"] += 1
+            self.occurrences["frozen beyond its lease"] += 1
 
     def thaw(self, process: Process) -> None:
         if process.alive and process.frozen:

@@ -138,7 +138,7 @@ def cut_off_in_the_middle(schedule: int) -> Script:
 
 def test_after_an_outage_all_workers_write_their_results_before_leases_are_taken_over() -> None:
     """Gap 3: the worker that reconnects first leaves the other workers time to reconnect."""
-    taken_over = [play(cut_off_in_the_middle(schedule)).bitten["reclaim"] for schedule in range(20)]
+    taken_over = [play(cut_off_in_the_middle(schedule)).occurrences["reclaim"] for schedule in range(20)]
     assert not any(taken_over)
 
 

@@ -178,20 +178,20 @@ async def paused_by(loop: VirtualLoop, fault: Fault) -> tuple[Stage, Process, in
 def test_the_database_after_a_fault(loop: VirtualLoop, kind: FaultKind, written: int) -> None:
     stage, _, count = run(paused_by(loop, Fault(0.0, kind, "w0", statement="pause")), loop)
     assert count == written
-    assert sum(stage.bitten.values()) >= 1
+    assert sum(stage.occurrences.values()) >= 1
 
 
 # It can fail
 
 
 def test_a_fault_that_never_happened_is_reported() -> None:
-    bitten = Counter(dict.fromkeys((*BITING, *RARE), 1))
-    assert not missing(bitten, 1000)
-    assert missing(bitten - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]
-    assert missing(bitten - Counter({"operation paused": 1}), ENOUGH_FOR_RARE) == ["operation paused"]
-    assert Campaign(histories=ENOUGH, bitten=Counter()).vacuous == list(BITING)
-    assert Campaign(histories=ENOUGH_FOR_RARE, bitten=Counter()).vacuous == [*BITING, *RARE]
-    assert not Campaign(histories=ENOUGH - 1, bitten=Counter()).vacuous
+    occurrences = Counter(dict.fromkeys((*BITING, *RARE), 1))
+    assert not missing(occurrences, 1000)
+    assert missing(occurrences - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]
+    assert missing(occurrences - Counter({"operation paused": 1}), ENOUGH_FOR_RARE) == ["operation paused"]
+    assert Campaign(histories=ENOUGH, occurrences=Counter()).vacuous == list(BITING)
+    assert Campaign(histories=ENOUGH_FOR_RARE, occurrences=Counter()).vacuous == [*BITING, *RARE]
+    assert not Campaign(histories=ENOUGH - 1, occurrences=Counter()).vacuous
 
 
 def duel(seed: int) -> Script:

@@ -18,4 +18,4 @@ def test_no_history_breaks_a_promise(piece: int) -> None:
     campaign = run(range(first, first + PIECE))
     assert not campaign.violations, "\n".join(map(str, campaign.violations[:3]))
     assert campaign.histories == PIECE
-    assert not missing(campaign.bitten, ENOUGH)
+    assert not missing(campaign.occurrences, ENOUGH)

@@ -229,15 +229,15 @@ def test_a_bulk_replay_is_planned_paused_resumed_and_done() -> None:
     history = play(script_with(TaskPlan("t"), *steps, chores=(plan, *steering)))
     assert not history.findings
     assert {ending.state for ending in history.endings} == {"SUCCESS"}
-    assert history.bitten["operation paused"] == history.bitten["operation done"] == 1
-    assert history.bitten["item succeeded"] == 4
+    assert history.occurrences["operation paused"] == history.occurrences["operation done"] == 1
+    assert history.occurrences["item succeeded"] == 4
 
 
 def test_a_replay_that_makes_no_sense_is_refused() -> None:
     again = (Chore(6.0, ChoreKind.REPLAY), Chore(9.0, ChoreKind.REPLAY, rash=True))
     history = play(script_with(TaskPlan("t"), StepPlan((Outcome.FINAL,)), chores=again))
     assert not history.findings
-    assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
+    assert history.occurrences["replay succeeded"] == history.occurrences["refused: replay"] == 1
 
 
 def test_an_operation_paused_while_a_driver_reads_it_starts_nothing_more() -> None:
@@ -248,6 +248,6 @@ def test_an_operation_paused_while_a_driver_reads_it_starts_nothing_more() -> No
     script = replace(script, faults=(Fault(5.0, FaultKind.SLOW, "w0", 4.0, "tally"),))
     history = play(script)
     assert not history.findings
-    assert history.bitten["operation paused"] == history.bitten["slow statement"] == 1
+    assert history.occurrences["operation paused"] == history.occurrences["slow statement"] == 1
     with switched_off("lock_running.state"):
         assert "operation" in play(script).invariants

@@ -70,7 +70,7 @@ async def _operations(world: World) -> list[Finding]:
         own = items.get(operation_id, Counter())
         found += _items(operation_id, state, own, selected["selected"], released)
         if state == "DONE" and operation_id in world.stage.interrupted:
-            world.stage.bitten["operation survived a crash"] += 1
+            world.stage.occurrences["operation survived a crash"] += 1
     return found
 
 

@@ -36,7 +36,7 @@ class Blind:
         self._stage = stage
         self.reclaims: Counter[str] = Counter()
         self.findings: list[Finding] = []
-        self.bitten = stage.bitten
+        self.occurrences = stage.occurrences
         self.figures: Counter[tuple[str, str, str]] = Counter()
 
     @property

@@ -1,4 +1,4 @@
-"""What is vendored is what its authors have published.
+"""Vendored files equal those that their authors have published.
 
 htmx is version 2.0.11, as the package registry has it. Inter is `inter-ui` 4.1.1, reduced with fonttools:
 
