@@ -72,7 +72,7 @@ async def _pictures(visitor: Browsing, arguments: argparse.Namespace, out: Path)
                 page = await visitor.open(route.role, route.path, theme=theme, width=width)
                 told = await _picture(page, out / name, arguments.folded)
                 faults, visitor.recorder.faults = visitor.recorder.remaining(), []
-                faults = [each for each in faults if route.told is None or route.told not in each]
+                faults = [each for each in faults if route.console is None or route.console not in each]
                 faulty += bool(faults)
                 print(name, told, *faults, sep="  ")
                 await page.context.close()

@@ -48,8 +48,8 @@ async def visited(tour: Browsing, part: int) -> AsyncIterator[tuple[Route, Page]
     """Yield a part of all pages, each in the window of a user with its role."""
     windows: dict[str | None, Page] = {}
     for route in (await routes(tour.site))[part::PARTS]:
-        if route.told is not None:
-            tour.recorder.allow(f"{route.told}.*{route.path.partition('?')[0]}")
+        if route.console is not None:
+            tour.recorder.allow(f"{route.console}.*{route.path.partition('?')[0]}")
         if route.role not in windows:
             windows[route.role] = await tour.open(route.role, route.path)
         page = windows[route.role]

@@ -57,7 +57,7 @@ async def test_no_control_pretends_to_work(tour: Browsing) -> None:
     """No page has a control without effect, or a form that leads nowhere."""
     page = await reading(tour)
     for route in await routes(tour.site):
-        if route.role == "owner" and route.told is None:
+        if route.role == "owner" and route.console is None:
             await go(page, route.path)
             shown = page.locator(f":is({PRETENDING}):visible")
             assert (

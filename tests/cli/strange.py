@@ -14,11 +14,11 @@ SECONDS = 60.0
 
 
 class Strange:
-    """The server. `heard` has the heads of all requests."""
+    """The server. `requests` has the heads of all requests."""
 
     def __init__(self) -> None:
         self.answer = b""
-        self.heard: list[str] = []
+        self.requests: list[str] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -46,7 +46,7 @@ class Strange:
         head = b""
         while b"\r\n\r\n" not in head:
             head += connection.recv(65_536)
-        self.heard.append(head.decode("latin-1"))
+        self.requests.append(head.decode("latin-1"))
         connection.sendall(self.answer)
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65_536):  # unread bytes would reset the connection

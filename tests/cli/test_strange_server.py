@@ -91,7 +91,7 @@ def test_a_silent_server(
 def test_the_same_page_forever(redrive: Command, strange: Strange) -> None:
     strange.says(200, {"items": [], "next_cursor": "again"})
     ended = redrive("key", "list", "-o", "ndjson")
-    assert (ended.code, "the same page twice" in ended.err, len(strange.heard)) == (1, True, 2)
+    assert (ended.code, "the same page twice" in ended.err, len(strange.requests)) == (1, True, 2)
 
 
 def test_nothing_steers_the_terminal(redrive: Command, strange: Strange) -> None:
@@ -116,7 +116,7 @@ def test_a_key_that_is_none_is_not_shown(
 ) -> None:
     monkeypatch.setenv("REDRIVE_API_KEY", key)
     ended = redrive("--debug", "key", "list")
-    assert (ended.code, "canary" in ended.err, strange.heard) == (2, False, [])
+    assert (ended.code, "canary" in ended.err, strange.requests) == (2, False, [])
 
 
 def test_a_key_does_not_take_the_way_over_a_proxy(
@@ -127,7 +127,7 @@ def test_a_key_does_not_take_the_way_over_a_proxy(
     """The key may go to this machine in plain text, but no further."""
     monkeypatch.setenv("http_proxy", strange.url)
     ended = redrive("key", "list", "--server", "http://127.0.0.1:1")
-    assert (ended.code, strange.heard) == (1, [])
+    assert (ended.code, strange.requests) == (1, [])
 
 
 def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.Monke
 def test_a_name_stays_one_part_of_the_path(redrive: Command, strange: Strange, name: str) -> None:
     strange.says(404, {"detail": "there is no such run"})
     assert redrive("run", "view", name).code == Exit.NOT_FOUND
-    path = strange.heard[0].split()[1]
+    path = strange.requests[0].split()[1]
     assert path.startswith("/api/v1/runs/")
     assert unquote(path.removeprefix("/api/v1/runs/")) == name
 
@@ -149,7 +149,7 @@ def test_an_answer_is_not_unfolded(redrive: Command, strange: Strange) -> None:
     """A few compressed bytes could expand to gigabytes."""
     strange.says(200, gzip.compress(b'{"items": [], "next_cursor": null}'), "Content-Encoding: gzip")
     assert NO_JSON in redrive("key", "list").err
-    assert "accept-encoding: identity" in strange.heard[0].lower()
+    assert "accept-encoding: identity" in strange.requests[0].lower()
 
 
 def test_without_the_library_for_it(
@@ -157,7 +157,7 @@ def test_without_the_library_for_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     ended = redrive("key", "list")
-    assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.heard) == (1, True, [])
+    assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.requests) == (1, True, [])
 
 
 def test_here_and_there_the_same_error_ends_the_same_way() -> None:

@@ -78,7 +78,7 @@ class Proxy:
     ) -> None:
         talk = WireProtocol(self._texts)
         while chunk := await reader.read(_CHUNK):
-            for statement in talk.heard(chunk) & self._wanted:
+            for statement in talk.committed(chunk) & self._wanted:
                 self._wanted.discard(statement)
                 self.cut[statement] += 1
                 answers.clear()

@@ -24,7 +24,7 @@ def known_texts(schema: str) -> dict[str, str]:
 
 
 class WireProtocol:
-    """The messages of a client on one connection; `heard` returns the statements just committed."""
+    """The messages of a client on one connection; `committed` returns the statements just committed."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -34,7 +34,7 @@ class WireProtocol:
         self._executed: set[str] = set()
         self._in_transaction = False
 
-    def heard(self, chunk: bytes) -> set[str]:
+    def committed(self, chunk: bytes) -> set[str]:
         self._rest += chunk
         committed: set[str] = set()
         while (message := self._next()) is not None:

@@ -54,19 +54,19 @@ class Demo:
         self._lines.extend(self.process.stdout)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(list(self._lines))
 
     def wait_for(self, pattern: str) -> str:
         """Wait for output that matches the pattern, and return the match."""
-        found = until(lambda: self._found(pattern), lambda: f"{pattern!r} in {self.said}")
+        found = until(lambda: self._found(pattern), lambda: f"{pattern!r} in {self.output}")
         return str(found[1] if found.groups() else found[0])
 
     def _found(self, pattern: str) -> re.Match[str] | None:
-        found = re.search(pattern, self.said)
+        found = re.search(pattern, self.output)
         if found is None:
             assert self.process.poll() is None, (
-                f"it has ended before {pattern!r}: {self.said} {self._errors()}"
+                f"it has ended before {pattern!r}: {self.output} {self._errors()}"
             )
         return found
 

@@ -128,7 +128,7 @@ class Story:
             elif block.kind == "sh" and "pip install" not in block.text:
                 yield block.text, shown, self._typed(block.text, shown)
 
-    def told(self, really: str) -> str:
+    def as_on_page(self, really: str) -> str:
         """Write the output as the page would, with its ids and home directory."""
         for shown, real in self.ids.items():
             really = really.replace(real, shown)
@@ -228,7 +228,7 @@ def rewritten(page: Path) -> str:
             story = Story(page, place, timeout=5.0)
             for typed, shown, really in story.play():
                 if shown:  # all of them, so that their times are consistent
-                    told = story.told(really)
+                    told = story.as_on_page(really)
                     text = text.replace(
                         f"{typed}```\n\n```text\n{shown}", f"{typed}```\n\n```text\n{told}", 1
                     )

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.cases import loop_over
 from tests.server.house import House
-from tests.server.test_connection import caller, door, everything
+from tests.server.test_connection import caller, everything, serving
 
 from redrive.cli.program import run
 from redrive.server.admin.environment import PAGES
@@ -148,7 +148,7 @@ async def test_20_the_target_of_a_request_names_the_host(
     small_house: House, target: bytes, host: bytes, status: int
 ) -> None:
     request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
-    async with door(small_house.api) as port, caller(port) as (reader, writer):
+    async with serving(small_house.api) as port, caller(port) as (reader, writer):
         writer.write(request)
         answer = await everything(reader)
     assert int(answer.split(b" ", 2)[1]) == status

@@ -50,7 +50,7 @@ def _replay(seed: int, guard: str | None, shrink: bool) -> int:
             script = shrunk(script, history.invariants)
             history = play(script)
     print(script)
-    print(history.told())
+    print(history.transcript())
     for finding in history.findings:
         print(finding)
     print(

@@ -36,5 +36,5 @@ class History:
     def invariants(self) -> set[str]:
         return {finding.invariant for finding in self.findings}
 
-    def told(self) -> str:
+    def transcript(self) -> str:
         return "\n".join(f"{time:10.4f}  {process:<10} {what}" for time, process, what in self.trace)

@@ -59,13 +59,13 @@ def test_a_seed_always_gives_the_same_history() -> None:
 
 
 def test_seeds_give_different_histories() -> None:
-    assert len({simulate(seed).told() for seed in SEEDS}) == len(SEEDS)
+    assert len({simulate(seed).transcript() for seed in SEEDS}) == len(SEEDS)
 
 
 def test_another_python_process_gives_the_same_history() -> None:
     program = (
         "from hashlib import sha256; from tests.simulation.simulate import simulate; "
-        f"print([sha256(simulate(seed).told().encode()).hexdigest() for seed in {SEEDS}])"
+        f"print([sha256(simulate(seed).transcript().encode()).hexdigest() for seed in {SEEDS}])"
     )
     told = {
         subprocess.run(
