@@ -5,7 +5,7 @@ import stamina
 requests = count(1)
 
 
-def ask(number: int) -> str:  # replaces your client: every second request succeeds
+def ask(number: int) -> str:  # stands for your client: every second request succeeds
     if next(requests) % 2:
         raise ConnectionError("reset by the server")
     return f"customer {number}"
