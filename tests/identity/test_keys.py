@@ -47,7 +47,7 @@ async def is_valid(world: World, new: NewKey) -> bool:
 
 
 async def tamper(world: World, new: NewKey, column: str, seconds: float) -> None:
-    """Move a time of the key, as if `seconds` had passed."""
+    """Set a time of the key to `seconds` from now."""
     await world.sql(
         f"UPDATE redrive.api_keys SET {column} = :now + :seconds WHERE id = :id",
         seconds=seconds,

@@ -35,7 +35,7 @@ async def seen(world: World, token: str) -> SignedInUser | None:
 
 
 async def tamper(world: World, token: str, column: str, seconds: float) -> None:
-    """Move a time of the session, as if `seconds` had passed."""
+    """Set a time of the session to `seconds` from now."""
     text = f"UPDATE redrive.sessions SET {column} = :now + :seconds WHERE hash = :hash"
     await world.sql(text, seconds=seconds, hash=digest(token))
 

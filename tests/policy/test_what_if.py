@@ -191,7 +191,7 @@ def test_the_figures_of_a_comparison() -> None:
 
 
 def test_new_dead_letters_with_an_unknown_outcome_are_distinguished() -> None:
-    """Lost at 11 s if it was seen to fail there; within 5 s after that, it may have worked."""
+    """A dead letter at 11 s, when the dependency failed, or 5 s later, when it may have worked."""
     found = PolicyComparison()
     for policy in (allowing(2), replace(EVEN, backoff=Backoff(Exponential(8.0, 1.0)))):
         found.add(saved(), relive(saved(), policy, Works(32.0, Proof.ITSELF)), Works(32.0, Proof.ITSELF))
