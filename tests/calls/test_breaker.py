@@ -302,7 +302,7 @@ class TestDecorator:
         with pytest.raises(BreakerOpenError):
             work(4)
         assert calls == [0, 1, 2, 3]
-        assert (work.__name__, work.__doc__) == ("work", "Works.")
+        assert (work.__name__, work.__doc__) == ("work", "Do the work.")
 
     async def test_async(self, clock: VirtualClock) -> None:
         where = shop(clock)

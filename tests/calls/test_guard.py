@@ -141,7 +141,7 @@ class TestDecorator:
         guarded = Account.balance
         assert guarded.__name__ == "balance"
         assert guarded.__qualname__ == "Account.balance"
-        assert guarded.__doc__ == "The balance."
+        assert guarded.__doc__ == "Return the balance."
         assert guarded.__module__ == __name__
         assert list(inspect.signature(guarded).parameters) == ["self", "currency", "rounded"]
         assert inspect.unwrap(guarded) is not guarded
