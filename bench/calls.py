@@ -1,4 +1,4 @@
-"""Guarded calls beside tenacity, stamina, backoff, pybreaker, purgatory and aiobreaker.
+"""Guarded calls compared with tenacity, stamina, backoff, pybreaker, purgatory and aiobreaker.
 
 Every figure is the overhead over the bare call. Each library runs as its README shows, with zero delays where
 a failure is retried; log lines go to a handler that drops them.
@@ -41,7 +41,7 @@ async def nothing_async() -> int:
 
 
 def every_second_fails() -> Callable[[], int]:
-    """Fails, succeeds, fails, succeeds, …: a guarded call of it is one failure and one success."""
+    """Return a function that fails on every other call, so two guarded calls are a failure and a success."""
     calls = 0
 
     def work() -> int:
@@ -111,7 +111,7 @@ def compare_retries(report: Report) -> None:
 
 
 def compare_single_calls(report: Report) -> None:
-    """A function guarded for one call only, without a decorator."""
+    """Compare calls that are guarded without a decorator."""
     stop = tenacity.stop_after_attempt(3)
     caller = stamina.RetryingCaller(attempts=3).on(ConnectionError)
     contenders: dict[str, Callable[[], Any]] = {
@@ -168,7 +168,7 @@ def compare_breakers(report: Report) -> None:
 
 
 def import_milliseconds(statement: str) -> float:
-    # httpx loads its command line too where click is installed; that is not counted.
+    # httpx also loads its command line if click is installed; that does not count.
     code = (
         "import sys; sys.modules['click'] = None; from time import perf_counter as now; "
         f"t = now(); {statement}; print((now() - t) * 1000)"
@@ -194,7 +194,7 @@ def compare_imports(report: Report) -> None:
 
 def main() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
-    # Half of the measured calls fail for ever; the budget that would stop them is not what is measured here.
+    # Half of the measured calls fail; a budget that stops them would distort the measurement.
     dependency("bench", budget=BudgetPolicy(capacity=1e9))
     report = Report()
     print(f"Python {sys.version.split()[0]}; medians of {REPETITIONS} interleaved repetitions")

@@ -1,4 +1,4 @@
-"""Measuring side by side: all contenders take turns within one run, and only ratios are judged."""
+"""Measuring side by side: all contenders take turns within one run, and only ratios count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AsyncWork = Callable[[], Awaitable[Any]]
 
 @dataclass
 class Figure:
-    """What one contender has reached in one measurement, one value for each repetition."""
+    """The values of one contender in one measurement, one per repetition."""
 
     values: list[float] = field(default_factory=list)
 
@@ -27,7 +27,7 @@ class Figure:
 
     @property
     def relative_spread(self) -> float:
-        """(most - least) / median."""
+        """Return (maximum - minimum) / median."""
         return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
 
     @property
@@ -36,7 +36,7 @@ class Figure:
 
 
 def overheads(bare: Work, contenders: dict[str, Work], *, calls: int, repetitions: int) -> dict[str, Figure]:
-    """Each repetition times the bare call and every contender in turn."""
+    """Time the bare call and every contender in turn, in each repetition."""
 
     def seconds(work: Work) -> float:
         started = perf_counter()
@@ -49,7 +49,7 @@ def overheads(bare: Work, contenders: dict[str, Work], *, calls: int, repetition
         base = seconds(bare)
         for name, work in contenders.items():
             overhead = (seconds(work) - base) / calls * 1e6
-            if repetition:  # the first one warms up
+            if repetition:  # the first repetition warms up
                 figures[name].values.append(overhead)
     return figures
 
@@ -91,7 +91,7 @@ class Report:
             print(f"  {name:<24}{figure.median:>9.2f}   [{figure.spread}]   {ratio:.1f}× ours")
 
     def target(self, text: str, value: float, limit: float) -> None:
-        """A ratio that must not be above its limit."""
+        """Check a ratio against its limit."""
         met = value <= limit
         print(f"  {'met   ' if met else 'MISSED'} {text}: {value:.3f}, at most {limit:.3f}")
         if not met:

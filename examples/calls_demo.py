@@ -22,12 +22,12 @@ from redrive.policy import CALL, STEP, Exponential, Proportional
 from redrive.policy.fingerprint import fingerprint
 from redrive.policy.redact import Redactor
 
-COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+COLOR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 QUICK = replace(CALL, backoff=Backoff(Exponential(0.2, 2.0), cap=2.0, jitter=Proportional(0.25)))
 
 
 def paint(code: str, text: str) -> str:
-    return f"\033[{code}m{text}\033[0m" if COLOUR else text
+    return f"\033[{code}m{text}\033[0m" if COLOR else text
 
 
 def title(number: int, text: str) -> None:

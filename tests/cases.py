@@ -2,11 +2,11 @@
 
     @loop_over("name", ["worker_threads", "worker_concurrency"])
     @loop_over("value", [True, None, "5"])
-    def test_what_is_no_number(name: str, value: object) -> None: ...
+    def test_values_that_are_not_numbers(name: str, value: object) -> None: ...
 
-`loop_over` takes what `pytest.mark.parametrize` takes, and the test may be async. All cases share the
+`loop_over` has the arguments of `pytest.mark.parametrize`, and the test may be async. All cases share the
 fixtures of the test, and a failure names every case that failed. It is for tables of values; `parametrize`
-is for cases that need fixtures of their own.
+is for cases that need separate fixtures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Test = Callable[..., Any]
 
 
 class FailedCases(AssertionError):
-    """Lists the cases of a test that failed, each with its error."""
+    """The cases of a test that failed, each with its error."""
 
     def __init__(self, cases: Sequence[str]) -> None:
         super().__init__(f"{len(cases)} failed:\n" + "\n".join(cases))

@@ -1,10 +1,10 @@
 """Settings and servers for all tests.
 
-A busy machine must not fail a test, and Hypothesis tries the same examples every time, unless
-REDRIVE_TEST_EXPLORE asks for new ones. The servers are real ones, started once per test process, when needed.
+A busy machine must not fail a test, and Hypothesis uses the same examples every time, unless
+REDRIVE_TEST_EXPLORE asks for new ones. The servers are real, and start when needed, once per test process.
 
-Tests start hundreds of interpreters. Where PYTHONDONTWRITEBYTECODE is set, each would compile all anew:
-what they compile is kept beside the cache of pytest then, outside of the source.
+Tests start hundreds of interpreters. With PYTHONDONTWRITEBYTECODE, each would compile everything again, so
+their bytecode goes next to the cache of pytest, outside the source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell does for what it starts in the background; processes of tests would inherit it.
+    # Shells ignore SIGINT in background jobs; processes of tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     path = collection_path.relative_to(config.rootpath).as_posix()
     is_ignored = config.getoption("tier") == "test" and is_left_out_of_test(path)
-    return True if is_ignored else None  # False would overrule everybody else
+    return True if is_ignored else None  # False would overrule all other plugins
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -68,14 +68,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay to the end: whoever collects garbage need not look at them every time."""
+    """Exempt the collected tests from garbage collection: there are thousands, and all stay to the end."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(name="real_migrations")
 def _real_migrations() -> Iterator[None]:
-    """For tests about migrations: see tests/ready_tables.py."""
+    """For tests of migrations: see tests/ready_tables.py."""
     with real_migrations():
         yield
 

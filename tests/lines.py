@@ -1,4 +1,4 @@
-"""What was written to a logger while a test ran."""
+"""Lines that a logger received during a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Lines(logging.Handler):
 
 @contextmanager
 def written_to(logger: logging.Logger, level: int) -> Iterator[Lines]:
-    """Everything from that level on."""
+    """Record every line of this level and above."""
     handler = Lines()
     logger.addHandler(handler)
     logger.setLevel(level)

@@ -1,13 +1,13 @@
-"""A server that misbehaves on request: a real one, on loopback, on a port of its own.
+"""A server that misbehaves on request: a real one, on loopback, on a free port.
 
     with MisbehavingServer() as server:
-        server.on("/busy", answer(503, {"Retry-After": "3"}))   # for a path, as often as it is asked
-        server.script(reset(), close(), answer(200))            # for the next requests, whatever their path
-        server.otherwise(silence())                             # for all the rest (else: 200 and {})
+        server.on("/busy", answer(503, {"Retry-After": "3"}))   # for every request of a path
+        server.script(reset(), close(), answer(200))            # for the next requests, with any path
+        server.otherwise(silence())                             # for all others (default: 200 and {})
         ...
         assert [request.path for request in server.requests] == [...]
 
-Beside it are two addresses that need no server: `refused_port()` and `full_backlog()`.
+Two more addresses need no server: `refused_port()` and `full_backlog()`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Request:
-    """What the server saw. Names of headers are in lower case; `connection` counts from 1."""
+    """A request as the server received it. Header names are in lower case; `connection` counts from 1."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and the connection it came by, in the hands of a behaviour."""
+    """A request and its connection, in the hands of a behavior."""
 
     connection: socket.socket
     closing: threading.Event
@@ -58,25 +58,25 @@ class Exchange:
         self.connection.sendall(data)
 
     def pause(self, seconds: float | None) -> None:
-        """Waits, but no longer than the server lives and the client stays."""
+        """Wait, but no longer than the server runs and the client stays connected."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.connection, selectors.EVENT_READ)
             readable = selector.select(seconds)
         if readable and not self.connection.recv(1, socket.MSG_PEEK):
             raise ConnectionAbortedError
-        if readable and self.closing.wait(seconds):  # the client has sent something more
+        if readable and self.closing.wait(seconds):  # the client has sent more data
             raise ConnectionAbortedError
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Behavior:
     play: Callable[[Exchange], None]
     reads_request: bool = True
     keeps_connection: bool = False
 
 
-def answer(status: int = 200, headers: Headers | None = None, body: bytes | str = b"{}") -> Behaviour:
-    """A proper answer; the connection can be used again."""
+def answer(status: int = 200, headers: Headers | None = None, body: bytes | str = b"{}") -> Behavior:
+    """Send a proper response; the connection stays usable."""
     content = body.encode() if isinstance(body, str) else body
     data = _head(status, {"Content-Length": str(len(content)), **(headers or {})})
     bodiless = status in (204, 304) or status < 200
@@ -85,20 +85,20 @@ def answer(status: int = 200, headers: Headers | None = None, body: bytes | str 
         head_only = bodiless or (exchange.request is not None and exchange.request.method == "HEAD")
         exchange.send(data if head_only else data + content)
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def answer_json(value: object, status: int = 200, headers: Headers | None = None) -> Behaviour:
+def answer_json(value: object, status: int = 200, headers: Headers | None = None) -> Behavior:
     return answer(status, headers, json.dumps(value))
 
 
-def silence(seconds: float | None = None) -> Behaviour:
-    """No first byte for so long (None: ever), then a proper answer."""
+def silence(seconds: float | None = None) -> Behavior:
+    """Send nothing for this long (None: forever), then a proper response."""
     return _after_a_pause(seconds, answer())
 
 
-def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Behaviour:
-    """One byte of the body at a time, with a pause before each."""
+def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Behavior:
+    """Send the body byte by byte, with a pause before each byte."""
 
     def play(exchange: Exchange) -> None:
         exchange.send(_head(status, {"Content-Length": str(len(body))}))
@@ -106,78 +106,78 @@ def drip(pause: float, body: bytes = b'{"slow": true}', status: int = 200) -> Be
             exchange.pause(pause)
             exchange.send(bytes([byte]))
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def reset() -> Behaviour:
-    """Reads the request, then resets the connection (RST)."""
-    return Behaviour(_reset)
+def reset() -> Behavior:
+    """Read the request, then reset the connection (RST)."""
+    return Behavior(_reset)
 
 
-def reset_on_accept() -> Behaviour:
-    """Resets the connection before reading anything. Takes effect from a script or as `otherwise`."""
-    return Behaviour(_reset, reads_request=False)
+def reset_on_accept() -> Behavior:
+    """Reset the connection before reading anything. Works in a script or as `otherwise`."""
+    return Behavior(_reset, reads_request=False)
 
 
-def close() -> Behaviour:
-    """Reads the request, then closes the connection in good order without a word."""
-    return Behaviour(lambda exchange: None)
+def close() -> Behavior:
+    """Read the request, then close the connection without a response."""
+    return Behavior(lambda exchange: None)
 
 
-def close_on_accept() -> Behaviour:
-    return Behaviour(lambda exchange: None, reads_request=False)
+def close_on_accept() -> Behavior:
+    return Behavior(lambda exchange: None, reads_request=False)
 
 
-def raw(data: bytes) -> Behaviour:
-    """Reads the request, sends exactly these bytes and closes."""
-    return Behaviour(lambda exchange: exchange.send(data))
+def raw(data: bytes) -> Behavior:
+    """Read the request, send exactly these bytes, and close."""
+    return Behavior(lambda exchange: exchange.send(data))
 
 
-def garbage() -> Behaviour:
+def garbage() -> Behavior:
     return raw(b"\x00\xff this is not HTTP at all \xfe\r\n\r\n")
 
 
-def invalid_json(status: int = 200) -> Behaviour:
+def invalid_json(status: int = 200) -> Behavior:
     return answer(status, {"Content-Type": "application/json"}, b'{"cut": "off')
 
 
-def truncated(sent: int = 5, promised: int = 100, status: int = 200) -> Behaviour:
-    """Promises more bytes than it sends, then closes."""
+def truncated(sent: int = 5, promised: int = 100, status: int = 200) -> Behavior:
+    """Announce more bytes than it sends, then close."""
     headers = {"Content-Length": str(promised), "Content-Type": "application/json"}
     return raw(_head(status, headers) + b"x" * sent)
 
 
-def truncated_chunks(status: int = 200) -> Behaviour:
-    """A chunked body that ends in the middle of a chunk."""
+def truncated_chunks(status: int = 200) -> Behavior:
+    """Send a chunked body that ends in the middle of a chunk."""
     headers = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
     return raw(_head(status, headers) + b"40\r\nonly this much")
 
 
-def broken_encoding() -> Behaviour:
-    """Claims gzip and sends something else."""
+def broken_encoding() -> Behavior:
+    """Announce gzip and send something else."""
     return answer(200, {"Content-Encoding": "gzip"}, b"not gzip at all")
 
 
-def huge_header(size: int = 200_000) -> Behaviour:
+def huge_header(size: int = 200_000) -> Behavior:
     return raw(_head(200, {"X-Huge": "a" * size, "Content-Length": "2"}) + b"{}")
 
 
-def redirect_loop() -> Behaviour:
-    """Redirects every path to itself."""
+def redirect_loop() -> Behavior:
+    """Redirect every path to itself."""
 
     def play(exchange: Exchange) -> None:
         path = exchange.request.path if exchange.request else "/"
         exchange.send(_head(302, {"Location": path, "Content-Length": "0"}))
 
-    return Behaviour(play, keeps_connection=True)
+    return Behavior(play, keeps_connection=True)
 
 
-def _after_a_pause(seconds: float | None, then: Behaviour) -> Behaviour:
+def _after_a_pause(seconds: float | None, then: Behavior) -> Behavior:
     def play(exchange: Exchange) -> None:
         exchange.pause(seconds)
         then.play(exchange)
 
-    return Behaviour(play, keeps_connection=then.keeps_connection)
+    return Behavior(play, keeps_connection=then.keeps_connection)
 
 
 def _reset(exchange: Exchange) -> None:
@@ -200,8 +200,8 @@ class MisbehavingServer:
         self._listener = socket.create_server((HOST, 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}"
-        self._script: deque[Behaviour] = deque()
-        self._paths: dict[str, Behaviour] = {}
+        self._script: deque[Behavior] = deque()
+        self._paths: dict[str, Behavior] = {}
         self._otherwise = answer()
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -213,17 +213,17 @@ class MisbehavingServer:
         with self._changed:
             return len(self._open)
 
-    def on(self, path: str, behaviour: Behaviour) -> None:
-        self._paths[path] = behaviour
+    def on(self, path: str, behavior: Behavior) -> None:
+        self._paths[path] = behavior
 
-    def script(self, *behaviours: Behaviour) -> None:
-        self._script.extend(behaviours)
+    def script(self, *behaviors: Behavior) -> None:
+        self._script.extend(behaviors)
 
-    def otherwise(self, behaviour: Behaviour) -> None:
-        self._otherwise = behaviour
+    def otherwise(self, behavior: Behavior) -> None:
+        self._otherwise = behavior
 
     def forget(self) -> None:
-        """Forgets the requests it saw and every instruction."""
+        """Forget the requests received and every instruction."""
         with self._changed:
             self.requests.clear()
             self._script.clear()
@@ -231,7 +231,7 @@ class MisbehavingServer:
             self._otherwise = answer()
 
     def wait_for(self, count: int, timeout: float = 5.0) -> bool:
-        """True once the server has seen so many requests."""
+        """Wait until the server has received this many requests; return False at the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self.requests) >= count, timeout)
 
@@ -283,10 +283,10 @@ class MisbehavingServer:
             connection.close()
 
     def _exchange(self, connection: socket.socket, reader: io.BufferedReader, number: int) -> bool:
-        """Plays one exchange; says whether the connection can carry another."""
-        behaviour = self._take(on_accept=True)
-        if behaviour is not None:
-            behaviour.play(Exchange(connection, self._closing))
+        """Play one exchange; return whether the connection can carry another."""
+        behavior = self._take(on_accept=True)
+        if behavior is not None:
+            behavior.play(Exchange(connection, self._closing))
             return False
         request = _read_request(connection, reader, number)
         if request is None:
@@ -294,11 +294,11 @@ class MisbehavingServer:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
-        behaviour = self._take(on_accept=False) or self._paths.get(_path_of(request), self._otherwise)
-        behaviour.play(Exchange(connection, self._closing, request))
-        return behaviour.keeps_connection and request.headers.get("connection", "").lower() != "close"
+        behavior = self._take(on_accept=False) or self._paths.get(_path_of(request), self._otherwise)
+        behavior.play(Exchange(connection, self._closing, request))
+        return behavior.keeps_connection and request.headers.get("connection", "").lower() != "close"
 
-    def _take(self, *, on_accept: bool) -> Behaviour | None:
+    def _take(self, *, on_accept: bool) -> Behavior | None:
         with self._changed:
             following = self._script[0] if self._script else None
             if following is None:
@@ -345,7 +345,7 @@ def _read_chunks(reader: io.BufferedReader) -> Iterator[bytes]:
 
 @cache
 def refused_port() -> int:
-    """A port of this machine that refuses every connection: taken, so that nobody else listens on it."""
+    """Return a port of this machine that refuses every connection; it is taken, so no process can listen."""
     holder = socket.socket()
     holder.bind((HOST, 0))
     atexit.register(holder.close)
@@ -354,7 +354,7 @@ def refused_port() -> int:
 
 @contextlib.contextmanager
 def full_backlog() -> Iterator[int]:
-    """A port on which a connection is never accepted nor refused: connecting runs into its timeout."""
+    """Return a port that neither accepts nor refuses connections, so that connecting times out."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind((HOST, 0))

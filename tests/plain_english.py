@@ -1,7 +1,7 @@
 """Counts stilted phrases in docs, docstrings, messages and pages: `python -m tests.plain_english [--list]`.
 
-Part of `make check`. A place with more than 2 phrases per 1,000 words fails. The list is a sample of what
-readers stumble over: text can avoid every phrase and still be hard to read.
+Part of `make check`. A place with more than 2 phrases per 1,000 words fails. The list is a sample of phrases
+that readers stumble over: text can avoid every phrase and still be hard to read.
 """
 
 from __future__ import annotations

@@ -50,17 +50,17 @@ async def _copy_and_migrate(database: SqliteDatabase) -> None:
 
 def _copy_into(database: SqliteDatabase) -> None:
     if database._connection is not None:
-        return  # what was opened before may hold something
+        return  # a database that was opened before may contain rows
     if database.in_memory:
         with _lock, database._open().backup("main", _template_in_memory(), "main") as backup:
             backup.step()
     else:
-        with contextlib.suppress(OSError):  # where no file can be created, SQLite says why
+        with contextlib.suppress(OSError):  # if no file can be created, SQLite reports why
             _create_file(database.path)
 
 
 def _create_file(path: str) -> None:
-    """Create the whole file at once, or nothing where there is one: another process may be doing the same."""
+    """Create the complete file atomically, unless it exists: another process may be creating it."""
     if Path(path).exists():
         return
     draft = Path(f"{path}-{uuid.uuid4().hex}")

@@ -1,7 +1,7 @@
 """Lets tests write runs on PostgreSQL as if they were one table, as on SQLite.
 
-`redrive.runs` is a view there. Tests that damage or age a run change a column of it, whatever table has it;
-nothing but tests does so. A row goes where its `place` says.
+`redrive.runs` is a view there. Only tests write to it: to damage or age a run, they change a column, in
+whatever table it lies. A row goes to the table of its `place`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COUNTED = frozenset(
 
 
 def make_runs_writable() -> None:
-    """From now on, every schema that is migrated in this process gets the triggers."""
+    """Install the triggers in every schema that this process migrates from now on."""
     original = postgres.migrate  # type: ignore[attr-defined]
 
     @wraps(original)
@@ -94,7 +94,7 @@ async def _triggers(connection: Any, schema: str) -> list[str]:
 
 
 def _insert(space: str, table: str, columns: list[str]) -> str:
-    """What a test does not tell is 0 where it is counted, as in the table on SQLite."""
+    """A count without a value is 0, as in the table on SQLite."""
     values = ", ".join(_value(table, name) for name in columns)
     places = {"ready": "= 'ready'", "leases": "= 'leased'", "ended": "= 'ended'"}
     place = places.get(table, "NOT IN ('ready', 'leased', 'ended')")

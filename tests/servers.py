@@ -1,15 +1,14 @@
-"""Real servers for tests: PostgreSQL and Redis, out of wheels, on loopback, each in a temporary directory.
+"""Real servers for tests: PostgreSQL and Redis, from wheels, on loopback, each in a temporary directory.
 
-    with postgresql() as server: ...    server.url, server.at(database="other", user="somebody")
+    with postgresql() as server: ...    server.url, server.at(database="other", user="ana")
     with redis_server() as server: ...  server.host, server.port, server.url
 
-REDRIVE_TEST_POSTGRES_URL and REDRIVE_TEST_REDIS_URL name servers to use instead. The one of PostgreSQL is the
-address of a superuser: every test process makes a database of its own there.
-REDRIVE_TEST_POSTGRES_INSTALLATION names the folder above the `bin` of another PostgreSQL to start here; tests
-that kill their server use it in any case.
+REDRIVE_TEST_POSTGRES_URL and REDRIVE_TEST_REDIS_URL name servers to use instead. The PostgreSQL address is
+that of a superuser: every test process creates a database there. REDRIVE_TEST_POSTGRES_INSTALLATION names the
+folder above the `bin` of another PostgreSQL to start; tests that kill their server always use it.
 
-The programs are started here rather than by the wheels' own code, which adds a system user and opens
-directories when root runs it.
+This module starts the programs itself, because the wheels' own code adds a system user and opens directories
+if root runs it.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ import psycopg
 HOST = "127.0.0.1"
 START_TIMEOUT = 30.0
 ASKED_FOR_PASSWORD = "asked_for_password"
-"""The one PostgreSQL user that must give a password; everybody else on this machine is trusted."""
+"""The only PostgreSQL user with a password; all other local users are trusted."""
 
 UNPRIVILEGED = "nobody"
-"""PostgreSQL refuses to be run by root; root runs it as this user, which every system has."""
+"""PostgreSQL refuses to run as root; for root it runs as this user, which every system has."""
 
 MEMORY = "/dev/shm"
 ROOM = 2 * 1024**3
-"""PostgreSQL lies in memory where there is so much of it: tests make tables, so files, by the thousand."""
+"""PostgreSQL's data is in memory if this much is free: tests create tables, so files, by the thousand."""
 
 POSTGRES_URL = "REDRIVE_TEST_POSTGRES_URL"
 POSTGRES_INSTALLATION = "REDRIVE_TEST_POSTGRES_INSTALLATION"
@@ -57,7 +56,7 @@ class PostgresServer:
     url: str
 
     def at(self, *, database: str | None = None, user: str | None = None, password: str = "") -> str:
-        """The address of another database, or for another user."""
+        """Return the address of another database, or for another user."""
         parts = urlsplit(self.url)
         place = f"{parts.hostname}:{parts.port or 5432}"
         network = parts.netloc if user is None else f"{user}:{password}@{place}"
@@ -66,7 +65,7 @@ class PostgresServer:
 
     @contextlib.contextmanager
     def new_database(self) -> Iterator[str]:
-        """The address of an empty database, which is dropped in the end."""
+        """Yield the address of an empty database, and drop it in the end."""
         name = f"test_{uuid.uuid4().hex}"
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}".encode())
@@ -100,9 +99,7 @@ class _Owner(TypedDict, total=False):
 def postgresql() -> Iterator[PostgresServer]:
     given = os.environ.get(POSTGRES_URL)
     if given:
-        with PostgresServer(
-            given
-        ).new_database() as url:  # test processes at one address don't share anything
+        with PostgresServer(given).new_database() as url:  # test processes at one address share nothing
             yield PostgresServer(url)
         return
     with own_postgresql(_postgres_installation()) as server:
@@ -111,7 +108,7 @@ def postgresql() -> Iterator[PostgresServer]:
 
 @contextlib.contextmanager
 def own_postgresql(installation: Path) -> Iterator[PostgresServer]:
-    """A server of the programs in this installation, whatever the environment says."""
+    """Start a server of this installation, whatever the environment says."""
     with (
         _prepared(installation) as (home, start),
         _on_free_port(home, start, _postgres_answers, signal.SIGINT) as port,
@@ -135,14 +132,14 @@ class MortalPostgres:
             raise RuntimeError("the server does not start again")
 
     def kill(self) -> None:
-        """At once, without a word to anybody."""
+        """Kill it at once; it says goodbye to no client."""
         self.thaw()
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
     def freeze(self) -> None:
-        """Stop all its processes. Its connections stay open, the kernel accepts new ones, nothing answers."""
-        os.kill(self._process.pid, signal.SIGSTOP)  # the first one, so that it starts no others
+        """Stop all its processes. Connections stay open, the kernel accepts new ones, nothing responds."""
+        os.kill(self._process.pid, signal.SIGSTOP)  # the first process, so that it starts no others
         self._frozen = [self._process.pid, *children_of(self._process.pid)]
         for pid in self._frozen[1:]:
             os.kill(pid, signal.SIGSTOP)
@@ -170,7 +167,7 @@ def children_of(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def redis_server(*arguments: str) -> Iterator[RedisServer]:
-    """`arguments` are options of the server, as on its command line."""
+    """Start a Redis. `arguments` are command-line options of the server."""
     given = os.environ.get("REDRIVE_TEST_REDIS_URL")
     if given and not arguments:
         yield RedisServer(given)
@@ -184,7 +181,7 @@ def redis_server(*arguments: str) -> Iterator[RedisServer]:
 
 @contextlib.contextmanager
 def _home() -> Iterator[Path]:
-    # Not pytest's tmp_path: it lies in a directory that only its owner may enter.
+    # Not pytest's tmp_path: only its owner may enter its parent folder.
     home = Path(tempfile.mkdtemp(prefix="redrive-", dir=MEMORY if _is_roomy(MEMORY) else None))
     try:
         yield home
@@ -201,7 +198,7 @@ def _is_roomy(place: str) -> bool:
 
 
 def _installed(package: str) -> Path:
-    # Without importing the package: importing one of them warns about the machine.
+    # Without importing the package: importing one of them prints a warning about the machine.
     found = importlib.util.find_spec(package)
     places = found.submodule_search_locations if found else None
     assert places, f"{package} is not installed"
@@ -218,11 +215,11 @@ def _unprivileged_owner(home: Path) -> _Owner:
 
 @contextlib.contextmanager
 def _prepared(installation: Path) -> Iterator[tuple[Path, _Start]]:
-    """An empty database in a folder, and how to start its server on a port."""
+    """Prepare an empty database in a folder, and return how to start its server on a port."""
     with _home() as home:
         owner = _unprivileged_owner(home)
         programs = _reachable(installation, home) / "bin"
-        _initialise(programs, home, owner)
+        _initialize(programs, home, owner)
         yield home, partial(_start_postgres, programs, home, owner)
 
 
@@ -232,7 +229,7 @@ def _postgres_installation() -> Path:
 
 
 def _reachable(installation: Path, home: Path) -> Path:
-    """The installation, or a copy of it with its libraries where users other than root can read it."""
+    """Return the installation, or a copy with its libraries that users other than root can read."""
     if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in installation.parents):
         return installation
     copy = home / installation.parent.name / installation.name
@@ -243,7 +240,7 @@ def _reachable(installation: Path, home: Path) -> Path:
     return copy
 
 
-def _initialise(programs: Path, home: Path, owner: _Owner) -> None:
+def _initialize(programs: Path, home: Path, owner: _Owner) -> None:
     options = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync")
     command = [str(programs / "initdb"), "-D", str(home / "data"), *options]
     subprocess.run(command, check=True, cwd=home, stdout=subprocess.DEVNULL, **owner)
@@ -300,7 +297,7 @@ def _on_free_port(home: Path, start: _Start, answers: _Answers, end: signal.Sign
 
 
 def _started(home: Path, start: _Start, answers: _Answers) -> tuple[_Process, int]:
-    """Tries again on another port, should somebody else have taken the free one in the meantime."""
+    """Start the server; try another port if another process has taken the free one meanwhile."""
     for _ in range(3):
         port = _free_port()
         process = start(port)

@@ -1,7 +1,7 @@
-"""Lets tests give runs other ids on PostgreSQL, as on SQLite: `run 1` is easier to read than 32 digits.
+"""Lets tests give runs short ids on PostgreSQL, as on SQLite: `run 1` is easier to read than 32 digits.
 
-The column is a `uuid`. A text of up to 16 bytes is stored as it is, with zeros behind it, so that ids sort as
-their texts do. This process remembers the texts.
+The column is a `uuid`. A text of up to 16 bytes is stored directly, followed by zeros, so that ids sort like
+their texts. This process remembers the texts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _texts: dict[bytes, str] = {}
 
 
 def allow_short_ids() -> None:
-    """From now on, in every connection of Redrive's that this process opens."""
+    """Allow short ids on all of Redrive's connections that this process opens from now on."""
     postgres_connections.id_bytes = short_id_bytes  # type: ignore[attr-defined]
     postgres_connections.id_text = _short_id_text  # type: ignore[attr-defined, assignment]
 

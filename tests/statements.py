@@ -1,4 +1,4 @@
-"""Statements that do the same in other words, for fewer or for more tables at once."""
+"""Variants of statements that do the same, for fewer or more tables at once."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _DOES = {
 
 
 def does(name: str) -> str:
-    """What a statement does, under the name by which faults and witnesses know it."""
+    """Return the name under which faults and checks know the action of a statement."""
     return _DOES.get(name, name)

@@ -41,7 +41,7 @@ def app_at(path: Path) -> Redrive:
 
 @contextmanager
 def working(path: Path) -> Iterator[None]:
-    """A worker with a loop of its own in a thread of its own, as in another process."""
+    """A worker with its own loop in its own thread, as in another process."""
     app = app_at(path)
     worker = app.worker(poll_seconds=0.02, grace_seconds=1.0)
     loops: list[asyncio.AbstractEventLoop] = []
@@ -175,7 +175,7 @@ def test_closing_leaves_neither_a_loop_nor_a_thread_behind(app: Redrive) -> None
     assert loop.is_closed()
 
 
-def test_the_desk_waits_too() -> None:
+def test_the_failures_service_waits_too() -> None:
     app = Redrive("sqlite://:memory:", settings=Settings(), log=False)
     failures = app.sync.failures(by="ana")
     try:

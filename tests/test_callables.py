@@ -1,4 +1,4 @@
-"""Awaiting anything that can be awaited, for a limited time, as if it had been awaited directly."""
+"""Awaiting any awaitable for a limited time, as if it were awaited directly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from redrive.testing import VirtualClock
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts the timers that are set."""
+    """An event loop that counts timers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ def loop() -> Iterator[CountingLoop]:
 
 
 class Steps:
-    """Awaitable by hand: yields what it is given, and keeps what is sent and thrown in."""
+    """A hand-written awaitable: yields the given steps, and keeps what is sent and thrown in."""
 
     def __init__(self, *yielded: object, result: object = "done") -> None:
         self._yielded = yielded
@@ -63,7 +63,7 @@ class Steps:
 
 
 class PlainIterator:
-    """`__await__` may give any iterator, also one that has neither send nor throw nor close."""
+    """`__await__` may return any iterator, even one without send, throw and close."""
 
     def __init__(self, turns: int) -> None:
         self._turns = turns
@@ -145,7 +145,7 @@ class TestKinds:
 
 
 class TestTimers:
-    """A timer is set only when there is something to wait for."""
+    """A timer is set only if the coroutine really waits."""
 
     def test_none_without_a_wait(self, loop: CountingLoop) -> None:
         @retry(timeout=5.0)
@@ -192,7 +192,7 @@ class TestTimers:
 
 
 class TestTransparency:
-    """Between the function and the event loop nothing is changed, added or lost."""
+    """Nothing between the function and the event loop is changed, added or lost."""
 
     async def test_an_exception_thrown_in_is_seen_inside(self) -> None:
         steps = Steps(None, None, None)
@@ -221,7 +221,7 @@ class TestTransparency:
             waiting.send(None)
         assert done.value.value == "caught"
 
-    async def test_closing_closes_what_is_inside(self) -> None:
+    async def test_closing_closes_the_inner_awaitable(self) -> None:
         steps = Steps(None, None)
         waiting = bounded(steps, attempt())
         waiting.send(None)
@@ -229,7 +229,7 @@ class TestTransparency:
         assert steps.closed
         assert steps.sent == ["the end"]
 
-    async def test_what_ignores_being_closed_is_an_error(self) -> None:
+    async def test_a_coroutine_that_ignores_being_closed_is_an_error(self) -> None:
         async def stubborn() -> None:
             try:
                 await asyncio.sleep(5)
@@ -289,7 +289,7 @@ class TestTransparency:
 
 
 class Recipe(NamedTuple):
-    """A coroutine as data: what it does at each of its turns."""
+    """A coroutine as data: what it does in each of its steps."""
 
     turns: list[str]
 
@@ -315,7 +315,7 @@ class Turn:
 
 
 def driven(coroutine: Any, drives: list[str]) -> list[object]:
-    """What comes out of a coroutine that is driven by hand."""
+    """Drive a coroutine by hand, and return its outputs."""
     seen: list[object] = []
     error = IndexError("thrown in")
     for drive in drives:
@@ -334,7 +334,7 @@ def driven(coroutine: Any, drives: list[str]) -> list[object]:
     st.lists(st.sampled_from(["wait", "forgive", "raise"]), max_size=6),
     st.lists(st.sampled_from(["send", "send", "value", "throw"]), min_size=1, max_size=8),
 )
-def test_driven_by_hand_it_does_what_the_bare_coroutine_does(turns: list[str], drives: list[str]) -> None:
+def test_driven_by_hand_it_behaves_like_the_bare_coroutine(turns: list[str], drives: list[str]) -> None:
     async def compare() -> None:
         bare_log: list[object] = []
         log: list[object] = []

@@ -1,4 +1,4 @@
-"""A loop over cases fails with every case that failed, and shows pytest only what is a fixture."""
+"""A loop over cases reports every case that failed, and shows pytest only real fixtures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_an_async_test_is_awaited_for_every_case() -> None:
     ]
 
 
-def test_what_is_no_case_is_a_fixture() -> None:
+def test_a_parameter_without_cases_is_a_fixture() -> None:
     @loop_over("letter", "abc")
     def check(tmp_path: Path, letter: str) -> None:
         assert (tmp_path / letter).name == letter
@@ -56,6 +56,6 @@ def test_what_is_no_case_is_a_fixture() -> None:
     check(tmp_path=Path())
 
 
-def test_a_loop_over_nothing_is_a_mistake() -> None:
+def test_a_loop_without_cases_is_an_error() -> None:
     with pytest.raises(AssertionError, match="at least one case"):
         loop_over("letter", "")

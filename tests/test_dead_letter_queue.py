@@ -1,4 +1,4 @@
-"""The dead-letter queue on its own (M2, M5, M6, M7, M9, M12): as simple as a dict, and nothing is lost."""
+"""The stand-alone dead-letter queue (M2, M5, M6, M7, M9, M12): as simple as a dict, and durable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATIENCE = 30.0
 
 
 class Mailer:
-    """Another system's way of doing things; it fails while it has an error."""
+    """A callback of another system; it fails while `error` is set."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -58,7 +58,7 @@ class Mailer:
 
 
 class Place:
-    """A database that outlives the queues on it."""
+    """A database that outlives its queues."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url = url
@@ -94,7 +94,7 @@ async def dlq(place: Place, mailer: Mailer) -> AsyncIterator[DeadLetterQueue]:
 
 @pytest.fixture
 async def small(mailer: Mailer, tmp_path: Path) -> AsyncIterator[DeadLetterQueue]:
-    """On SQLite only, for what does not depend on the database."""
+    """A queue on SQLite, for tests that do not depend on the database."""
     place = Place(f"sqlite:///{tmp_path / 'failed.db'}", "redrive")
     async with asyncio.timeout(PATIENCE), place.queue(mailer.resend) as queue:
         yield queue
@@ -117,7 +117,7 @@ async def sound(queue: DeadLetterQueue) -> None:
 
 
 class Ended:
-    """`event` is set when so many retries have ended."""
+    """A listener. `event` is set when this many retries have ended."""
 
     def __init__(self, queue: DeadLetterQueue, number: int) -> None:
         self.event = asyncio.Event()
@@ -131,7 +131,7 @@ class Ended:
 
 
 def raised(error: Exception) -> Exception:
-    """With a traceback, as an error has that somebody has caught."""
+    """Return the error with a traceback, as if it had been caught."""
     try:
         raise error
     except Exception as caught:
@@ -139,9 +139,9 @@ def raised(error: Exception) -> Exception:
 
 
 class TestStory:
-    """On both databases."""
+    """The tests of this class run on both databases."""
 
-    async def test_what_is_put_in_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
+    async def test_added_tasks_can_be_looked_up(self, dlq: DeadLetterQueue) -> None:
         error = raised(ConnectionResetError("the line was cut"))
         given = await dlq.enqueue(
             "wf-1",
@@ -234,10 +234,10 @@ class TestStory:
             await dlq.enqueue(str(number), number, error="x")
         assert (await dlq.statistics()).utilization_percent == 0.15
 
-    async def test_what_is_due_is_executed_in_the_background(
+    async def test_due_tasks_are_executed_in_the_background(
         self, dlq: DeadLetterQueue, mailer: Mailer
     ) -> None:
-        """M3."""
+        """M3: the processor executes due tasks in the background."""
         for number in range(5):
             task = {"to": str(number)}
             await dlq.enqueue(str(number), task, error=raised(TimeoutError()), policy="immediate")
@@ -422,7 +422,7 @@ class TestPolicies:
             )
 
     async def test_every_task_keeps_its_own(self, mailer: Mailer) -> None:
-        """A redrive that fails is followed by the next one of the same policy, until they are used up."""
+        """After a redrive fails, the next one follows by the same policy, until none is left."""
         own = RetryPolicy(name="own", max_attempts=3, backoff=Backoff(Immediate()))
         dlq = DeadLetterQueue(
             "sqlite://:memory:", mailer.resend, log=False, policies={"soon": lambda n: 5.0 * (n + 1)}
@@ -457,8 +457,8 @@ class TestPolicies:
             letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
             assert (letter.template, letter.assignee, letter.tags) == ("bank", "payments", ("bank",))
 
-    async def test_a_template_leaves_a_task_what_it_says_itself(self, tmp_path: Path) -> None:
-        """M12: the policy and the number, each of them."""
+    async def test_a_template_keeps_explicit_options_of_a_task(self, tmp_path: Path) -> None:
+        """M12: the policy and the number, each separately."""
         templates = [
             Template("tagged", message_contains="tagged", tags=["known"]),
             Template("numbered", message_contains="numbered", max_redrives=5),
@@ -482,8 +482,8 @@ class TestPolicies:
                     letter = await parts_of(dlq.app).store.dead_letters.get(item.id, "default")
                     assert letter.template == said
 
-    async def test_a_custom_policy_that_no_one_knows_is_refused(self, tmp_path: Path) -> None:
-        """M1: it would never be redriven."""
+    async def test_an_unknown_custom_policy_is_rejected(self, tmp_path: Path) -> None:
+        """M1: Redrive would never redrive it."""
         url = f"sqlite:///{tmp_path / 'x.db'}"
         async with DeadLetterQueue(url, log=False, policies={"night": lambda n: 5.0}) as dlq:
             with pytest.raises(
@@ -504,7 +504,7 @@ class TestPolicies:
 
 
 class TestDependencies:
-    async def test_one_waits_for_the_other(self, mailer: Mailer) -> None:
+    async def test_one_task_waits_for_another(self, mailer: Mailer) -> None:
         """M12."""
         dlq = DeadLetterQueue("sqlite://:memory:", mailer.resend, log=False)
         async with in_memory(dlq.app) as test:
@@ -518,7 +518,7 @@ class TestDependencies:
             await test.drain()
             assert [task["to"] for task, _ in mailer.sent] == ["a", "a", "b"]
 
-    async def test_one_that_waits_says_for_which_and_can_be_let_go(
+    async def test_a_waiting_task_names_its_dependency_and_can_be_released(
         self, small: DeadLetterQueue, mailer: Mailer
     ) -> None:
         await small.enqueue("a", {"to": "a"}, error="x")
@@ -542,7 +542,7 @@ class TestDependencies:
         assert await small.retry("b")
         await sound(small)
 
-    async def test_one_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
+    async def test_a_task_that_waits_for_something_else_says_so(self, small: DeadLetterQueue) -> None:
         mine = await small.enqueue("a", 1, error="x")
         url = parts_of(small.app).database.path  # type: ignore[attr-defined]
         async with DeadLetterQueue(f"sqlite:///{url}", log=False, name="other") as other:
@@ -556,13 +556,13 @@ class TestDependencies:
         assert await small.app.failures().unlink(mine.id, theirs.id)
 
     @pytest.mark.parametrize("after", ["a", b"a", 5, None])
-    async def test_what_it_waits_for_is_a_list(self, small: DeadLetterQueue, after: Any) -> None:
+    async def test_its_dependencies_are_a_list(self, small: DeadLetterQueue, after: Any) -> None:
         await small.enqueue("a", 1, error="x")
         with pytest.raises(InvalidValueError, match="after must be a list of task ids, got "):
             await small.enqueue("b", 1, error="x", after=after)
         assert not await small.contains("b")
 
-    async def test_what_makes_no_sense(self, small: DeadLetterQueue) -> None:
+    async def test_invalid_arguments(self, small: DeadLetterQueue) -> None:
         with pytest.raises(NotFoundError, match="can't wait for 'nowhere': the queue has no such task"):
             await small.enqueue("a", 1, error="x", after=["nowhere"])
         assert await small.get("a") is None
@@ -602,7 +602,7 @@ class TestExecuting:
         assert seen == [[1, 2] if kind in ("async one", "sync one", "method") else ([1, 2], "c")]
 
     @pytest.mark.parametrize("execute", [5, lambda: None, lambda a, b, c: None])
-    def test_what_is_no_such_function(self, execute: Any) -> None:
+    def test_objects_that_are_not_callbacks(self, execute: Any) -> None:
         with pytest.raises(InvalidValueError, match="execute must"):
             DeadLetterQueue("sqlite://:memory:", execute, log=False)
 
@@ -615,7 +615,7 @@ class TestExecuting:
                 dlq.start()
             assert (await found(dlq, "a")).status == "pending"
 
-    async def test_starting_twice_is_said(self, small: DeadLetterQueue) -> None:
+    async def test_starting_twice_is_reported(self, small: DeadLetterQueue) -> None:
         small.start()
         with pytest.raises(TransitionError, match="'default' is already running"):
             small.start()
@@ -631,7 +631,7 @@ class TestExecuting:
             assert await small.retry("a")
         assert len(mailer.sent) == 1
 
-    async def test_what_is_done_cannot_be_retried(self, small: DeadLetterQueue) -> None:
+    async def test_a_completed_task_cannot_be_retried(self, small: DeadLetterQueue) -> None:
         await small.enqueue("a", {"to": "ana"}, error="x")
         await small.archive("a")
         for call in (small.retry, small.archive, small.unlink):
@@ -648,7 +648,7 @@ class TestExecuting:
         ):
             await small.archive("a")
 
-    async def test_what_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
+    async def test_a_task_that_is_being_retried_is_left_alone(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", {"to": "ana"}, error="x")
         await small.app.failures().replays.start(item.id)
         with pytest.raises(ReplayRefusedError, match=r"^the task 'a' can't be retried: a retry is already"):
@@ -657,7 +657,7 @@ class TestExecuting:
             await small.archive("a")
 
     async def test_waiting_for_an_outcome_has_an_end_and_the_retry_continues(self, tmp_path: Path) -> None:
-        """M6: a function that takes long, or a breaker that is open, does not keep the caller for ever."""
+        """M6: a slow function or an open breaker does not block the caller forever."""
         let_go, done = asyncio.Event(), asyncio.Event()
 
         async def slow(task: Any) -> str:
@@ -736,7 +736,7 @@ class TestExecuting:
             dlq.start()
         assert dlq.state == "stopped"
 
-    async def test_only_what_is_pending_is_due_at_some_time(self, small: DeadLetterQueue) -> None:
+    async def test_only_pending_tasks_have_a_due_time(self, small: DeadLetterQueue) -> None:
         item = await small.enqueue("a", {"to": "ana"}, error="x", policy="linear")
         assert item.next_retry_at is not None
         assert (await small.archive("a")).next_retry_at is None
@@ -763,7 +763,7 @@ class TestStrategies:
         ("strategy", "kept"),
         [("automatic", {"slow", "wrong"}), ("selective", {"slow"}), ("manual", set()), ("disabled", set())],
     )
-    async def test_what_is_captured(self, tmp_path: Path, strategy: str, kept: set[str]) -> None:
+    async def test_captured_failures(self, tmp_path: Path, strategy: str, kept: set[str]) -> None:
         errors = {"slow": TimeoutError("slow"), "wrong": ValueError("wrong")}
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy=strategy, log=False) as dlq:
             for name, error in errors.items():
@@ -772,11 +772,11 @@ class TestStrategies:
                         raise error
             assert {item.task_id for item in await dlq.list()} == kept
 
-    async def test_manual_takes_what_is_put_in(self, tmp_path: Path) -> None:
+    async def test_manual_accepts_added_tasks(self, tmp_path: Path) -> None:
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", strategy="manual", log=False) as dlq:
             assert (await dlq.enqueue("a", 1, error="x")).status == "pending"
 
-    async def test_disabled_says_that_it_keeps_nothing(self, tmp_path: Path) -> None:
+    async def test_disabled_reports_that_it_keeps_nothing(self, tmp_path: Path) -> None:
         settings = Settings(dlq_enabled=False)
         async with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", settings=settings, log=False) as dlq:
             with pytest.raises(
@@ -813,7 +813,7 @@ class TestCapturing:
         assert await charge(7) is None
         assert await small.contains("order-7")
 
-    async def test_what_cannot_be_kept_is_never_hidden(self, small: DeadLetterQueue) -> None:
+    async def test_values_that_cannot_be_stored_are_never_hidden(self, small: DeadLetterQueue) -> None:
         with pytest.raises(TimeoutError) as caught:
             async with small.capturing("a", object(), quiet=True):
                 raise TimeoutError("first")
@@ -866,7 +866,7 @@ class TestSync:
         queue.close()
 
     def test_almost_like_a_dict(self, tmp_path: Path) -> None:
-        """Ids that look like secrets are still those that were given."""
+        """Ids that look like secrets are still the given ids."""
         before = background_threads()
         names = ["a", "AKIAIOSFODNN7EXAMPLE", "password=hunter2-of-ana", "b"]
         with DeadLetterQueue(f"sqlite:///{tmp_path / 'x.db'}", lambda task: task, log=False).sync as queue:
@@ -967,11 +967,11 @@ class TestChecks:
         ],
     )
     def test_the_options(self, options: dict[str, Any], message: str) -> None:
-        """M9: the message names the bounds."""
+        """M9: the message names the limits."""
         with pytest.raises(InvalidValueError, match=message):
             DeadLetterQueue("sqlite://:memory:", log=False, **options)
 
-    async def test_options_reach_what_they_are_for(self, tmp_path: Path) -> None:
+    async def test_options_reach_their_parts(self, tmp_path: Path) -> None:
         """M9, M10."""
         thresholds = Thresholds(exhausted=0)
         options: Any = {"thresholds": thresholds, "redactor": Redactor(extra_keys=["flavour"])}
@@ -1004,7 +1004,7 @@ class TestChecks:
             await parts_of(dlq.app).worker_in_test().processor.run_once()
         assert "many_exhausted" in {each.alert for each in told if isinstance(each, AlertRaised)}
 
-    def test_it_tells_its_name_and_no_address(self) -> None:
+    def test_its_representation_has_its_name_and_no_address(self) -> None:
         dlq = DeadLetterQueue("postgresql://ana:hunter2@db/x", log=False, name="mail", org="acme")
         assert repr(dlq) == "<DeadLetterQueue 'mail' of 'acme', stopped>"
         assert repr(dlq.sync) == "<blocking <DeadLetterQueue 'mail' of 'acme', stopped>>"
@@ -1050,7 +1050,7 @@ class TestTenantsAndSecrets:
             assert (await found(acme, "a")).task == 1
 
     async def test_letters_and_audit_are_redacted(self, small: DeadLetterQueue) -> None:
-        """W14: what the task needs to be executed stays as it is."""
+        """W14: the input that the task needs to execute stays unredacted."""
         secret = "AKIAIOSFODNN7EXAMPLE"
         await small.enqueue(
             "a", {"password": secret}, error=f"denied for key {secret}", metadata={"k": secret}
@@ -1072,10 +1072,10 @@ class TestTenantsAndSecrets:
         ],
         ids=["NUL", "surrogate", "nothing", "cut"],
     )
-    async def test_whatever_is_said_about_an_error_is_kept_without_its_secrets(
+    async def test_texts_about_an_error_are_stored_without_their_secrets(
         self, small: DeadLetterQueue, said: str, kept: str | None
     ) -> None:
-        """W14: also at the place where a long text is cut."""
+        """W14: also where a long text is cut."""
         item = await small.enqueue("a", 1, error=said)
         assert kept is None or item.error == kept
         assert not {"\x00", "\ud800"} & set(item.error)

@@ -1,4 +1,4 @@
-"""Processes that fork after they have used an application, and use it again on both sides."""
+"""Processes that fork after using an application, and use it again on both sides."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def in_child(function: Callable[[], Any]) -> Any:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(30)  # a child that hangs ends
+        signal.alarm(30)  # ends a child that hangs
         status = 1
         try:
             os.write(writing, json.dumps(function()).encode())
@@ -130,7 +130,7 @@ def test_a_queue_of_dead_letters_works_in_a_child_and_after_it(url: str) -> None
     queue.close()
 
 
-def test_a_fork_during_the_calls_of_other_threads_stops_no_one(app: Redrive) -> None:
+def test_a_fork_during_the_calls_of_other_threads_blocks_no_thread(app: Redrive) -> None:
     app.sync.start("hello", 0)
     ending, started = threading.Event(), list[str]()
 
@@ -199,7 +199,7 @@ def test_a_child_that_ends_as_programs_do_disturbs_no_connection_of_the_parent(u
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_child_that_does_nothing_disturbs_no_event_loop_of_the_parent(app: Redrive) -> None:
-    """Finalizers of connections in the child would take them out of the selector of both processes."""
+    """Finalizers of connections in the child would remove them from the selector of both processes."""
 
     async def look() -> int:
         async with asyncio.timeout(SECONDS / 2):
@@ -233,7 +233,7 @@ async def _closing(app: Redrive, work: Any) -> Any:
         await app.close()
 
 
-def test_the_child_has_connections_of_its_own(live_postgres: PostgresServer) -> None:
+def test_the_child_opens_its_own_connections(live_postgres: PostgresServer) -> None:
     with live_postgres.new_database() as url:
         app = Redrive(url, log=False)
         app.sync.open()

@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def stored(url: str) -> tuple[set[str | None], set[str]]:
-    """The keys of the runs and the ids of the failed tasks."""
+    """Return the keys of the runs and the ids of the failed tasks."""
     app = Redrive(url, log=False)
     runs = app.sync.runs().list(size=200).runs
     keys = {app.sync.run(run.id).view().idempotency_key for run in runs if run.workflow == "hello"}

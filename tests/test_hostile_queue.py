@@ -1,6 +1,6 @@
-"""The stand-alone queue under attack (M1-M7, M9, M11, W13): hostile words, a full queue, strangers, restarts.
+"""The stand-alone queue under attack (M1-M7, M9, M11, W13): texts, full queues, other tenants, restarts.
 
-Nothing that was accepted is lost, nothing that was refused is there, and no queue touches another one.
+No accepted task is lost, no rejected task exists, and no queue touches another.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HOSTILE = {
 
 
 class Callback:
-    """Fails while it has an error; remembers what it was given."""
+    """A callback that fails while `error` is set, and remembers its arguments."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -126,7 +126,7 @@ async def sound(queue: DeadLetterQueue, org: str = "default") -> None:
     assert audit.sound, str(audit)
 
 
-# Words
+# Texts
 
 
 async def test_hostile_ids_are_exactly_themselves_or_refused(place: Place, callback: Callback) -> None:
@@ -152,8 +152,8 @@ async def test_hostile_ids_are_exactly_themselves_or_refused(place: Place, callb
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_storing_a_failure_never_fails_whatever_is_said_about_it(place: Place, text: str) -> None:
-    """Decision 9: an error that somebody reports as a text is stored as one that was raised."""
+async def test_storing_a_failure_never_fails_for_any_text(place: Place, text: str) -> None:
+    """Decision 9: an error that a caller reports as text is stored like a raised one."""
     dlq = place.queue()
     reported = await dlq.enqueue("reported", 1, error=text)
     raised = await dlq.enqueue("raised", 1, error=ValueError(text))
@@ -196,7 +196,7 @@ async def test_errors_that_misbehave_are_kept_and_raised_ones_end_in_a_failure(
     await sound(dlq)
 
 
-async def test_what_was_put_in_arrives_as_it_was(place: Place, callback: Callback) -> None:
+async def test_payloads_arrive_unchanged(place: Place, callback: Callback) -> None:
     dlq = place.queue(callback)
     tasks: list[Any] = [
         *list(HOSTILE.values())[:-1],
@@ -216,7 +216,7 @@ async def test_what_was_put_in_arrives_as_it_was(place: Place, callback: Callbac
     await sound(dlq)
 
 
-async def test_what_cannot_be_kept_is_refused_and_nothing_of_it_is_there(place: Place) -> None:
+async def test_values_that_cannot_be_stored_are_rejected_without_a_trace(place: Place) -> None:
     dlq = place.queue()
     await dlq.enqueue("a", 1, error="x")
     before = await place.everything()
@@ -243,8 +243,8 @@ async def test_queues_whose_names_and_ids_run_together_are_still_different_queue
     await sound(first)
 
 
-async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_enqueued(place: Place) -> None:
-    """G6, G8: the key of a run is its own; a duplicate command never causes a second execution."""
+async def test_a_run_with_the_key_of_a_task_is_unchanged_when_the_task_is_enqueued(place: Place) -> None:
+    """G6, G8: the run keeps its own key; a duplicate command never causes a second execution."""
     dlq = place.queue()
 
     async def other(value: int) -> int:
@@ -258,7 +258,7 @@ async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_en
     try:
         run = await dlq.app.start("other", 5, key=key)
     except InvalidValueError:
-        return  # such keys are not for runs
+        return  # runs can't have such keys
     with contextlib.suppress(RedriveError):
         assert (await dlq.enqueue("a", {"mine": True}, error="x")).run_id != run.id
     assert (await dlq.app.start("other", 5, key=key)).id == run.id
@@ -266,20 +266,20 @@ async def test_a_run_with_the_key_of_a_task_stays_what_it_is_when_the_task_is_en
 
 
 async def test_a_reported_error_is_redacted_before_it_is_cut_i9(place: Place) -> None:
-    """Half a secret is not recognised any more: wherever it is cut, no piece of a card number is left."""
+    """Half a secret is not recognizable: wherever the text is cut, no piece of a card number remains."""
     dlq = place.queue()
     for length in (3_985, 3_990, 3_999):
         item = await dlq.enqueue(str(length), 1, error="x" * (length - 1) + " " + CARD)
         assert "4111" not in item.error
         letter = await dlq.app.failures().view(item.id)
-        # Not in all of it: an id or a time may happen to have these digits.
+        # Only in these: an id or a time may happen to contain the digits.
         assert "4111" not in " ".join((letter.message, letter.stack, letter.title, letter.public_message))
 
 
 # A full queue (M6)
 
 
-async def test_a_full_queue_takes_exactly_what_it_may_and_then_what_was_freed(
+async def test_a_full_queue_accepts_exactly_its_limit_and_then_freed_places(
     place: Place, callback: Callback
 ) -> None:
     dlq = place.queue(callback, max_size=100)
@@ -305,8 +305,8 @@ async def test_a_full_queue_takes_exactly_what_it_may_and_then_what_was_freed(
     await sound(dlq)
 
 
-async def test_what_a_full_queue_has_refused_is_counted_m6(place: Place) -> None:
-    """A metric says so."""
+async def test_tasks_that_a_full_queue_rejects_are_counted_m6(place: Place) -> None:
+    """A metric counts them."""
     dlq = place.queue(max_size=100)
     for number in range(100):
         await dlq.enqueue(str(number), number, error="x")
@@ -435,7 +435,7 @@ async def item_in(place: Place, dlq: DeadLetterQueue, callback: Callback, status
 
 @pytest.mark.parametrize("status", ALLOWED)
 @pytest.mark.parametrize("verb", ["retry", "archive"])
-async def test_a_task_is_moved_as_the_table_says_or_not_at_all(
+async def test_a_task_moves_as_the_table_allows_or_not_at_all(
     place: Place, callback: Callback, status: str, verb: str
 ) -> None:
     dlq = place.queue(callback)
@@ -476,7 +476,7 @@ async def test_the_same_id_again_after_it_was_closed_is_a_new_task_and_the_old_o
 # Clearing
 
 
-async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anothers(
+async def test_clearing_is_guarded_and_leaves_executing_and_foreign_tasks(
     place: Place, callback: Callback
 ) -> None:
     dlq, other, foreign = (
@@ -505,7 +505,7 @@ async def test_clearing_is_guarded_and_leaves_what_is_executed_and_what_is_anoth
     await sound(dlq, "acme")
 
 
-# Strangers (W13)
+# Other tenants (W13)
 
 ATTACKS: dict[str, Callable[[DeadLetterQueue], Awaitable[Any]]] = {
     "archive": lambda queue: queue.archive("it"),
@@ -530,7 +530,7 @@ OF_ITS_OWN = {
     *("capture", "capturing", "close", "enqueue", "offer", "on_behalf_of", "processing", "start", "stop"),
     *("start_retry_processor", "stop_retry_processor"),
 }
-"""These name no task of others."""
+"""Methods that name no task of another queue."""
 
 
 async def test_a_queue_of_another_organization_shows_and_does_nothing_w13(
@@ -615,7 +615,7 @@ async def test_waits_by_category_are_exactly_those_of_the_table_m1_m4(
 
     async def noted(task: Any) -> None:
         at.append(parts_of(dlq.app).clock.now())
-        # The same kind of error again, so that the category stays what it is.
+        # The same kind of error again, so that the category stays the same.
         raise TimeoutError("still") if category == "transient" else MemoryError("still")
 
     dlq = DeadLetterQueue("sqlite://:memory:", noted, log=False)
@@ -631,7 +631,7 @@ async def test_waits_by_category_are_exactly_those_of_the_table_m1_m4(
         await sound(dlq)
 
 
-async def test_what_is_exhausted_is_archived_after_seven_days_and_not_before_m10(callback: Callback) -> None:
+async def test_exhausted_tasks_are_archived_after_seven_days_and_not_before_m10(callback: Callback) -> None:
     dlq = DeadLetterQueue("sqlite://:memory:", callback, log=False)
     callback.error = TimeoutError("still")
     async with in_memory(dlq.app) as test, asyncio.timeout(PATIENCE):
@@ -649,7 +649,7 @@ async def test_what_is_exhausted_is_archived_after_seven_days_and_not_before_m10
 
 
 async def test_a_restart_forgets_nothing(place: Place, callback: Callback) -> None:
-    """M7: and a queue that was closed can be used again."""
+    """M7: and a closed queue can be used again."""
     dlq = place.queue(callback)
     for number in range(6):
         await dlq.enqueue(str(number), number, error=TimeoutError(), metadata={"n": number}, priority=number)

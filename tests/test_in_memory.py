@@ -1,4 +1,4 @@
-"""redrive.testing.in_memory: an application whose time passes when the test says so."""
+"""redrive.testing.in_memory: an application whose time passes when the test lets it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def new_app() -> Redrive:
     return Redrive("sqlite://:memory:", log=False)
 
 
-async def test_drain_executes_what_is_ready_and_what_becomes_ready_by_that() -> None:
+async def test_drain_executes_ready_work_and_work_that_becomes_ready_by_that() -> None:
     app = new_app()
     calls: list[int] = []
 
@@ -134,7 +134,7 @@ async def test_several_results_can_be_waited_for_at_once() -> None:
         assert await asyncio.gather(*[run.result() for run in runs]) == list(range(5))
 
 
-async def test_waiting_for_what_no_one_will_ever_execute_says_so() -> None:
+async def test_waiting_for_work_that_no_worker_will_execute_raises_an_error() -> None:
     app = new_app()
 
     @app.task
@@ -180,7 +180,7 @@ async def test_a_task_may_wait_for_another_run() -> None:
 # Assertions
 
 
-async def test_what_was_started_can_be_asserted() -> None:
+async def test_started_runs_can_be_asserted() -> None:
     app = Redrive("sqlite://:memory:", log=False, queues=["express"])
 
     @app.task
@@ -251,10 +251,10 @@ async def test_inline_a_task_may_start_others() -> None:
     assert calls == [3, 2, 1, 0]
 
 
-# Putting back
+# Restoring the application
 
 
-async def test_afterwards_the_application_is_what_it_was() -> None:
+async def test_afterwards_the_application_is_unchanged() -> None:
     app = new_app()
     before = parts_of(app)
 
@@ -310,7 +310,7 @@ async def test_the_application_continues_with_its_own_database_afterwards() -> N
         assert app.run(real.id).id == real.id
 
 
-# The same seed, the same story
+# The same seed gives the same history
 
 
 async def story(seed: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Item 10 (M6): a failed task under a known id. No payload is ever overwritten."""
+"""Item 10 (M6): a failed task under a known id. Redrive never overwrites a payload."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ async def test_10_a_live_task_and_another_payload_is_a_conflict(dlq: DeadLetterQ
 
 
 async def test_10_another_context_is_another_task(dlq: DeadLetterQueue) -> None:
-    """The function receives the context as well."""
+    """The function receives the context, too, so another context is another task."""
     await dlq.enqueue("sweep", {"n": 1}, error="a", context=["repo-a"])
     with pytest.raises(ConflictError):
         await dlq.enqueue("sweep", {"n": 1}, error="b", context=["repo-b"])
 
 
 async def test_10_the_same_payload_is_another_failure_of_the_task(dlq: DeadLetterQueue) -> None:
-    """The newest error, policy and metadata apply; metadata that is not given stays."""
+    """The newest error, policy and metadata apply; without new metadata, the old ones stay."""
     first = await dlq.enqueue("a", {"b": 1, "a": 2}, error=TimeoutError("one"), metadata={"team": "mail"})
     second = await dlq.enqueue("a", {"a": 2, "b": 1}, error=ValueError("two"), policy="linear")
     assert (second.id, second.run_id, second.total_attempts) == (first.id, first.run_id, 2)
@@ -115,7 +115,7 @@ async def test_10_a_finished_task_stays_and_a_new_one_has_its_own_budget(
 
 
 async def exhaust(dlq: DeadLetterQueue, letter_id: str) -> None:
-    """As after the last automatic redrive."""
+    """Set the state as after the last automatic redrive."""
     database = parts_of(dlq.app).database
     await ask(
         database,
@@ -143,7 +143,7 @@ async def test_10_gap_6_a_nightly_job_gets_its_redrives_every_day() -> None:
         assert {item.status for item in await dlq.list()} == {"archived"}
 
 
-async def test_10_what_is_captured_is_stored_separately_with_a_warning(dlq: DeadLetterQueue) -> None:
+async def test_10_captured_failures_are_stored_separately_with_a_warning(dlq: DeadLetterQueue) -> None:
     heard: list[Event] = []
     dlq.app.listen(heard.append)
 
@@ -183,7 +183,7 @@ async def test_10_a_long_id_keeps_room_for_its_number(dlq: DeadLetterQueue) -> N
 
 
 async def test_10_a_task_being_retried_is_not_replaced(dlq: DeadLetterQueue) -> None:
-    """It is live: the retry decides."""
+    """It is live: the retry in progress decides."""
     first = await dlq.enqueue("a", {"n": 1}, error=TimeoutError("a"))
     await dlq.app.failures(by="ana").replay(first.id)
     with pytest.raises(ConflictError):
@@ -200,7 +200,7 @@ async def test_10_concurrent_reports_of_many_payloads_lose_none(dlq: DeadLetterQ
 
 
 @pytest.mark.parametrize("ending", ["exhausted", "archived", "discarded"])
-async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_reported(
+async def test_12_gap_9_tasks_that_wait_for_a_task_without_a_redrive_are_reported(
     dlq: DeadLetterQueue, ending: str
 ) -> None:
     a = await dlq.enqueue("a", 1, error="x", category="network", max_retries=1)
@@ -235,7 +235,7 @@ async def test_12_gap_9_what_waits_for_a_task_that_no_redrive_resolves_is_report
 
 
 async def assert_it_needs_you(dlq: DeadLetterQueue, letter_id: str) -> None:
-    """Assert that counts, lists and views agree."""
+    """Check that counts, lists and views agree."""
     letters, runs = dlq.app.failures(by="ana"), dlq.app.runs(by="ana")
     totals = await letters.totals()
     assert totals.heals_itself.scheduled == 0

@@ -1,4 +1,4 @@
-"""The structured log line: readable, redacted, unforgeable, and harmless whatever it is given."""
+"""The structured log line: readable, redacted, unforgeable, and harmless for any input."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TestForgery:
         assert line.isprintable()
         assert line == f"{json.dumps(text)} {json.dumps(text)}=1 value={json.dumps(text)}"
 
-    def test_what_can_be_read_stays_readable(self, lines: Lines) -> None:
+    def test_readable_text_stays_readable(self, lines: Lines) -> None:
         write_log_line(LOGGER, logging.INFO, {"event": "x", "wait": "2 · 2^1 ±25% → ключ"})
         assert lines.records[0].getMessage() == 'x wait="2 · 2^1 ±25% → ключ"'
 

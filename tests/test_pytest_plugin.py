@@ -1,4 +1,4 @@
-"""The plug-in for pytest, in a pytest of its own."""
+"""The pytest plugin, in a separate pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value of a wrong type is rejected where it is given, with a message that names it and what is allowed."""
+"""A value of a wrong type is rejected at once, with a message that names the value and the allowed types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads in which `app.sync` has its work done."""
+"""The threads in which `app.sync` executes its work."""
 
 from __future__ import annotations
 

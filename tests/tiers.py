@@ -3,8 +3,8 @@
 make test      what every change must pass, in minutes: each promise once
 make test-all  everything: both databases everywhere, every page in a browser, packages, the demo
 
-`store` is the contract of both databases, so it runs on both in either tier. Elsewhere, `make test` takes the
-variant on SQLite. What moves to `make test-all` is listed here and nowhere else.
+`store` is the contract of both databases, so both tiers run it on both. Elsewhere, `make test` uses the
+variant on SQLite. Only the lists here move tests to `make test-all`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BOTH_DATABASES = ("store", "guards", "crash", "simulation", "verify")
 BOTH_DATABASES_FILES = ("tests/journeys/test_worker_lost.py",)
 """Leases depend on the clock and the locks of the database.
 
-A worker that stops gives its leases back; `store` tests that write on both databases.
+A stopping worker releases its leases; `store` tests that write on both databases.
 """
 
 SECOND = frozenset({"postgres", "postgres sealed", "postgresql", "pooled", "server"})
-"""Parameters of fixtures that stand for the same on another database or over another way."""
+"""Parameters of fixtures that repeat a test on another database or over another interface."""
 
 EVERYTHING_ONLY = (
-    # Every page in every width and colour; make test keeps ten journeys through the pages.
+    # Every page in every width and color; make test keeps ten journeys through the pages.
     "tests/browser/*",
     # Real clusters of PostgreSQL.
     "tests/cluster/*",
@@ -47,7 +47,7 @@ EVERYTHING_ONLY = (
     "tests/policy/test_breaker_shared.py::TestSharedBreaker*",
     "tests/policy/test_breaker.py::TestBreakerModel*",
     "tests/engine/test_endings.py::test_whatever_happens_*",
-    "tests/engine/test_memory.py::test_a_hundred_payloads_*",
+    "tests/engine/test_memory.py::test_6_a_hundred_payloads_*",
     "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin?",
     "tests/engine/test_process.py::test_the_timeout_is_a_hard_one?spin_in_c?",
     "*::test_the_time_grows_*",
@@ -63,7 +63,7 @@ EVERYTHING_ONLY = (
     "tests/docs/test_shell.py*",
     "tests/test_pytest_plugin.py*",
     "tests/cli/*_terminal*",
-    "tests/cli/*_is_asked_with_*",
+    "tests/cli/*_the_question_names_*",
     "tests/cli/test_breaker.py::test_closing_asks_*",
     "tests/cli/test_dlq_replay.py::test_interrupted_while_it_waits*",
     "tests/cli/test_dlq_replay.py::test_the_question_comes_after_the_verdict*",
@@ -72,7 +72,7 @@ EVERYTHING_ONLY = (
     "tests/store/test_migration.py::test_several_processes_*",
     "tests/test_forking.py::test_a_child_that_ends_*",
     "tests/test_forking_servers.py*",
-    "tests/store/test_silent_hosts.py::test_a_frozen_server_*?transaction?",
+    "tests/store/test_silent_hosts.py::test_7_a_frozen_server_*?transaction?",
     "tests/journeys/test_idempotency.py*",
     "tests/journeys/test_deploy.py*",
     "tests/docs/test_site.py*",
@@ -83,11 +83,11 @@ EVERYTHING_ONLY = (
     # Clients of language models are thousands of modules; make test asks one model in test_classify.py.
     "tests/policy/test_classify_clients.py::*[[-]openai_*",
     "tests/policy/test_classify_clients.py::*[[-]anthropic_*",
-    # Type checkers and a language server on programs of users.
+    # Type checkers and a language server on users' programs.
     "tests/typing/*",
     "tests/docs/test_comparison.py::*mypy*",
     "tests/docs/test_comparison.py::*types*",
-    # Hostile suites and generated requests; make test asks every route in the name of one organization.
+    # Hostile suites and generated requests; make test sends every route as one organization.
     "tests/server/test_matrix.py::test_every_route_for_everyone*-acme?",
     "tests/server/test_schemathesis.py*",
     "tests/server/test_hostile_network.py*",
@@ -95,14 +95,14 @@ EVERYTHING_ONLY = (
     "tests/server/test_hostile_canaries.py*",
     "tests/server/test_stored_secrets.py*",
     "tests/test_hostile_queue.py*",
-    # Tests of the tools that test: they change less often than what they test.
-    "tests/crash/test_crash.py::test_what_is_wrong_with_replays_is_found*",
+    # Tests of the test tools, which change less often than the code they test.
+    "tests/crash/test_crash.py::test_damaged_replays_are_found*",
     "tests/server/test_matrix.py::test_another_rule_would_be_noticed*",
     "tests/simulation/test_machinery.py::test_a_missing_guard_is_found_*",
     "tests/simulation/test_machinery.py::test_a_seed_always_gives_*",
     "tests/simulation/test_machinery.py::test_a_violation_says_how_*",
     "tests/simulation/test_machinery.py::test_another_python_process_*",
-    # Proofs that have commands of their own: make simulate, make guards.
+    # Proofs with their own commands: make simulate, make guards.
     "tests/simulation/test_agreement.py*",
     "tests/simulation/test_simulation.py::*?[123]?",
     "tests/guards/test_switches.py::test_its_absence_is_noticed*",
@@ -112,15 +112,15 @@ ALSO_IN_TEST = (
     "tests/browser/test_journeys.py::test_find_out_whether_it_heals_itself",
     "tests/browser/test_journeys.py::test_replay_one_by_four_keys",
     "tests/browser/test_journeys.py::test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix",
-    "tests/browser/test_journeys.py::test_what_was_closed_is_undone_by_one_key?e-*",
-    "tests/browser/test_journeys.py::test_what_is_selected_is_what_is_done_and_the_number_is_told",
+    "tests/browser/test_journeys.py::test_one_key_undoes_a_closing?e-*",
+    "tests/browser/test_journeys.py::test_an_action_affects_exactly_the_selected_rows_and_shows_their_number",
     "tests/browser/test_journeys.py::test_a_viewer_sees_no_controls_*?viewer?",
     "tests/browser/test_journeys.py::test_the_banner_of_a_breaker_appears_and_goes",
     "tests/browser/test_journeys.py::test_news_arrives_without_moving_a_row",
     "tests/browser/test_journeys.py::test_a_deep_link_leads_through_signing_in",
     "tests/browser/test_journeys.py::test_a_failed_run_is_retried_from_its_page",
     "tests/browser/test_chromium.py*",
-    "tests/journeys/test_unwell.py::test_sigterm_ends_*?sqlite?",
+    "tests/journeys/test_unwell.py::test_1_sigterm_ends_*?sqlite?",
     "tests/journeys/test_unwell.py::test_a_short_block_*?sqlite?",
     "tests/server/test_stored_secrets.py::*?sqlite-some?",
     "tests/server/test_stored_secrets.py::*?sqlite manual?",
@@ -132,14 +132,14 @@ ALSO_IN_TEST = (
 
 
 PROOF_ONLY = (
-    # It adds network interfaces; Chromium then breaks off what it loads for the tests beside it.
-    "tests/cluster/test_cluster.py::test_a_cut_that_cuts_nothing_is_found_out",
+    # It adds network interfaces, which makes Chromium abort loads of concurrent tests.
+    "tests/cluster/test_cluster.py::test_a_cut_without_effect_is_detected",
 )
 """Tests that only `make cluster` runs, a part of `make proof`."""
 
 
 def belongs_to(item: pytest.Item, tier: str) -> bool:
-    """Whether it is a test of the tier "test" or "rest"."""
+    """Tell whether the test belongs to the tier "test" or "rest"."""
     return item.nodeid not in PROOF_ONLY and _belongs_to_test(item) == (tier == "test")
 
 
@@ -153,7 +153,7 @@ def _belongs_to_test(item: pytest.Item) -> bool:
 
 
 def is_left_out_of_test(path: str) -> bool:
-    """Whether `make test` runs nothing of a file, so that it need not be imported."""
+    """Tell whether `make test` runs nothing of a file, so that it need not be imported."""
     if any(pattern.startswith(path) for pattern in ALSO_IN_TEST):
         return False
     return any(fnmatch(path, pattern) for pattern in EVERYTHING_ONLY if "::" not in pattern)

@@ -4,7 +4,7 @@
     python -m bench.dead_letters --only read,growth --database sqlite --letters 1000000
     git worktree add ../0.1 932ef55 && python -m bench.dead_letters --only replay --beside ../0.1
 
-As in `bench.work`, a measurement is one process with a database of its own, measurements take turns, and what
-is judged are ratios within the run; only what a person waits for is judged in milliseconds. Beside this
-version, an earlier one can replay the same dead letters with its own benchmark, out of its own checkout.
+As in `bench.work`, a measurement is one process with a separate database, measurements take turns, and the
+targets are ratios within the run, or milliseconds where a person waits. For comparison, an earlier version
+can replay the same dead letters with its own benchmark, from its own checkout.
 """

@@ -1,4 +1,4 @@
-"""What belongs to a dead letter can be left out, one at a time: the difference is what it costs."""
+"""Omits one part of a dead letter at a time: the difference is the cost of that part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NoAudit(AuditStore):
 
 
 def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
-    """In the process that works."""
+    """Omit writes in the worker process."""
     store, database = parts_of(app).store, parts_of(app).database
     groups = NoGroups(database) if GROUPS in spared else store.groups
     audit = NoAudit(database) if AUDIT in spared else store.audit
@@ -53,7 +53,7 @@ def spare_writes(app: Redrive, spared: Sequence[str]) -> None:
 
 
 async def spare_tables(app: Redrive, spared: Sequence[str]) -> None:
-    """In the database, before the work begins."""
+    """Omit tables and triggers in the database, before the work starts."""
     if COUNTS in spared:
         for name in _TRIGGERS:
             await fetch(app, f"DROP TRIGGER redrive.{name}", f"DROP TRIGGER {name} ON redrive.dead_letters")

@@ -1,4 +1,4 @@
-"""How many jobs per second fail for good, with everything that belongs to their dead letters, or without."""
+"""How many jobs per second fail permanently, with or without each part of their dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.work.jobs import Kind
 
 
 async def rate(entry: Entry, url: str, variant: str, seconds: float) -> tuple[float, float]:
-    """The rate, and microseconds of processor time for each."""
+    """Return the rate, and the microseconds of processor time per job."""
     count, spared = int(entry.pace_of(Kind.FAIL) * seconds), VARIANTS[variant]
     contender = Contender(url)
     await contender.prepare()

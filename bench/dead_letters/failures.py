@@ -1,4 +1,4 @@
-"""The failures that a filled database knows: made up, but as long and as different as real ones."""
+"""The failures in a filled database: artificial, but as long and as varied as real ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEPS = ("fetch", "charge", "notify")
 
 
 class KnownFailure(NamedTuple):
-    """`filling` makes a payload as long as real ones, and is hard to compress."""
+    """A failure. `filling` makes a payload as long as real ones, and is hard to compress."""
 
     number: int
     fingerprint: str

@@ -1,8 +1,8 @@
-"""Fills a database with dead letters: as many as wanted, of 5,000 failures, over 30 days, in every state.
+"""Fills a database with dead letters: any number, of 5,000 failures, over 30 days, in every state.
 
-One run fails for good first; all others are copies of what it has left, made by the database itself, each
-with a failure, a state and a time of its own. Indexes are made when everything is there. The attempts are
-left out: nothing that is measured reads them.
+First one run fails permanently; the database makes all other letters as copies of its rows, each with its own
+failure, state and time. Indexes are created at the end. Attempts are omitted, because no measurement reads
+them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _KEEP = compose(
 
 
 def dice(salt: int, sides: int) -> str:
-    """A number below `sides` that looks as if it had nothing to do with the number of the letter."""
+    """Return SQL for a number below `sides` that looks independent of the number of the letter."""
     return f"((number * {7_919 * salt + 104_729}) % {_SIDES} * {salt + 31} % {_SIDES} % {sides})"
 
 
 def _failure(groups: int) -> str:
-    """A fifth of all letters comes from a few outages; of the other failures some are frequent, most rare."""
+    """A few outages cause a fifth of all letters; of the other failures some are frequent, most are rare."""
     skewed = f"{dice(2, groups)} * {dice(3, groups)} / {groups}"
     return f"CASE WHEN {dice(1, 5)} = 0 THEN {dice(4, OF_ONE_OUTAGE)} ELSE {skewed} END"
 
@@ -94,7 +94,7 @@ _LETTER = {
 
 
 async def fill(url: str, letters: int, groups: int) -> float:
-    """How long it took."""
+    """Fill the database and return the seconds that it took."""
     started = monotonic()
     contender = Contender(url)
     async with contender.app as app:
@@ -155,8 +155,8 @@ async def _copy(
 
 
 async def _add_up(app: Redrive) -> None:
-    """The groups with their versions, and a replay for every letter that was resolved."""
-    # WHERE true: SQLite would take ON CONFLICT for the condition of a join.
+    """Insert the groups with their versions, and a replay for every resolved letter."""
+    # WHERE true: SQLite would parse ON CONFLICT as the condition of a join.
     groups = "org, fingerprint, title, fingerprint_reason, workflow, step, task, category, error_type"
     await fetch(
         app,
@@ -183,7 +183,7 @@ async def _add_up(app: Redrive) -> None:
 
 
 async def _without_indexes(app: Redrive) -> list[str]:
-    """Removes those of the tables that are filled; the statements that make them again."""
+    """Drop the indexes of the filled tables, and return the statements that create them again."""
     rows = await fetch(
         app,
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"

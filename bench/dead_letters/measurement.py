@@ -1,4 +1,4 @@
-"""One measurement, as a process of its own: takes an order as JSON, prints its figures as JSON."""
+"""One measurement in a separate process: reads an order as JSON, prints its figures as JSON."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from bench.work.contender import entry
 
 @dataclass(frozen=True)
 class Order:
-    """
+    """A measurement to make.
+
     what      the name of the measurement
-    database  where
+    database  sqlite or postgresql
     url       the address of the database
-    seconds   how long it should take, about
-    variant   with what left out
+    seconds   the approximate duration
+    variant   the omitted parts
     number    of letters, replays or repetitions
-    groups    of how many failures the letters are
+    groups    the number of failures among the letters
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Which measurements there are, and how large and how often they are made."""
+"""The measurements, with their size and number."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ DATABASES = ("postgresql", "sqlite")
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    groups       which measurements are made
-    seconds      how long burying and draining should take, about
-    repetitions  how often each is made
-    letters      how many dead letters a filled database has
-    failures     of how many failures they are
-    replays      how many are replayed at once
-    singles      how many are replayed one by one
-    times        how often a question is asked
+    """A plan of measurements.
+
+    groups       the measurements to make
+    seconds      the approximate duration of burying and draining
+    repetitions  how often each measurement is made
+    letters      the number of dead letters in a filled database
+    failures     the number of failures among them
+    replays      the number of letters to replay in bulk
+    singles      the number of letters to replay singly
+    times        how often each query is sent
     """
 
     groups: Sequence[str]

@@ -1,4 +1,4 @@
-"""How much processor time work takes: it depends less on who else is at work than its rate, but it does."""
+"""Processor time of the work: it depends less on other programs than the rate does, but still somewhat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive import Redrive
 
 
 class ProcessorTime:
-    """Of worker processes, and of the server on their behalf."""
+    """The processor time of worker processes, and of the server on their behalf."""
 
     def __init__(self, app: Redrive, workers: Sequence[int]) -> None:
         self._app = app
@@ -23,7 +23,7 @@ class ProcessorTime:
         self._before = await self._spent()
 
     async def microseconds(self) -> float:
-        """Since the start."""
+        """Return the microseconds since the start."""
         spent = await self._spent()
         return sum(seconds - self._before.get(pid, 0.0) for pid, seconds in spent.items()) * 1e6
 

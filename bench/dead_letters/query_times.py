@@ -1,4 +1,4 @@
-"""How long it takes until a question is answered, on a database that is filled."""
+"""How long queries take on a filled database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES_BEHIND = 20
 
 
 async def milliseconds(url: str, times: int) -> dict[str, float]:
-    """The medians of all questions, each asked once before. The names of those not judged are in brackets."""
+    """Return the medians of all queries after a first one each. Names without a target are in brackets."""
     async with Redrive(settings=Settings(database_url=url)) as app:
         failures = app.failures(by="ana")
         asked = questions(await _examples(app, failures))

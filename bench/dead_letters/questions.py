@@ -1,4 +1,4 @@
-"""What operators ask: queries over dead letters, groups, one letter, one verdict, statistics."""
+"""The queries of operators: dead letters, groups, one letter, one verdict, statistics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ask = Callable[[Failures], Awaitable[Any]]
 
 
 class Question(NamedTuple):
-    """`judged`: an index serves it, so it has to be answered in time, however many letters there are."""
+    """A query. `judged`: an index serves it, so it has a time limit for any number of letters."""
 
     name: str
     ask: Ask
@@ -60,7 +60,7 @@ INDEXED = (
     "assignee:none is:open",
     "attempts:>3 is:open",
 )
-"""Every key that has an index, and what is often asked together."""
+"""Every key that has an index, and frequent combinations."""
 
 LOOKED_THROUGH = (
     "nothing-like-that",
@@ -70,7 +70,7 @@ LOOKED_THROUGH = (
     "error:ReadTimeout is:open",
     "assignee:none category:timeout attempts:6 is:exhausted version:2026.20",
 )
-"""What is in no index: the letters are looked at one after the other."""
+"""Queries without an index: they scan the letters."""
 
 
 OF_GROUPS = (
@@ -84,11 +84,11 @@ OF_GROUPS = (
     "occurrences:>1000",
     '"resetError in workflow-3"',
 )
-"""Groups are thousands, not millions: they may be looked at one after the other."""
+"""There are thousands of groups, not millions, so scanning them is fine."""
 
 
 class Examples(NamedTuple):
-    """Values that occur: the most frequent failure and a rare one, a letter, and where a list goes on."""
+    """Values that occur: the most frequent failure and a rare one, a letter, and a cursor."""
 
     frequent: str
     rare: str

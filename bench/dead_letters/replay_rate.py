@@ -1,4 +1,4 @@
-"""How many dead letters per second are replayed: one by one, many at once, and beside that the plain work."""
+"""How many dead letters per second Redrive replays, singly and in bulk, compared with the plain work."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ LOOK_INTERVAL = 0.01
 
 
 class Many(NamedTuple):
-    """
-    rate             from the first beginning to the last end
-    rate_from_start  from the start of the operation until it says that it is done
-    effort           microseconds of processor time for each
-    planning         milliseconds until the plan is there, and `starting` until it is started
+    """The figures of a bulk replay.
+
+    rate             from the first start of a replay to the last end
+    rate_from_start  from the start of the operation until its state is DONE
+    effort           microseconds of processor time per replay
+    planning         milliseconds to plan the operation; `starting`: milliseconds to start it
     """
 
     rate: float
@@ -39,7 +40,7 @@ class Many(NamedTuple):
 
 
 async def plain(entry: Entry, url: str, count: int) -> tuple[float, float]:
-    """The same jobs, never failed: as fast as the engine is; and processor time, as in burying."""
+    """Return the rate and processor time of the same jobs without a failure, as for burying."""
     contender = Mended(url)
     await contender.prepare()
     await drain.enqueue(entry, contender, Kind.FAIL, count)
@@ -52,7 +53,7 @@ async def plain(entry: Entry, url: str, count: int) -> tuple[float, float]:
 
 
 async def one_by_one(url: str, count: int, callers: int) -> float:
-    """Each asked for when the one before is durably begun; until all have ended."""
+    """Request each replay when the previous one is durably started, until all have ended."""
     async with _dead(url, count) as (failures, group, contender):
         ids = iter([each.id for each in (await failures.list("is:open", size=count)).lines])
 
@@ -67,7 +68,7 @@ async def one_by_one(url: str, count: int, callers: int) -> float:
 
 
 async def many(url: str, count: int) -> Many:
-    """Without a canary, which waits on purpose."""
+    """Replay in bulk, without a canary, which waits on purpose."""
     async with _dead(url, count) as (failures, group, contender):
         processor = ProcessorTime(contender.app, group.pids)
         begun = monotonic()
@@ -93,8 +94,8 @@ async def many(url: str, count: int) -> Many:
 
 @asynccontextmanager
 async def _dead(url: str, count: int) -> AsyncIterator[tuple[Failures, Workers, Mended]]:
-    """So many dead letters, and a worker that has proved to be at work."""
-    await fill_database.fill(url, "dead", count - 1)  # and the one that they are copies of
+    """Create this many dead letters, and a worker that is known to work."""
+    await fill_database.fill(url, "dead", count - 1)  # plus the original of the copies
     contender = Mended(url)
     async with contender.app as app:
         failures = app.failures(by="ana")

@@ -1,4 +1,4 @@
-"""Runs the measurements of a plan in turns. What fails is left out, and why is said."""
+"""Runs the measurements of a plan in turn. Reports failed measurements and leaves them out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILLED_NAME = "letters"
 
 @dataclass(frozen=True)
 class Runner:
-    """`beside` is the checkout of an earlier version, whose own benchmark replays in turns with this one."""
+    """Runs measurements. `beside` is a checkout of an earlier version, whose benchmark replays in turn."""
 
     plan: Plan
     database: str
@@ -33,7 +33,7 @@ class Runner:
     beside: Path | None = None
 
     def run(self) -> None:
-        """Everything that the plan wants of one database."""
+        """Run everything that the plan contains for one database."""
         for _ in range(self.plan.repetitions):
             if "bury" in self.plan.groups:
                 self._bury()
@@ -87,7 +87,7 @@ class Runner:
         return bool(figures)
 
     def _take_of_work(self, order: measurement.Order, case: str) -> None:
-        """A measurement of `bench.work`."""
+        """Run a measurement of `bench.work`."""
         for name, figure in runner.run(order, self.results).items():
             self.results.add(name if name == case else f"{name}, {case}", order.label, figure)
 
@@ -97,7 +97,7 @@ def label_of(checkout: Path, database: str) -> str:
 
 
 def run(order: Order, label: str, results: Results, checkout: Path | None) -> dict[str, float]:
-    """Run a measurement of this version, or the one of another checkout with the program in it."""
+    """Run a measurement of this version, or of another checkout that has the program."""
     command = [sys.executable, "-m", "bench.dead_letters.measurement", order.line]
     there = None
     if checkout is not None:

@@ -1,4 +1,4 @@
-"""What is printed at the end: figures of both databases beside each other, the targets, one line of JSON."""
+"""The output: figures of both databases side by side, the targets, one line of JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.work.runner import Results
 
 
 def print_table(results: Results) -> None:
-    """Medians. Rates are per second; what is asked, and what says so, is in milliseconds."""
+    """Print medians. Rates are per second; query times, and rows marked so, are in milliseconds."""
     columns = list(dict.fromkeys(label for row in results.figures.values() for label in row))
     print("\n" + f"{'median of all repetitions':<76}" + "".join(f"{label:>24}" for label in columns))
     for what, row in results.figures.items():

@@ -1,4 +1,4 @@
-"""The targets: ratios within one run, and for what a person waits for, milliseconds."""
+"""The targets: ratios within one run, and milliseconds where a person waits."""
 
 from __future__ import annotations
 

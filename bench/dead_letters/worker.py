@@ -1,4 +1,4 @@
-"""A worker process: jobs that fail for good, or the same jobs after they were mended."""
+"""A worker process: jobs that fail permanently, or the same jobs after a repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.work.shared_counters import SharedCounters
 
 
 class Mended(Contender):
-    """What has failed before succeeds."""
+    """Jobs that have failed before succeed."""
 
     async def _fail(self, payload: Payload) -> None:
         await self._perform(payload)

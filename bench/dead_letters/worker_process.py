@@ -1,4 +1,4 @@
-"""A worker of its own process, with what is to be different about it."""
+"""A worker in a separate process, with its options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.work.workers import Workers
 
 @contextmanager
 def worker(url: str, kind: Kind, spared: Sequence[str] = ()) -> Iterator[Workers]:
-    """Jobs that fail, when the kind is FAIL; otherwise what has failed before is mended."""
+    """Run a worker: jobs fail if the kind is FAIL; otherwise jobs that have failed before succeed."""
     with TemporaryDirectory(prefix="redrive-bench-") as folder:
         counters, log = SharedCounters(Path(folder) / "board"), Path(folder) / "log"
         command = [sys.executable, "-m", "bench.dead_letters.worker", url, kind, str(counters.path), *spared]

@@ -1,8 +1,8 @@
-"""The HTTP API beside a bare FastAPI route that asks the database the same.
+"""The HTTP API compared with a bare FastAPI route that sends the same queries to the database.
 
     python -m bench.http --quick
     python -m bench.http --only start,list --database sqlite --connections 64
 
-Both are one process each, on the same event loop, parser and database, and both are up at the same time; a
-third process asks them in turns, and what is judged is the median of the ratios of neighbouring turns.
+Each is one process, with the same event loop, parser and database, and both run at the same time. A third
+process sends requests to them in turn; the result is the median of the ratios of neighboring turns.
 """  # noqa: A005

@@ -1,7 +1,7 @@
 """The limit: FastAPI and the database's driver, and nothing in between.
 
-No credentials, no limits, no check of anything but that the body is a JSON object, no idempotency, no wall
-between organizations; no validation of what is answered either, which is encoded by msgspec.
+No credentials, no limits, no check except that the body is a JSON object, no idempotency, no row-level
+security, and no validation of responses, which msgspec encodes.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Tables:
         self._pool: Any = None
 
     async def open(self) -> None:
-        # A reset after each use would be a round trip more, which Redrive saves too.
+        # A reset after each use would be another round trip, which Redrive avoids too.
         sizes = {"min_size": CONNECTIONS, "max_size": CONNECTIONS}
         settings = {"jit": "off"}
         self._pool = await asyncpg.create_pool(self._url, **sizes, reset=_nothing, server_settings=settings)

@@ -1,4 +1,4 @@
-"""What is asked: requests as they go over the wire, and what they have to be answered with."""
+"""The cases: requests as sent over the wire, and their expected responses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Next = Callable[[], bytes]
 
 
 class Known(NamedTuple):
-    """What whoever asks has to know: an API key, and the id of a dead letter."""
+    """What a client must know: an API key, and the id of a dead letter."""
 
     key: str
     letter: str
 
 
 class Case(NamedTuple):
-    """`next` is the next request. `statuses`: any other answer spoils the measurement."""
+    """A case. `next` returns the next request. `statuses`: any other response spoils the measurement."""
 
     next: Next
     statuses: frozenset[int]
@@ -42,7 +42,7 @@ def case_of(name: str, known: Known) -> Case:
     }
     if name in addresses:
         return Case(_same(_request("GET", addresses[name], authorization)), frozenset({200}))
-    if name == "refused":  # strangers who ask too often are told so
+    if name == "refused":  # a rate limit rejects strangers that ask too often
         return Case(_same(_request("GET", SESSION)), frozenset({401, 429}))
     if name == "start":
         return Case(_same(_start(authorization)), frozenset({202}))
@@ -55,7 +55,7 @@ def _start(*headers: str) -> bytes:
 
 
 def _keyed(authorization: str) -> Next:
-    """Every request has another key, of the same length."""
+    """Return requests with different keys of the same length."""
     mark = uuid4().hex
     text, place = _start(authorization, f'Idempotency-Key: "{mark}"'), mark.encode()
     return lambda: text.replace(place, uuid4().hex.encode())

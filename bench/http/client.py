@@ -1,6 +1,6 @@
-"""A client that does as little as possible: what it costs is not to be measured.
+"""A client that does as little as possible, because its cost must not count.
 
-Each connection asks, waits for the whole answer and asks again, as long as its turn lasts.
+Each connection sends a request, waits for the whole response and repeats this until its turn ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
 class Turn(NamedTuple):
-    """Requests per second, and milliseconds until they were answered."""
+    """Requests per second, and milliseconds until the response."""
 
     number: int
     rate: float
@@ -76,14 +76,14 @@ class _Connection(asyncio.Protocol):
         self._done: asyncio.Future[None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # that of uvloop does not say so itself
+        self._transport = cast(asyncio.Transport, transport)  # that of uvloop does not declare it
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._done.done():
             self._done.set_exception(error or ConnectionResetError("the server has hung up"))
 
     def ask_on(self) -> asyncio.Future[None]:
-        """Until the turn is over."""
+        """Send requests until the turn ends."""
         self._done = asyncio.get_running_loop().create_future()
         self._ask()
         return self._done

@@ -1,4 +1,4 @@
-"""One measurement: a process that asks the servers in turns, and prints what it has seen as JSON."""
+"""One measurement: a process that sends requests to the servers in turn, and prints the results as JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ WARM_UP = 0.3
 
 @dataclass(frozen=True)
 class Order:
-    """
-    case         what is asked
-    servers      the port and the process of each, by its name
-    known        what whoever asks has to know
-    connections  how many there are
-    seconds      how long a turn takes
-    rounds       how many turns each server has
+    """A measurement to make.
+
+    case         the name of the request
+    servers      the port and the process of each server, by name
+    known        the values that the requests need
+    connections  the number of connections
+    seconds      the length of a turn
+    rounds       the number of turns of each server
     """
 
     case: str
@@ -41,7 +42,7 @@ class Order:
 
 @dataclass
 class Seen:
-    """Of one server, a value for each turn; but seconds of its processor's time, and requests, of all."""
+    """The results of one server: a value for each turn, and totals of processor seconds and requests."""
 
     rate: list[float] = field(default_factory=list)
     half: list[float] = field(default_factory=list)
@@ -65,7 +66,7 @@ async def measure(order: Order) -> dict[str, Seen]:
         await client.open()
         await client.turn(WARM_UP)
     for number in range(order.rounds):
-        # Who is asked first has the caches as the other has left them.
+        # The first server of a round has the caches as the other one left them.
         for name in sorted(clients, reverse=bool(number % 2)):
             before = _spent(order.servers[name][1])
             turn = await clients[name].turn(order.seconds)

@@ -1,4 +1,4 @@
-"""Which measurements there are, and how long and how often they are made."""
+"""The measurements, with their length and number."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 
 DATABASES = ("postgresql", "sqlite")
 SECONDS = 0.25
-"""Turns are short, so that neighbours have the same share of a machine that others use too."""
+"""Turns are short, so that neighbors get the same share of a busy machine."""
 GROUPS = {
     "start": ("start", "start with a key"),
     "list": ("list", "list by a query"),
     "read": ("read one",),
-    "door": ("who am I", "refused"),
+    "authentication": ("who am I", "refused"),
 }
 
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    cases        what is asked
-    connections  by how many clients at once, one measurement for each number
-    seconds      how long a turn takes
-    rounds       how many turns each server has
-    letters      how many dead letters there are
+    """A plan of measurements.
+
+    cases        the names of the requests
+    connections  numbers of concurrent clients, with one measurement for each
+    seconds      the length of a turn
+    rounds       the number of turns of each server
+    letters      the number of dead letters in the database
     """
 
     cases: Sequence[str]

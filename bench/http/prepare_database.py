@@ -1,4 +1,4 @@
-"""Fills a database with dead letters and makes an API key; prints what is needed to ask as JSON."""
+"""Fills a database with dead letters and creates an API key; prints what clients need as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redrive's server as it comes. Only its limits are raised: one key asks everything."""
+"""Redrive's server with its defaults. Only its rate limits are raised: one key sends all requests."""
 
 from __future__ import annotations
 

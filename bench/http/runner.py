@@ -1,4 +1,4 @@
-"""Runs the measurements of a plan, each as a process of its own. What fails is left out, and why is said."""
+"""Runs the measurements of a plan in separate processes. Reports failed ones and leaves them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two servers, each in a process of its own."""
+"""The two servers, each in a separate process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _running(command: list[str], log: Path) -> Iterator[Server]:
 
 @contextmanager
 def announced(command: list[str], log: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int]]:
-    """A server that was started: what it has said of itself, and its process."""
+    """Start a server, and yield the match of its announcement, and its process."""
     with log.open("ab") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:

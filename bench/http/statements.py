@@ -1,4 +1,4 @@
-"""The statements that Redrive asks with, for whoever asks the same without it."""
+"""Redrive's statements, for the bare server, which sends the same ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 
 
 class _Listening:
-    """Stands where the database would be, and notes what it is asked."""
+    """Replaces the database, and records the statements."""
 
     asked: Asked
 
@@ -36,7 +36,7 @@ class _Listening:
 
 
 async def pages() -> dict[str, Asked]:
-    """What the first page of each query is asked for with."""
+    """Return the statement for the first page of each query."""
     return {query: await _page(query) for query in ("", QUERY)}
 
 

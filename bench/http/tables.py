@@ -1,4 +1,4 @@
-"""What is printed at the end: both servers beside each other, one row for each measurement."""
+"""The output: both servers side by side, one row for each measurement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = (*UNITS.values(), EFFORT)
 
 
 def print_tables(results: Results, plan: Plan, databases: Sequence[str]) -> None:
-    """Medians of all turns; the last column is the median of the ratios of neighbouring turns."""
+    """Print medians of all turns; the last column is the median of the ratios of neighboring turns."""
     for database in databases:
         print(f"\n{database + ', ours / bare':<34}" + "".join(f"{each:>20}" for each in COLUMNS), RATIO)
         for case in plan.cases:

@@ -1,4 +1,4 @@
-"""The targets: the rate as a part of the bare one's, with as many connections as keep a server busy."""
+"""The targets: the rate as a share of the bare server's, with enough connections to keep it busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that are asked for, by their addresses."""
+"""The addresses of the measured pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCANS = {RUNS: ("attempts:>3", "version:nothing"), f"{LETTERS}?view=flat": ("tag
 
 
 class Address(NamedTuple):
-    """`quick`: an index serves it. What is not has to be answered or refused, no more."""
+    """An address. `quick`: an index serves it. Other pages only need to respond or refuse in time."""
 
     path: str
     quick: bool = True

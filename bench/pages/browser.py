@@ -1,4 +1,4 @@
-"""A browser as far as it matters here: a session, one connection that stays open, and what a page loads."""
+"""A minimal browser: a session, one open connection, and the files that a page loads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IMPORT = re.compile(r"""\b(?:import|from)\s*\(?\s*["']([^"']+)["']""")
 
 
 class Answer(NamedTuple):
-    """`seconds` until the last byte was there; `transferred` bytes, packed as they came."""
+    """A response. `seconds` until its last byte; `transferred` bytes, compressed."""
 
     status: int
     seconds: float
@@ -57,7 +57,7 @@ class Browser:
         return Answer(answer.status, seconds, len(body), text)
 
     def load(self, path: str) -> dict[str, int]:
-        """Bytes by address: the page, and everything that it needs for the first time."""
+        """Return the bytes by address: the page, and every file that its first load needs."""
         page = self.get(path)
         loaded, wanted = {path: page.transferred}, [urljoin(path, each) for each in _ASSET.findall(page.text)]
         while wanted:

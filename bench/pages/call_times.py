@@ -1,4 +1,4 @@
-"""Times the calls of the engine on a database that is filled."""
+"""Times calls of the engine on a filled database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redrive.settings import Settings
 
 
 class CallTimes(NamedTuple):
-    """`timed` is None where it was refused because it would have taken too long."""
+    """The times of a call. `timed` is None if the engine refused it because it would take too long."""
 
     call: Call
     timed: Times | None

@@ -1,4 +1,4 @@
-"""The calls that pages make of the engine, through the walls of a tenant, as a server makes them."""
+"""The engine's calls that pages make, with row-level security, as in a server."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Books(NamedTuple):
 
 
 class Call(NamedTuple):
-    """`quick`: an index serves it. What is not has to be answered or refused in time, no more."""
+    """A call. `quick`: an index serves it. Other calls only need to respond or refuse in time."""
 
     name: str
     make: Callable[[Books], Awaitable[Any]]

@@ -1,4 +1,4 @@
-"""Values that occur in a filled database: without them, pages could not be asked for."""
+"""Values that occur in a filled database, which the addresses of pages need."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from redrive.store.cursor import Cursor
 
 
 class Examples(NamedTuple):
-    """
-    frequent, rare          fingerprints: of the most frequent failure, and of one that is rare
+    """Values for the addresses of pages.
+
+    frequent, rare          fingerprints: of the most frequent failure, and of a rare one
     letter, run             ids: of an open dead letter with several attempts, and of its run
     idle                    the id of a run that waits
     operation               the id of a bulk replay with many items
-    letters_far, runs_far   cursors far behind the beginning
-    audit_far               the same of the audit
+    letters_far, runs_far   cursors far from the start of the lists
+    audit_far               a cursor far from the start of the audit
     """
 
     frequent: str

@@ -1,4 +1,4 @@
-"""Fills a database with everything that the pages show: dead letters, runs, attempts, audit, replays."""
+"""Fills a database with everything that pages show: dead letters, runs, attempts, audit, replays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS: tuple[Part, ...] = (outcomes, ended, idle, attempts, chain, breakers, que
 
 
 async def fill(url: str, letters: int) -> float:
-    """How long it took."""
+    """Fill the database and return the seconds that it took."""
     started = monotonic()
     await fill_database.fill(url, letters, letters // LETTERS_OF_A_FAILURE)
     await complete(url, letters)
@@ -29,7 +29,7 @@ async def fill(url: str, letters: int) -> float:
 
 
 async def complete(url: str, letters: int) -> None:
-    """Whatever there is beside dead letters."""
+    """Add everything besides dead letters."""
     async with Redrive(settings=Settings(database_url=url)) as app:
         for part in PARTS:
             await part(app, letters)

@@ -1,4 +1,4 @@
-"""Times pages of a server, and weighs what a browser loads for the first time."""
+"""Times the pages of a server, and measures the size of a browser's first load."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.pages.times import Times
 
 FIRST_LOADS = (ADMIN, f"{ADMIN}?span=7d", RUNS, LETTERS, f"{LETTERS}?view=flat", f"{ADMIN}/audit")
 REFUSED = frozenset({422, 503, 504})
-"""What a page may answer when a query would take too long: see redrive.server.problem."""
+"""Statuses for a query that would take too long: see redrive.server.problem."""
 
 
 class PageTimes(NamedTuple):
-    """`plain` and `transferred` are the bytes of the HTML, `spent` the milliseconds of processor time."""
+    """The times of a page. `plain` and `transferred` are bytes of HTML, `spent` processor milliseconds."""
 
     address: Address
     status: int

@@ -1,4 +1,4 @@
-"""What is measured, how often, and among how many dead letters."""
+"""The measurements, their number, and the number of dead letters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ DATABASES = ("postgresql", "sqlite")
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    groups   the calls that pages make of the engine, the pages themselves, or both
-    letters  how many dead letters there are
-    times    how often each thing is asked for, after one that does not count
+    """A plan of measurements.
+
+    groups   the engine's calls that pages make, the pages themselves, or both
+    letters  the number of dead letters in the database
+    times    how often each page or call is requested, after a first request that does not count
     """
 
     groups: Sequence[str]

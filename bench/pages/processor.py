@@ -1,4 +1,4 @@
-"""Processor time of a server and of its database: on a busy machine it tells more than time does."""
+"""Processor time of a server and of its database: on a busy machine, it says more than elapsed time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
 
 
 class Processor:
-    """`process` is that of the server; SQLite is part of it."""
+    """`process` is the server; SQLite is part of it."""
 
     def __init__(self, process: int, url: str) -> None:
         self._process = process
@@ -19,7 +19,7 @@ class Processor:
         self._before = self._spent()
 
     def milliseconds(self) -> float:
-        """Since the last time."""
+        """Return the milliseconds since the last call."""
         before, self._before = self._before, self._spent()
         return sum(spent - before.get(pid, 0.0) for pid, spent in self._before.items()) * 1e3
 

@@ -1,4 +1,4 @@
-"""What people and programs leave behind: audit, bulk replays, breakers, paused queues, workers."""
+"""Records of people and programs: audit, bulk replays, breakers, paused queues, workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.policy.codec import encode
 from redrive.store.statement import compose
 
 OF_AUDIT = 10
-"""So many dead letters there are for one entry of the audit."""
+"""The number of dead letters per audit entry."""
 BATCH = 10_000
 WORKERS = 12
 PEOPLE = ("ana", "ben", "cleo", "redrive")
@@ -48,7 +48,7 @@ _INSERT = compose(
 
 
 async def chain(app: Redrive, letters: int) -> None:
-    """A sound chain over 30 days, behind what is there already."""
+    """Append a valid chain over 30 days to the existing one."""
     head = (await parts_of(app).store.audit.end(DEFAULT_ORG)).head
     entries = list(chained(head, _entries(letters // OF_AUDIT)))
     for first in range(0, len(entries), BATCH):
@@ -101,7 +101,7 @@ async def workers(app: Redrive, letters: int) -> None:
 
 
 async def operations(app: Redrive, letters: int) -> None:
-    """Planned as people do it; what came of them is made up."""
+    """Plan operations as people do; their results are artificial."""
     failures = app.failures(by="ana")
     for query, state in PLANS:
         plan = await failures.plans.create(query=query, reason="the provider is back")
@@ -115,7 +115,7 @@ async def operations(app: Redrive, letters: int) -> None:
 
 
 async def _work_off(app: Redrive, operation_id: str, part: int) -> None:
-    """One of so many items, and of these one of seven has failed."""
+    """End this share of the items; one in seven of them has failed."""
     await fetch(
         app,
         "UPDATE redrive.replays SET started_at = requested_at, ended_at = requested_at + position,"

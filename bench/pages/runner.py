@@ -1,4 +1,4 @@
-"""Fills a database unless that was done before, and measures what the plan wants of it."""
+"""Fills a database unless it is already filled, and measures what the plan contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redrive's server in a process of its own, and how to sign in to it."""
+"""Redrive's server in a separate process, and how to sign in to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person waits for, in milliseconds, and what a browser loads for the first time, in kilobytes."""
+"""The targets: milliseconds that a person waits, and kilobytes of a browser's first load."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bench.pages.page_times import PageTimes
 PAGE = 150.0
 CALL = 150.0
 NOTABLE = 30.0
-"""Pages make several calls: those above it are marked."""
+"""Pages make several calls: slower calls are marked."""
 REFUSAL = 12_000.0
-"""Two statements that are stopped after five seconds, and what surrounds them."""
+"""Two statements that are stopped after five seconds, plus the rest of the page."""
 FIRST_LOAD = 160_000
 _CURSOR = re.compile(r"cursor=[^&]+")
 
 
 class Judged(NamedTuple):
-    """A row of the table; `verdict` says what is wrong, and is empty when nothing is."""
+    """A row of the table; `verdict` names the problem, and is empty if there is none."""
 
     name: str
     figures: str

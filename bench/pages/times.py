@@ -1,4 +1,4 @@
-"""How long something takes: the first time, and the times after one that does not count."""
+"""Durations: the first one, and those after another one that does not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: what became of those with dead letters, a quarter as many that have none, and those that wait."""
+"""Runs: the outcomes of runs with dead letters, a quarter as many without any, and waiting runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ make_runs_writable()
 
 ENDED = 4
 IDLE = 50
-"""So many dead letters there are for one of these."""
+"""The number of dead letters per waiting run."""
 WITH_ATTEMPTS = "%0"
-"""How the ids of the letters end whose attempts are kept: one of ten."""
+"""The ids of letters whose attempts are kept end like this: one in ten."""
 HOLDERS = ("payments", "mail", "search")
 _NOW = ("unixepoch('subsec')", "extract(epoch FROM now())")
 
@@ -69,7 +69,7 @@ _OF_AN_ATTEMPT = ("stack", "public_message", "explanation")
 
 
 async def outcomes(app: Redrive, letters: int) -> None:
-    """What was resolved by a replay has succeeded."""
+    """Mark the runs of letters that a replay resolved as successful."""
     await fetch(
         app,
         "UPDATE redrive.runs SET state = 'SUCCESS', step_state = 'SUCCESS'"
@@ -103,7 +103,7 @@ async def _copy(app: Redrive, changes: dict[str, str], number: int, moment: str)
 
 
 async def attempts(app: Redrive, letters: int) -> None:
-    """As many of them as the letter says, but no more than four."""
+    """Insert as many attempts as the letter says, but at most four."""
     copied = ", ".join((*_OF_LETTER, *_OF_AN_ATTEMPT))
     of_letter = ", ".join(f"letter.{column}" for column in _OF_LETTER)
     of_an_attempt = ", ".join(f"template.{column}" for column in _OF_AN_ATTEMPT)

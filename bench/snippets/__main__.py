@@ -16,10 +16,10 @@ TEMPORAL_PROGRAMS = {
     "tests_temporal.py": "TEMPORAL_TEST_SERVER",
     "workflow_temporal.py": "TEMPORAL_ADDRESS",
 }
-"""The variable that names the server which each of them needs."""
+"""The variable that names the server that each of them needs."""
 
 TEMPORAL_LOG = "temporalio_sdk_core"
-"""Marks the warnings that Temporal's SDK writes to the standard output."""
+"""A mark of the warnings that Temporal's SDK writes to the standard output."""
 
 TEMPORAL_CRASH = "Fatal Python error: PyGILState_Release"
 """Temporal's SDK may crash when its process exits: https://github.com/temporalio/sdk-python/issues/300"""
@@ -36,7 +36,7 @@ class ProgramError(Exception):
 
 
 def main() -> bool:
-    """Whether anything has failed."""
+    """Check everything, and return whether any check has failed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the database server must not outlive it
     check = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(PEERS)]
     failed = subprocess.run(check, check=False).returncode != 0
@@ -65,7 +65,7 @@ def report_on(program: Program, there: Places) -> str:
 
 
 def lines_of(file: Path, environment: dict[str, str]) -> list[str]:
-    """Run a file as a process of its own, and give the lines that it prints."""
+    """Run a file in a separate process, and return the lines that it prints."""
     command = [sys.executable, str(file)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=MAX_SECONDS, check=False

@@ -30,11 +30,11 @@ def peer_programs() -> Iterator[Program]:
         elif title:
             yield Program(ROOT / title, text, output)
         else:
-            output = ""  # the next job begins
+            output = ""  # the next job starts
 
 
 def own_programs() -> list[str]:
-    """Redrive's programs, which the tests of the documentation run."""
+    """Return Redrive's programs, which the tests of the documentation run."""
     return [
         text
         for language, title, text in _BLOCK.findall(PAGE.read_text())

@@ -1,9 +1,9 @@
-"""Durable work beside the peers: the same jobs, the same servers, the same machine, in one run.
+"""Durable work compared with the peers: the same jobs, the same servers, the same machine, in one run.
 
     python -m bench.work --quick
     python -m bench.work --only drain,workflow --peers pgqueuer,huey --database postgresql
 
-A measurement is one process (`measurement`), which has a database of its own, starts workers as further
-processes (`worker`) and prints what it has found. Measurements of all contenders take turns, several times;
-the tables show medians and spreads, and only ratios within the run are judged (`targets`).
+A measurement is one process (`measurement`), which has a separate database, starts workers in further
+processes (`worker`) and prints its results. Measurements of all contenders take turns, several times; the
+tables show medians and spreads, and the targets are ratios within the run (`targets`).
 """

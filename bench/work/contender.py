@@ -1,4 +1,4 @@
-"""What every contender can do, and which ones there are."""
+"""The interface of a contender, and the list of all contenders."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bench.work.jobs import Jobs, Kind, Payload
 
 
 class Contender(Protocol):
-    """One system, at one address. The measuring process enqueues and watches, a worker process works.
+    """One system, at one address. The measuring process enqueues and watches, a worker process executes.
 
-    prepare       make what it needs in the empty database
-    enqueue_one   as its documentation shows it for one job; awaited before the next
-    enqueue_many  as it recommends for many
-    has_ended     have so many jobs ended, with success or for good, as far as the database knows?
-    work          work off jobs until killed
+    prepare       create what it needs in the empty database
+    enqueue_one   enqueue as its documentation shows for one job; awaited before the next
+    enqueue_many  enqueue as it recommends for many jobs
+    has_ended     tell whether the database has recorded the end of this many jobs, successful or failed
+    work          execute jobs until killed
     """
 
     async def prepare(self) -> None: ...
@@ -33,11 +33,12 @@ class Contender(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """
-    pace       jobs per second that it works off, about: decides how many it is given
-    kinds      what it can do
-    bulk       can it enqueue many at once?
-    workflows  workflows per second, where they are much slower than jobs
+    """A contender on one database, with its abilities.
+
+    pace       jobs per second that it finishes, approximately: determines the number of its jobs
+    kinds      the kinds of jobs that it can execute
+    bulk       whether it can enqueue many jobs at once
+    workflows  workflows per second, if they are much slower than jobs
     """
 
     name: str
@@ -63,7 +64,7 @@ class Entry:
 
 
 _EFFORT = {Kind.FAIL_ONCE: 0.2, Kind.FAIL: 0.3, Kind.WORKFLOW: 0.3}
-"""How many of each kind are worked off in the time of one that does nothing, about."""
+"""How many of each kind finish in the time of one job that does nothing, approximately."""
 
 OURS = "redrive"
 RAW = "raw"
@@ -98,7 +99,7 @@ NAMES = tuple(sorted({entry.name for entry in ENTRIES}))
 
 
 def entries(names: Iterable[str] | None, databases: Iterable[str]) -> list[Entry]:
-    """Redrive and the yardsticks always, of the peers those that are named."""
+    """Return Redrive and the yardsticks, and the named peers."""
     wanted = None if names is None else {OURS, *YARDSTICKS, *names}
     chosen = [entry for entry in ENTRIES if wanted is None or entry.name in wanted]
     return [entry for entry in chosen if entry.database in set(databases)]

@@ -1,4 +1,4 @@
-"""How many bytes a run of Redrive takes on disk once it has ended, with its share of the indexes."""
+"""How many bytes a finished run of Redrive takes on disk, with its share of the indexes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE_ON_POSTGRESQL = "SELECT pg_database_size(current_database())"
 
 
 async def bytes_per_run(entry: Entry, url: str) -> float:
-    """The growth after the first round, so that the empty tables and the room for updates do not count."""
+    """Return the growth after the first round, which fills empty tables and the space for updates."""
     contender = Contender(url)
     sizes = []
     async with contender.app as app:
@@ -29,7 +29,7 @@ async def bytes_per_run(entry: Entry, url: str) -> float:
                 await drain.measured(contender, group, Kind.NOTHING, RUNS)
             for _ in range(
                 2
-            ):  # what the first one has emptied in an index can be used again after the second
+            ):  # after the second round, space that the first one freed in an index is usable again
                 await fetch(app, "SELECT 1", "VACUUM")
             sizes.append(await _size(app))
     return (sizes[-1] - sizes[0]) / (RUNS * (ROUNDS - 1))
@@ -40,5 +40,5 @@ async def _size(app: Redrive) -> int:
 
 
 def _payload(number: int) -> Payload:
-    """170 bytes of JSON."""
+    """Return 170 bytes of JSON."""
     return {"number": number, "text": _TEXT}

@@ -1,8 +1,8 @@
-"""How many jobs per second are worked off.
+"""How many jobs per second finish.
 
-All jobs are enqueued before. The clock starts when the last worker has begun its first job, and what was
-begun before does not count; it stops when the database knows that every job has ended. Starting up is
-therefore not measured, completing durably is.
+All jobs are enqueued first. The clock starts when the last worker has started its first job, and jobs started
+before that do not count; it stops when the database has recorded that every job has ended. So the figure
+excludes starting up, and includes durable completion.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def rate(entry: Entry, url: str, kind: Kind, processes: int, seconds: floa
 async def round_rate(
     entry: Entry, contender: Contender, url: str, kind: Kind, count: int, processes: int = 1
 ) -> float:
-    """Enqueue so many jobs, then start the workers that drain them."""
+    """Enqueue this many jobs, then start the workers that drain them."""
     await enqueue(entry, contender, kind, count)
     with workers(entry, url, kind, processes) as group:
         return await measured(contender, group, kind, count)

@@ -1,4 +1,4 @@
-"""How many jobs per second are durably enqueued: one by one by so many callers, or many at once."""
+"""How many jobs per second are durably enqueued: singly by concurrent callers, or in bulk."""
 
 from __future__ import annotations
 

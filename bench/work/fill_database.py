@@ -1,7 +1,7 @@
 """Fills a database of Redrive with rows that no worker has to touch.
 
-Real runs are worked off first, one that succeeds and one that fails for good; the rows are copies of what
-they have left in the tables, moved to another place where that is wanted.
+First, real runs finish, one with success and one with a permanent failure; the rows are copies of theirs,
+moved to another place if the burden says so.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _NOT_ENDED = {"ended_at": "NULL", "result": "NULL"}
 
 @dataclass(frozen=True)
 class Burden:
-    """
-    fails    copies of the run that has failed, not of the one that has succeeded
-    changes  columns that differ from it
-    tables   in which it has further rows
+    """Rows that fill a database.
+
+    fails    they are copies of the failed run; otherwise of the successful one
+    changes  columns that differ from the original
+    tables   tables with further rows of each run
     """
 
     fails: bool = False
@@ -52,7 +53,7 @@ BURDENS = {
 
 
 async def fill(url: str, burden: str, rows: int) -> float:
-    """How long it took."""
+    """Fill the database and return the seconds that it took."""
     started = monotonic()
     contender = Contender(url)
     async with contender.app as app:
@@ -67,7 +68,7 @@ async def fill(url: str, burden: str, rows: int) -> float:
 
 
 async def _worked_off(contender: Contender) -> tuple[str, str]:
-    """The ids of a run that has succeeded, and of one that has failed for good."""
+    """Return the ids of a successful run and of a failed one."""
     runs = [await contender.app.start(str(kind), payload(0)) for kind in (Kind.NOTHING, Kind.FAIL)]
     async with contender.app.worker():
         for run in runs:

@@ -1,4 +1,4 @@
-"""Cost growth: Redrive on a database that holds many rows of another kind, beside one that is empty."""
+"""Cost growth: Redrive on a database with many rows of another kind, compared with an empty one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _measure(plan: Plan, entry: Entry, there: Places, results: Results) -> None:
 
 
 def _filled(plan: Plan, entry: Entry, there: Places, results: Results) -> list[Order]:
-    """The orders for those databases that could be filled."""
+    """Return the orders for the databases that could be filled."""
     orders = []
     for rows in plan.rows:
         for burden in BURDENS:

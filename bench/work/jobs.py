@@ -1,4 +1,4 @@
-"""What the jobs do: the same for every contender, and next to nothing."""
+"""The jobs: the same for every contender, and almost empty."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Kind(StrEnum):
 
 
 class PassingError(ConnectionError):
-    """A failure that may pass."""
+    """A temporary failure."""
 
 
 def payload(number: int) -> Payload:
-    """About 200 bytes of JSON."""
+    """Return about 200 bytes of JSON."""
     return {"number": number, "text": _FILLING}
 
 
@@ -39,7 +39,7 @@ def payloads(count: int) -> Iterator[Payload]:
 class Jobs:
     """The jobs of one worker. A contender calls `perform` or `perform_async` for each attempt.
 
-    A workflow calls it in its first step, and `end` in its last one.
+    A workflow calls it in its first step, and `end` in its last.
     """
 
     def __init__(self, kind: Kind, counters: SharedCounters, worker: int) -> None:

@@ -11,7 +11,7 @@ from bench.work.workers import workers
 
 
 async def rates(entry: Entry, url: str, seconds: float) -> tuple[float, float]:
-    """Jobs per second: enqueued in bulk, and worked off by one process."""
+    """Return jobs per second: enqueued in bulk, and drained by one process."""
     count = int(entry.pace * seconds)
     contender = entry.at(url)
     await contender.prepare()

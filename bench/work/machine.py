@@ -1,4 +1,4 @@
-"""How much of the machine's time went elsewhere: the tables are worth little when that is much."""
+"""How much of the machine's time went to other programs: if it is much, the tables are worth little."""
 
 from __future__ import annotations
 

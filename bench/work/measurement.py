@@ -1,4 +1,4 @@
-"""One measurement: a process that is given a database and prints what it has found, as one line of JSON."""
+"""One measurement: a process that gets a database and prints its results as one line of JSON."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from bench.work.contender import Entry, entry
 from bench.work.jobs import Kind
 
 LEAST_RATE = 1_000
-"""Jobs or rows per second: a longer time for a long backlog, or for many rows, is a failure."""
+"""Jobs or rows per second: a long backlog, or many rows, must not be slower than this."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """
+    """A measurement to make.
+
     what     the name of the measurement
     label    the contender
     url      the address of its database
-    seconds  how long it should take, about
-    burden   with what the database is to be filled
-    rows     with how many of it
-    jobs     how many jobs are in a backlog that is not long
-    backlog  how many jobs are in a long one
-    hold     how many seconds a snapshot is held
+    seconds  the approximate duration
+    burden   the kind of rows that fill the database
+    rows     their number
+    jobs     the number of jobs in a short backlog
+    backlog  the number of jobs in a long backlog
+    hold     how many seconds a session holds a snapshot
     """
 
     what: str

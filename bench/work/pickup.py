@@ -1,4 +1,4 @@
-"""How long an idle worker takes to begin a job, from the moment that somebody begins to enqueue it."""
+"""How long an idle worker takes to start a job, from the moment a caller starts to enqueue it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_INTERVAL = 0.0005
 
 
 async def milliseconds(entry: Entry, url: str, seconds: float) -> tuple[float, float]:
-    """The median and the 99th percentile."""
+    """Return the median and the 99th percentile."""
     contender = entry.at(url)
     await contender.prepare()
     random = Random(1)

@@ -1,4 +1,4 @@
-"""Which measurements there are, who takes part in them, and how often and how long they are made."""
+"""The measurements, their contenders, and their length and number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUPS = {
     "snapshot": ("snapshot",),
 }
 ON_REQUEST = ("backlog", "snapshot")
-"""Groups that take so long that they are only run when they are named."""
+"""Groups that take long, and run only if they are named."""
 
 DATABASES = ("postgresql", "sqlite", "redis")
 
@@ -39,13 +39,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    seconds      how long a measurement should take, about
-    repetitions  how often each is made
-    rows         how many rows of another kind the database holds while growth is measured
-    jobs         how many jobs are in a backlog that is not long
-    backlog      how many jobs are in a long one
-    hold         how many seconds a snapshot is held
+    """A plan of measurements.
+
+    seconds      the approximate duration of a measurement
+    repetitions  how often each measurement is made
+    rows         the number of other rows in the database while growth is measured
+    jobs         the number of jobs in a short backlog
+    backlog      the number of jobs in a long backlog
+    hold         how many seconds a session holds a snapshot
     """
 
     groups: Sequence[str]
@@ -72,7 +73,7 @@ _QUICK = Plan((), 0.5, 1, (100_000,), 10_000, 100_000, 10.0)
 
 
 def planned(groups: Sequence[str], *, quick: bool, **given: Any) -> Plan:
-    """A quick plan or a full one; what is given and not None replaces its part of it."""
+    """Return a quick or a full plan; arguments other than None replace parts of it."""
     changes = {name: value for name, value in given.items() if value is not None}
     return replace(_QUICK if quick else _FULL, groups=groups, **changes)
 

@@ -1,4 +1,4 @@
-"""Runs orders, each as a process of its own; one that fails is left out, and why is said."""
+"""Runs orders in separate processes. Reports failed ones and leaves them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.work.servers import Places
 
 @dataclass
 class Results:
-    """Figures by measurement and contender, and what could not be measured."""
+    """Figures by measurement and contender, and the failed measurements."""
 
     figures: dict[str, dict[str, Figure]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Results:
 
 
 def compare(plan: Plan, contenders: list[Entry], there: Places, results: Results) -> None:
-    """All contenders take turns, and all measurements do."""
+    """Run all measurements of all contenders in turn."""
     for _ in range(plan.repetitions):
         for what in plan.measurements:
             for entry in contenders:

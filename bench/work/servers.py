@@ -1,6 +1,6 @@
-"""The servers, out of wheels, on loopback, with the durability that they have by default, or better.
+"""The servers, from wheels, on loopback, with their default durability, or better.
 
-REDRIVE_TEST_POSTGRES_URL names a PostgreSQL to use instead, for a superuser: the benchmark creates and drops
+REDRIVE_TEST_POSTGRES_URL names a PostgreSQL to use instead, as a superuser: the benchmark creates and drops
 databases there.
 """
 
@@ -34,7 +34,7 @@ REDIS_SETTINGS = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", 
 
 
 class Places:
-    """Where contenders work: every measurement gets an empty database."""
+    """The servers of the contenders: every measurement gets an empty database."""
 
     def __init__(self, postgresql: str, redis: str, folder: Path) -> None:
         self.postgresql = postgresql
@@ -42,7 +42,7 @@ class Places:
         self.folder = folder
 
     def describe(self) -> dict[str, str]:
-        """The version of PostgreSQL and its settings for durability; nothing where it takes no part."""
+        """Return the version of PostgreSQL and its durability settings, if it takes part."""
         if not self.postgresql:
             return {}
         with psycopg.connect(self.postgresql) as connection:
@@ -60,7 +60,7 @@ class Places:
         return self._file(name)
 
     def kept(self, database: str, name: str) -> str | None:
-        """The address of a database that is still there from an earlier time."""
+        """Return the address of a database kept from an earlier run."""
         if database == "postgresql":
             with psycopg.connect(self.postgresql) as connection:
                 found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
@@ -68,7 +68,7 @@ class Places:
         return self._file(name) if (self.folder / name / "work.db").exists() else None
 
     def rename(self, database: str, name: str, other: str) -> str:
-        """Only what is complete is to have its name. Nobody is connected to it."""
+        """Rename a database when it is complete. It must have no connections."""
         if database != "postgresql":
             (self.folder / name).rename(self.folder / other)
             return self._file(other)
@@ -77,7 +77,7 @@ class Places:
         return self._address(other)
 
     def settle(self, database: str) -> None:
-        """What was written before is not to be flushed during a measurement."""
+        """Flush earlier writes, which must not happen during a measurement."""
         if database == "postgresql":
             with psycopg.connect(self.postgresql, autocommit=True) as connection:
                 connection.execute("CHECKPOINT")
@@ -112,7 +112,7 @@ class Places:
 
 @contextmanager
 def places(databases: set[str], keep: Path | None = None) -> Iterator[Places]:
-    """Start the servers that are needed. Their data is gone afterwards, unless it is kept."""
+    """Start the needed servers. Their data is deleted afterwards, unless it is kept."""
     with _folder(keep) as folder:
         folder.chmod(0o755)
         with (
@@ -208,7 +208,7 @@ def _listens(port: int) -> bool:
 
 
 def _unprivileged(home: Path) -> dict[str, Any]:
-    """PostgreSQL refuses to be run by root."""
+    """PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     account = pwd.getpwnam("nobody")

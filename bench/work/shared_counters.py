@@ -1,8 +1,7 @@
-"""The board: a few numbers in memory that the measuring process and its workers share.
+"""Shared counters: a few numbers in memory that the measuring process and its workers share.
 
-Workers note on it when they begin jobs, so that nobody has to ask the database while it is being measured.
-Each worker writes into a row of its own; times are nanoseconds of the monotonic clock, which all processes
-share.
+Workers note when they start jobs, so that no process queries the database during a measurement. Each worker
+writes to its own row; times are nanoseconds of the monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class SharedCounters:
     # For a worker
 
     def wait(self, worker: int) -> None:
-        """Everything is imported: begin together with the others."""
+        """Wait until all workers have imported everything, and start together."""
         self._numbers[worker * _WIDTH + _READY] = 1
         while not self._numbers[_GO]:
             time.sleep(0.001)
 
     def note(self, worker: int) -> None:
-        """A job is begun."""
+        """Note that a job has started."""
         row, now = worker * _WIDTH, time.monotonic_ns()
         with self._lock:
             if not self._numbers[row + _FIRST]:
@@ -47,11 +46,11 @@ class SharedCounters:
             self._numbers[row + _BEGUN] += 1
 
     def note_done(self, worker: int) -> None:
-        """A job has nothing more to do."""
+        """Note that a job has nothing more to do."""
         with self._lock:
             self._numbers[worker * _WIDTH + _DONE] += 1
 
-    # For the one who measures
+    # For the measuring process
 
     def go(self) -> None:
         self._numbers[_GO] = 1
@@ -62,22 +61,22 @@ class SharedCounters:
 
     @property
     def begun(self) -> int:
-        """How many jobs were begun by all workers."""
+        """Return how many jobs all workers have started."""
         return sum(self._column(_BEGUN))
 
     @property
     def done(self) -> int:
-        """How many jobs have nothing more to do; the database may not know it yet."""
+        """Return how many jobs have nothing more to do; the database may not have recorded it yet."""
         return sum(self._column(_DONE))
 
     @property
     def latest(self) -> int:
-        """When the latest job was begun."""
+        """Return when the latest job started."""
         return max(self._column(_LATEST))
 
     @property
     def start(self) -> tuple[int, int]:
-        """When the last worker began its first job, and how many the others had begun until then."""
+        """Return when the last worker started its first job, and the jobs that others had started by then."""
         return max(zip(self._column(_FIRST), self._column(_BEFORE), strict=True))
 
     def _column(self, place: int) -> list[int]:

@@ -17,10 +17,10 @@ NO_ID = "0" * 32
 
 
 async def rates(entry: Entry, url: str, jobs: int, seconds: float) -> tuple[float, float]:
-    """Jobs per second without a snapshot, and at the end of so many seconds of work under one.
+    """Return jobs per second without a snapshot, and after `seconds` of work while a session holds one.
 
-    A round enqueues `jobs` and drains them. The first round warms up, the second one has no snapshot, and the
-    last one of all the others is what counts.
+    A round enqueues `jobs` and drains them. The first round warms up, the second has no snapshot, and of the
+    others only the last counts.
     """
     contender = _Watched(url, jobs)
     await contender.prepare()
@@ -35,10 +35,10 @@ async def rates(entry: Entry, url: str, jobs: int, seconds: float) -> tuple[floa
 
 
 class _Watched(Contender):
-    """Knows that a round has ended by the runs that have ended since it began.
+    """Detects the end of a round by counting the runs that have ended since it started.
 
-    To count what is left, as in other measurements, would step over all rows that are gone but kept for the
-    snapshot: that took longer than the round.
+    Counting the remaining runs, as other measurements do, would step over all deleted rows that the snapshot
+    keeps, which took longer than the round.
     """
 
     def __init__(self, url: str, jobs: int) -> None:

@@ -1,4 +1,4 @@
-"""Statements of the benchmark's own on Redrive's tables, on either database."""
+"""The benchmark's own statements on Redrive's tables, on either database."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _RUN_ID = re.compile(r"\{run_id: ([^}]+)\}")
 
 
 def statement(text: str, postgresql: str | None = None) -> Statement:
-    """One text for both, with tables as `redrive.runs`, or another one for PostgreSQL.
+    """Build a statement from one text, with tables as `redrive.runs`, or another text for PostgreSQL.
 
-    `{run_id: …}` is a text of 32 digits as the id of a run, which is a `uuid` on PostgreSQL.
+    `{run_id: …}` converts a text of 32 digits to the id of a run, which is a `uuid` on PostgreSQL.
     """
     on_sqlite = _RUN_ID.sub(r"\1", text).replace("redrive.", "")
     on_postgresql = _RUN_ID.sub(r"CAST(\1 AS uuid)", postgresql or text)

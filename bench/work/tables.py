@@ -1,4 +1,4 @@
-"""What is printed at the end: a table for each measurement, the targets, and one line of JSON."""
+"""The output: a table for each measurement, the targets, and one line of JSON."""
 
 from __future__ import annotations
 

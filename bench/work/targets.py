@@ -1,4 +1,4 @@
-"""The targets: ratios within one run, met or missed. What was not measured is not judged."""
+"""The targets: ratios within one run, met or missed. Failed measurements have no verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HUEY_ON_SQLITE = "huey (sqlite)"
 PEERS = tuple(
     entry.label for entry in ENTRIES if entry.name not in (OURS, *YARDSTICKS) and entry.database != "sqlite"
 )
-"""On a server. The ones on SQLite are compared with Redrive on SQLite."""
+"""On a server. Peers on SQLite are compared with Redrive on SQLite."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Targets:
                         yield from self._ratio(what, f"{ours}, {EMPTY}", case, 1.2, at_most=True)
 
     def _best(self, what: str, who: str, peers: Sequence[str], limit: float) -> Iterator[Verdict]:
-        """Against the peer that was the fastest."""
+        """Compare with the fastest peer."""
         medians = {peer: self._results.median(what, peer) or 0.0 for peer in peers}
         yield from self._ratio(what, who, max(medians, key=medians.__getitem__), limit)
 

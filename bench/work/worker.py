@@ -1,4 +1,4 @@
-"""A worker process: imports everything, waits for the others, then works off jobs until it is killed."""
+"""A worker process: imports everything, waits for the others, then executes jobs until it is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.work.shared_counters import SharedCounters
 
 
 def main(label: str, url: str, kind: str, counters: str, worker: str) -> None:
-    logging.disable(logging.CRITICAL)  # nobody is measured by how fast it logs
+    logging.disable(logging.CRITICAL)  # the speed of logging must not count
     contender = entry(label).at(url)
     shared = SharedCounters(Path(counters))
     shared.wait(int(worker))

@@ -1,4 +1,4 @@
-"""Worker processes of a measurement, and waiting for what they do."""
+"""Worker processes of a measurement, and waiting for their progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.work.jobs import Kind
 from bench.work.shared_counters import SharedCounters
 
 PATIENCE = 60.0
-"""Seconds without a job that begins or ends."""
+"""Seconds without a job that starts or ends."""
 
 
 class Workers:

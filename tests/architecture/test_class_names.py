@@ -15,10 +15,10 @@ TWICE = {
     "Health",
     "Reopening",
 }
-"""What is left; it may only become less."""
+"""The exceptions; this set may only shrink."""
 
 
-def test_a_class_name_stands_in_one_module() -> None:
+def test_a_class_name_is_in_one_module() -> None:
     modules = defaultdict(set)
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -47,7 +47,7 @@ PARTS: list[Any] = [
     *(MemberAccounts, Members, Queues, Replays, RequestOptions, Runs, StartOptions, SyncRunHandle),
     *(TaskOptions, UserSessions, VirtualClock, examine, verify),
 ]
-"""What users meet without importing it from `redrive`."""
+"""Classes that users meet without importing them from `redrive`."""
 
 INSTANTS = {
     "Audit.about.since",
@@ -84,13 +84,13 @@ OF_THE_ENGINE = {
     "VirtualClock.pause.seconds",
     "VirtualClock.sleep.seconds",
 }
-"""Programs do not give these; the engine does."""
+"""The engine sets these, not programs."""
 
 
 def parameters() -> dict[str, str]:
     """Return every public parameter with its annotation.
 
-    The fields of dataclasses are those of tests/policy/test_durations.py.
+    tests/policy/test_durations.py covers the fields of dataclasses.
     """
     return {
         f"{name}.{parameter}": str(getattr(annotation, "__forward_arg__", annotation))

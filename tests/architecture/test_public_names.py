@@ -1,4 +1,4 @@
-"""The public face is small, listed here on purpose, and cheap to import."""
+"""The public names are few, listed here on purpose, and cheap to import."""
 
 import re
 import subprocess

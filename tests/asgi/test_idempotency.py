@@ -1,4 +1,4 @@
-"""The header Idempotency-Key: executed once, answered alike, and refused as the IETF draft has it (G6)."""
+"""The header Idempotency-Key: executed once, answered identically, and rejected as in the IETF draft (G6)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def whole(status: int = 201, body: bytes = b'{"id": 7}', *headers: tuple[bytes, 
 
 
 class Shop:
-    """An application that counts how often it is called. It answers in turn, and with the last for ever."""
+    """An application that counts its calls. It gives each response in turn, and the last one forever."""
 
     def __init__(self, *answers: list[Message] | Exception) -> None:
         self.answers = list(answers) or [whole()]
@@ -64,7 +64,7 @@ class Shop:
 
 
 def user_of(http: Http) -> Scope | None:
-    """By a header, as a test's stand-in for a session."""
+    """Return the user in a header, which replaces a session in tests."""
     users = [value.decode() for name, value in http["headers"] if name == b"x-user"]
     return Scope("default", users[0] if users else "ana") if users != ["nobody"] else None
 
@@ -182,7 +182,7 @@ async def test_other_methods_and_requests_without_a_key_are_passed_on(world: Wor
     assert await world.statuses() == []
 
 
-# Whose key it is
+# Scopes of keys
 
 
 async def test_an_answer_is_not_returned_to_another_caller_i8(world: World) -> None:
@@ -205,7 +205,7 @@ async def test_an_answer_is_not_returned_to_another_organization_i8(world: World
         assert (await order(client, headers={"x-org": "other"})).content == b"for other"
 
 
-async def test_a_request_that_is_no_one_s_is_passed_on(world: World) -> None:
+async def test_a_request_without_a_scope_is_passed_on(world: World) -> None:
     shop = Shop()
     async with world.client(shop, required=True) as client:
         for _ in range(2):
@@ -213,7 +213,7 @@ async def test_a_request_that_is_no_one_s_is_passed_on(world: World) -> None:
     assert shop.calls == 2
 
 
-# Refused
+# Rejections
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
@@ -246,7 +246,7 @@ async def test_another_request_under_the_same_key_is_refused(world: World, chang
     assert shop.calls == 1
 
 
-async def test_while_it_is_executed_others_are_told_to_come_again(world: World) -> None:
+async def test_while_it_executes_other_requests_get_a_retry_hint(world: World) -> None:
     shop = Shop()
     shop.go_on.clear()
     async with world.client(shop) as client:
@@ -339,7 +339,7 @@ async def test_a_body_beyond_the_bound_is_refused(world: World) -> None:
     assert shop.calls == 1
 
 
-async def test_without_the_database_nothing_is_executed() -> None:
+async def test_without_the_database_no_request_executes() -> None:
     shop = Shop()
     async with seamed(new_app()) as (test, seam):
         await test._app.open()
@@ -350,7 +350,7 @@ async def test_without_the_database_nothing_is_executed() -> None:
             assert (await order(client)).status_code == 201
 
 
-# What is kept, and what is not
+# Stored and unstored responses
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 301, 400, 404, 410, 422])
@@ -429,13 +429,13 @@ async def test_an_answer_too_large_to_be_kept_is_sent_and_the_request_not_execut
     await app.close()
 
 
-# As it is sent
+# Byte for byte
 
 
 async def spoken_to(
     app: IdempotencyMiddleware, *, send: Send | None = None, extensions: dict[str, Any] | None = None
 ) -> list[Message]:
-    """What the application sends, message by message."""
+    """Return the messages that the application sends."""
     sent: list[Message] = []
     requests: list[Message] = [{"type": "http.request", "body": b"{}", "more_body": False}]
 
@@ -506,7 +506,9 @@ async def test_an_endless_answer_ends_with_its_client(database: Database) -> Non
     await app.close()
 
 
-async def test_a_client_that_goes_before_its_request_is_complete_leaves_nothing_behind(world: World) -> None:
+async def test_a_client_that_disconnects_before_its_request_is_complete_leaves_nothing_behind(
+    world: World,
+) -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 

@@ -1,4 +1,4 @@
-"""A real Chromium, and pages of a site in it, opened as somebody who has signed in."""
+"""A real Chromium with pages of a site, opened as a signed-in user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AXE = files("axe_playwright_python") / "axe.min.js"
 
 @asynccontextmanager
 async def launched() -> AsyncIterator[Browser]:
-    """Names are not looked up, and proxies not asked: a page that tries to reach another host finds none."""
+    """Launch without name lookups and proxies: a page that requests another host fails."""
     alone = ("--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
@@ -34,7 +34,7 @@ async def launched() -> AsyncIterator[Browser]:
 
 
 class Browsing:
-    """The pages of one test. What they may not do is told when it is over, unless `recorder` allows it."""
+    """The pages of one test. At its end, forbidden actions fail it, unless `recorder` allows them."""
 
     def __init__(self, browser: Browser, site: Site) -> None:
         self.site = site
@@ -52,7 +52,7 @@ class Browsing:
         javascript: bool = True,
         **options: Any,
     ) -> Page:
-        """A page in a window of its own. With no role, nobody is signed in. `options` are Playwright's."""
+        """Open a page in a new window. Without a role, no user is signed in. `options` are Playwright's."""
         context = await self._browser.new_context(
             base_url=self.site.url,
             color_scheme=theme,
@@ -72,7 +72,7 @@ class Browsing:
         return page
 
     async def _state(self, role: str) -> Any:
-        """The cookies of somebody of this role, who signs in once and then stays so."""
+        """Return the cookies of a user with this role, who signs in once and stays signed in."""
         if role not in self.site.states:
             self.site.states[role] = await self._signed_in(role)
         return self.site.states[role]
@@ -90,7 +90,7 @@ class Browsing:
         return state
 
     async def close(self) -> list[str]:
-        """What went wrong on them."""
+        """Close all pages and return what went wrong on them."""
         for context in self._contexts:
             for page in context.pages:
                 await settled(page)
@@ -99,12 +99,12 @@ class Browsing:
 
 
 async def go(page: Page, path: str) -> None:
-    """To another page in the same window, which is quicker than another window."""
+    """Navigate to another page in the same window, which is faster than a new window."""
     await page.goto(path, wait_until="load")
 
 
 async def axe(page: Page, **options: Any) -> list[str]:
-    """What axe finds: the rule, what it means, and where. `options` are those of axe.run."""
+    """Return the findings of axe: rule, meaning and place. `options` are those of axe.run."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text(encoding="utf-8"))
     found = await page.evaluate("(given) => axe.run(given)", {"resultTypes": ["violations"], **options})

@@ -1,7 +1,7 @@
-"""A Chromium for the tests: the one that is named, one that is there, or one that is installed now.
+"""A Chromium for the tests: the configured one, an installed one, or one that this module installs.
 
-Best the headless shell, which is Chromium without windows of its own: the tests take two thirds of the time.
-Without one the tests of the pages fail; they are not left out.
+Preferably the headless shell, Chromium without windows, with which the tests take two thirds of the time.
+Without a browser the tests of the pages fail; they are not skipped.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _OWN = (
 
 
 class NoChromiumError(Exception):
-    """There is no browser to test the pages in, and none could be installed."""
+    """No browser is available for the tests of the pages, and none could be installed."""
 
 
 def chromium() -> Path:
-    """The program, installed if need be. While one process installs it, the others wait."""
+    """Return the program, and install it if needed. While one process installs it, the others wait."""
     if found := _found():
         return found
     with _alone():
-        if found := _found():  # somebody else has installed it meanwhile
+        if found := _found():  # another process has installed it meanwhile
             return found
         told = [_installed(command) for command in _ways()]
         if found := _found():
@@ -60,7 +60,7 @@ def _found() -> Path | None:
 
 
 def _of_playwright() -> Iterator[Path]:
-    """Those that `playwright install` has put where it keeps them, the newest of a kind first."""
+    """Yield the browsers in the folders of `playwright install`, the newest of a kind first."""
     for place in _caches():
         for pattern in _OWN:
             yield from sorted(
@@ -76,7 +76,7 @@ def _caches() -> list[Path]:
 
 
 def _ways() -> Iterator[list[list[str]]]:
-    """Commands that install one, as far as they could work here; the next way is for when one has not."""
+    """Yield lists of commands that install a browser and could work here; a later list is a fallback."""
     if (prefix := _as_root()) is not None and shutil.which("apt-get"):
         apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
         yield [
@@ -98,7 +98,7 @@ def _as_root() -> list[str] | None:
 
 
 def _installed(commands: list[list[str]]) -> str:
-    """What went wrong, if anything did."""
+    """Execute the commands, and return what went wrong, if anything did."""
     for command in commands:
         print("installing a browser for the tests:", " ".join(command), file=sys.stderr)
         try:

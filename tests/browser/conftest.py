@@ -1,14 +1,14 @@
-"""Pages in a real Chromium, which is started once per test process, as is the site that tests only look at.
+"""Pages in a real Chromium. Each test process starts it once, and also the site that tests only read.
 
-    async def test_something(open_page: OpenPage) -> None:            a rich scene, not to be changed
+    async def test_something(open_page: OpenPage) -> None:            a rich scene, read only
         page = await open_page("viewer", "/app/admin/dlq", theme="dark", width=390)
 
-    async def test_other(shop: Site, visit: Browsing) -> None:        a site of its own, empty
+    async def test_other(shop: Site, visit: Browsing) -> None:        a new, empty site
         shop.trouble(stripe="402")
         [letter] = await shop.dead_letters("checkout", order(1))
         page = await visit.open("admin", f"/app/admin/dlq/{letter}")
 
-A test fails when a page asked another host, violated its own policy, or told of an error on the console.
+A test fails if a page requests another host, violates its own policy, or prints an error on the console.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCALE = 0.2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder run on one event loop: it is that of the browser."""
+    """Run all tests of this folder on the event loop of the browser."""
     for item in items:
         own = _HERE in item.path.parents
         if own and isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
@@ -51,7 +51,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def scenery(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the scene in it, which all test processes share: the first one builds it."""
+    """A file with the scene, which all test processes share; the first process builds it."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -65,7 +65,7 @@ def scenery(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def scene(scenery: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A site to be looked at, with days of work in it; nobody works there, so that nothing changes."""
+    """A site to read, with days of work in it. No worker runs there, so nothing changes."""
     folder = tmp_path_factory.mktemp("scene")
     shutil.copy(scenery, folder / "work.db")
     site = await Site.opened(folder, server_worker="false")
@@ -75,7 +75,7 @@ async def scene(scenery: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tour(browser: Browser, scene: Site) -> AsyncIterator[Browsing]:
-    """Somebody with a browser at the scene."""
+    """A user with a browser on the scene."""
     visitor = Browsing(browser, scene)
     yield visitor
     assert await visitor.close() == []
@@ -89,7 +89,7 @@ def open_page(tour: Browsing) -> OpenPage:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(tmp_path: Path) -> AsyncIterator[Site]:
-    """A site of the test's own: empty, with a worker, on a SQLite file."""
+    """A new, empty site on a SQLite file, with a worker."""
     site = await Site.opened(tmp_path)
     yield site
     await site.close()
@@ -97,7 +97,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Site]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def postgres_shop(tmp_path: Path, live_postgres: PostgresServer) -> AsyncIterator[Site]:
-    """The same on PostgreSQL."""
+    """A new, empty site on PostgreSQL, with a worker."""
     schema = f"test_{uuid.uuid4().hex}"
     site = await Site.opened(tmp_path, live_postgres.url, schema=schema)
     yield site
@@ -107,7 +107,7 @@ async def postgres_shop(tmp_path: Path, live_postgres: PostgresServer) -> AsyncI
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visit(browser: Browser, shop: Site) -> AsyncIterator[Browsing]:
-    """Somebody with a browser at `shop`."""
+    """A user with a browser on `shop`."""
     visitor = Browsing(browser, shop)
     yield visitor
     assert await visitor.close() == []

@@ -1,7 +1,7 @@
-"""Texts that want to be more than text, and a site that has one of each in every field that a page shows.
+"""Hostile texts, and a site with each of them in every field that a page shows.
 
-Many of these fields would refuse them. So the site is furnished with plain words, and these are then replaced
-by the texts where they lie: whatever gets in, by whatever way, must not get out as anything but text.
+Redrive would reject the texts in many of these fields. So the site is filled with plain words, which are then
+replaced in the tables: however a text gets in, it must never come out as anything but text.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ ORGANIZATION = "default"
 
 
 def word(number: int) -> str:
-    """What stands for a text until it is there: letters only, which nothing takes for a number or an id."""
+    """Return a placeholder for a text: only letters, unlike any number or id."""
     high, low = divmod(number, len(ascii_lowercase))
     return f"zq{ascii_lowercase[high]}{ascii_lowercase[low]}qz"
 
 
 class Furnished:
-    """The ids of what there is, for each of the texts."""
+    """The ids of the objects, for each of the texts."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -76,7 +76,7 @@ class Furnished:
 
 
 async def furnish(path: Path) -> Furnished:
-    """A database at this path with each text in every field."""
+    """Create a database at this path with each text in every field."""
     app = Redrive(f"sqlite:///{path}", log=False, durable=False)
     known = Furnished()
     for number in range(len(HOSTILE)):
@@ -173,7 +173,7 @@ _FURTHER = (
     "own.org = failure_group_versions.org AND own.fingerprint = failure_group_versions.fingerprint)",
     "UPDATE replay_operations SET stopped_because = reason, state = 'STOPPED' WHERE started_by IS NOT NULL",
 )
-"""What only the engine itself writes."""
+"""Columns that only the engine writes."""
 
 _TEXTS = {word(number): text for number, text in enumerate(HOSTILE)}
 
@@ -197,7 +197,7 @@ def _replace(path: Path) -> None:
 
 
 def _seal_definitions(connection: apsw.Connection) -> None:
-    """They go by the hash of what is in them, and others are not believed."""
+    """Definitions are found by the hash of their content, so recompute the hashes."""
     for digest, body in connection.execute("SELECT digest, body FROM definitions").fetchall():
         made = Definition.parsed(str(body))
         known = {"digest": digest, "new": made.digest, "body": made.body}
@@ -242,6 +242,6 @@ def _said(text: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """As a column of text can have it."""
+    """Return the text as a text column can store it."""
     stored: str = json.loads(encode(text)) if not text.isprintable() else text
     return stored

@@ -1,4 +1,4 @@
-"""What a page did that no page of ours may do: ask another host, break its own policy, fail."""
+"""Records what no page may do: request another host, violate its own policy, fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Request, WebError
 
-# Chromium tells it on the console as well, but not always, and not everywhere.
+# Chromium reports this on the console too, but not always, and not everywhere.
 _WATCH = """
 document.addEventListener('securitypolicyviolation', (event) => {
     const where = `${event.blockedURI} on ${event.documentURI}`;
@@ -22,7 +22,7 @@ class Recorder:
         self._host = urlsplit(url).netloc
         self._allowed: list[re.Pattern[str]] = []
         self.requests: list[str] = []
-        """The addresses of everything that was asked for."""
+        """The addresses of all requests."""
         self.faults: list[str] = []
 
     async def watch(self, context: BrowserContext) -> None:
@@ -33,7 +33,7 @@ class Recorder:
         await context.add_init_script(_WATCH)
 
     def allow(self, *patterns: str) -> None:
-        """Faults that the test brings about itself, such as "status of 409"."""
+        """Allow faults that the test causes itself, such as "status of 409"."""
         self._allowed += map(re.compile, patterns)
 
     def remaining(self) -> list[str]:
@@ -61,6 +61,6 @@ def _place(message: ConsoleMessage) -> str:
 
 
 async def settled(page: Page) -> None:
-    """Whatever the page has already done has arrived at the recorder."""
-    with suppress(Error):  # it is closed, or on its way to another one
+    """Wait until everything that the page has done has arrived at the recorder."""
+    with suppress(Error):  # the page is closed, or is navigating
         await page.evaluate("1")

@@ -1,4 +1,4 @@
-"""Every page of a site that holds the scene, with something worth seeing on it."""
+"""Every page of a site with the scene, each with some content."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ADMIN = "/app/admin"
 
 
 class Route(NamedTuple):
-    """`told` is what the browser tells of it on its console, where it tells something."""
+    """A page. `console` is what the browser prints on its console, if anything."""
 
     name: str
     path: str
     role: str | None = "owner"
-    told: str | None = None
+    console: str | None = None
 
 
 PLAIN = [
@@ -34,7 +34,7 @@ PLAIN = [
     Route("dlq-viewer", f"{ADMIN}/dlq", "viewer"),
     Route("dlq-timeouts", f"{ADMIN}/dlq?q=is:open+category:timeout"),
     Route("dlq-none", f"{ADMIN}/dlq?q=workflow:nothing-like-it"),
-    Route("dlq-mistaken", f"{ADMIN}/dlq?q=categroy:timeout", told="status of 422"),
+    Route("dlq-mistaken", f"{ADMIN}/dlq?q=categroy:timeout", console="status of 422"),
     Route("replays", f"{ADMIN}/replays"),
     Route("breakers", f"{ADMIN}/breakers"),
     Route("queues", f"{ADMIN}/queues"),
@@ -56,9 +56,9 @@ PLAIN = [
         )
     ),
     Route("settings-viewer", f"{ADMIN}/settings", "viewer"),
-    Route("forbidden", f"{ADMIN}/settings?section=keys", "viewer", told="status of 403"),
+    Route("forbidden", f"{ADMIN}/settings?section=keys", "viewer", console="status of 403"),
     Route("keys", f"{ADMIN}/keys"),
-    Route("missing", f"{ADMIN}/dlq/0123456789abcdef0123456789abcdef", told="status of 404"),
+    Route("missing", f"{ADMIN}/dlq/0123456789abcdef0123456789abcdef", console="status of 404"),
 ]
 
 
@@ -120,6 +120,6 @@ async def _replays(site: Site) -> list[Route]:
 
 
 async def _first(site: Site, path: str, query: str) -> Any:
-    """The newest that there is, if any."""
+    """Return the newest object of a list, if there is one."""
     items = (await site.get(path, q=query, size=1))["items"]
     return items[0] if items else None

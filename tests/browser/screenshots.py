@@ -1,4 +1,4 @@
-"""Pictures of every page, with the scene in it: light and dark, on a phone and on a desk.
+"""Pictures of every page with the scene: light and dark, on a phone and on a desktop.
 
 python -m tests.browser.screenshots --out DIR [--pages dlq,run] [--widths 390,1440] [--themes light,dark]
 """
@@ -22,12 +22,12 @@ from tests.browser.site import Site
 
 BEAT = 5.0
 SETTLING = 300
-"""Milliseconds for what is drawn after a page has come."""
+"""Milliseconds for a page to draw after it has loaded."""
 
 
 @asynccontextmanager
 async def pulsing(url: str) -> AsyncIterator[None]:
-    """The machines of the scene stay alive as long as the pictures are taken."""
+    """Keep the machines of the scene alive while the pictures are taken."""
 
     async def beat() -> None:
         while True:
@@ -44,7 +44,7 @@ async def pulsing(url: str) -> AsyncIterator[None]:
 
 
 async def take(arguments: argparse.Namespace) -> int:
-    """How many pages had something wrong with them."""
+    """Take the pictures, and return the number of pages with problems."""
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ async def _pictures(visitor: Browsing, arguments: argparse.Namespace, out: Path)
                 page = await visitor.open(route.role, route.path, theme=theme, width=width)
                 told = await _picture(page, out / name, arguments.folded)
                 faults, visitor.recorder.faults = visitor.recorder.remaining(), []
-                faults = [each for each in faults if route.told is None or route.told not in each]
+                faults = [each for each in faults if route.console is None or route.console not in each]
                 faulty += bool(faults)
                 print(name, told, *faults, sep="  ")
                 await page.context.close()
@@ -80,7 +80,7 @@ async def _pictures(visitor: Browsing, arguments: argparse.Namespace, out: Path)
 
 
 async def _picture(page: Page, path: Path, folded: bool) -> str:
-    """Where it leads, and how much wider it is than the window, if it is."""
+    """Take a picture, and report how much wider than the window the page is."""
     await page.wait_for_timeout(SETTLING)
     with suppress(Error):
         await page.screenshot(path=path, full_page=not folded)

@@ -1,4 +1,4 @@
-"""Server processes, started in a moment: forked off one that has imported everything already."""
+"""Server processes that start in a moment: forked from a process that has imported everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IMPORTED = ["redrive.server.serve", "redrive.cli.serve", "argon2", "asyncpg", "
 
 
 def started(environment: Mapping[str, str], log: Path, port: str) -> ForkServerProcess:
-    """`redrive serve` of the shop; what it says goes to the log."""
+    """Start `redrive serve` of the shop; its output goes to the log."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED)
     process = context.Process(target=_serve, args=(dict(environment), log, port), daemon=True)

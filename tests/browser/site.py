@@ -1,6 +1,6 @@
-"""A site for the browser: `redrive serve` of the shop as a process of its own, with people who can sign in.
+"""A site for the browser: `redrive serve` of the shop in a separate process, with users who can sign in.
 
-site = await Site.opened(path)                a fresh SQLite file, a worker in the process
+site = await Site.opened(path)                a new SQLite file, a worker in the process
 await site.start("checkout", order(1))        through the API, as an owner
 site.trouble(stripe="503")                    from now on; site.trouble() ends it
 """
@@ -29,7 +29,7 @@ from redrive.parts import parts_of
 from redrive.settings import Settings
 
 SECONDS = 30.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 ROLES = ("viewer", "staff", "admin", "owner")
 PASSWORD = "correct horse battery staple"
@@ -52,7 +52,7 @@ _SETTINGS = {
 
 
 class Site:
-    """`url` is where it is; `api` is a client with the key of an owner, for what a test prepares."""
+    """A site at `url`; `api` is a client with an owner's key, for the setup of a test."""
 
     api: httpx.AsyncClient
 
@@ -62,7 +62,7 @@ class Site:
         self._settings = {"database_url": self.database_url, **_SETTINGS, **settings}
         self._log = path / "server.log"
         self.states: dict[str, Any] = {}
-        """The cookies of who has signed in already, by role."""
+        """The cookies of users who have signed in, by role."""
         self._port = "0"
 
     @classmethod
@@ -78,10 +78,10 @@ class Site:
         await self.api.aclose()
         await asyncio.to_thread(self.end)
 
-    # The process
+    # Process
 
     def begin(self) -> None:
-        """Start it, where it was before if it was there before."""
+        """Start the server, on its earlier port if it has run before."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("REDRIVE_")}
         given = {f"REDRIVE_{name.upper()}": value for name, value in self._settings.items()}
         environment = {**clean, **given, "ACME_TROUBLE": str(self._trouble)}
@@ -100,7 +100,7 @@ class Site:
 
     @property
     def log(self) -> str:
-        """What the server has said since it was started."""
+        """Return the output of the server since its start."""
         return self._log.read_text(encoding="utf-8") if self._log.exists() else ""
 
     def _announced(self) -> str:
@@ -109,22 +109,22 @@ class Site:
             self._process.join(0.01)
         return found[1]
 
-    # Preparing things
+    # Setup
 
     def trouble(self, **troubles: str | dict[str, Any] | list[Any]) -> None:
-        """What is broken from now on, and nothing else: see acme.trouble."""
+        """Replace the current troubles: see acme.trouble."""
         several = {name: each if isinstance(each, list) else [each] for name, each in troubles.items()}
         aside = self._trouble.with_suffix(".new")
         aside.write_text(json.dumps(several))
         aside.replace(self._trouble)
 
     async def start(self, work: str, *payloads: Any, **options: Any) -> list[str]:
-        """Start runs; their ids."""
+        """Start runs and return their ids."""
         body = {"work": work, "payloads": payloads, **options}
         return [each["id"] for each in (await self.post("/api/v1/runs/many", body))["items"]]
 
     async def ended(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Wait until they have ended; the state of each."""
+        """Wait until the runs have ended, and return their states."""
         return {each: await self._ended(each) for each in run_ids}
 
     async def _ended(self, run_id: str) -> str:
@@ -135,7 +135,7 @@ class Site:
         return str(await until(state))
 
     async def dead_letters(self, work: str, *payloads: Any) -> list[str]:
-        """Runs that are started now and must fail: the ids of their dead letters."""
+        """Start runs that must fail, and return the ids of their dead letters."""
         runs = await self.start(work, *payloads)
         states = await self.ended(runs)
         assert set(states.values()) == {"DLQ_PENDING"}, states
@@ -150,7 +150,7 @@ class Site:
         return _json(await self.api.post(path, json={} if body is None else body))
 
     async def _people(self) -> str:
-        """A member of each role, called like it, unless they are there already; the key of an owner."""
+        """Add a member per role, named after it, if missing, and return the key of an owner."""
         schema = self._settings.get("schema", "redrive")
         app = Redrive(self.database_url, settings=Settings(schema=schema), log=False, durable=False)
         parts_of(app).declared.passwords = quick_passwords()
@@ -170,12 +170,12 @@ async def add_people(app: Redrive) -> None:
 
 
 def quick_passwords() -> Passwords:
-    """Hashing is slow on purpose; here it would only make tests slow."""
+    """Return fast password hashing: the usual slowness protects, and would only delay tests."""
     return Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
 
 
 async def until(ask: Callable[[], Awaitable[Any]], seconds: float = SECONDS) -> Any:
-    """Ask until the answer is something."""
+    """Repeat the request until it returns a value."""
     async with asyncio.timeout(seconds):
         while not (answer := await ask()):
             await asyncio.sleep(0.02)
@@ -187,13 +187,13 @@ def _json(answer: httpx.Response) -> Any:
     return answer.json() if answer.content else None
 
 
-# What the shop works on
+# Payloads of the shop
 
 _PEOPLE = ("Mia Keller", "Luca Rossi", "Emma Dubois", "Noah Weber", "Sofia Marino", "Elias Novak")
 
 
 def order(number: int, **changes: Any) -> dict[str, Any]:
-    """The payload of `checkout`."""
+    """Return a payload of `checkout`."""
     name = _PEOPLE[number % len(_PEOPLE)]
     return {
         "order_id": f"ord_{number:06}",
@@ -208,11 +208,11 @@ def order(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def invoice(number: int) -> dict[str, Any]:
-    """The payload of `invoice.send_email`."""
+    """Return a payload of `invoice.send_email`."""
     return {"number": f"2026-{number:05}", "to": f"accounts{number}@example.com", "password": "hunter2"}
 
 
 def contact(number: int) -> dict[str, Any]:
-    """The payload of `crm.sync`."""
+    """Return a payload of `crm.sync`."""
     name = _PEOPLE[number % len(_PEOPLE)]
     return {"contact_id": f"c_{number}", "name": name, "email": "x@example.com", "api_key": "sk_live_abc123"}

@@ -1,7 +1,7 @@
-"""Modules that say they lie elsewhere, so that stacks look the same on every machine.
+"""Modules that claim other paths, so that tracebacks look the same on every machine.
 
-The package `acme` is read from beside this file, and says that it lies in /srv/acme; what is in its `sdk`
-says that it was installed, as libraries are.
+The package `acme` lies next to this file and claims to lie in /srv/acme; its `sdk` claims to be installed, as
+libraries are.
 """
 
 from __future__ import annotations

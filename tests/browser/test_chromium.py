@@ -1,4 +1,4 @@
-"""Finding a browser, and installing one: with commands that stand for those of a system that has none."""
+"""Finding and installing a browser, with commands that replace those of a system without one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.chromium import SHELL, VARIABLE, NoChromiumError, chromium
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A system without any browser; the folder of its commands."""
+    """A system without a browser; the value is the folder of its commands."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("env", "sh", "mkdir", "cp", "chmod"):
@@ -36,14 +36,14 @@ def _command(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_one_that_is_named_is_taken(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_browser_is_used(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _command(bare / "chromium", "")
     named = _command(bare / "mine", "")
     monkeypatch.setenv(VARIABLE, str(named))
     assert chromium() == named
 
 
-def test_a_name_of_nothing_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_path_without_a_program_is_rejected(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(bare / "nothing"))
     with pytest.raises(
         NoChromiumError, match=r"REDRIVE_TEST_CHROMIUM names .*nothing, which is not a program"
@@ -52,12 +52,12 @@ def test_a_name_of_nothing_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
-def test_one_of_the_system_is_found(bare: Path, name: str) -> None:
+def test_a_browser_of_the_system_is_found(bare: Path, name: str) -> None:
     _command(bare / name, "")
     assert chromium() == bare / name
 
 
-def test_one_of_playwright_is_found_and_a_shell_before_a_browser(bare: Path, tmp_path: Path) -> None:
+def test_a_browser_of_playwright_is_found_and_a_shell_before_a_browser(bare: Path, tmp_path: Path) -> None:
     for name in (
         "chromium-1254/chrome-linux64/chrome",
         "chromium_headless_shell-1169/chrome-linux/headless_shell",
@@ -94,7 +94,7 @@ def test_of_two_that_need_one_only_one_installs_it(bare: Path, tmp_path: Path) -
     assert len((tmp_path / "times").read_text().splitlines()) == 1
 
 
-def test_when_nothing_helps_it_is_said_what_to_do(bare: Path) -> None:
+def test_without_any_way_to_install_one_the_error_says_what_to_do(bare: Path) -> None:
     _command(bare / "apt-get", "echo 'no network' >&2; exit 100")
     with pytest.raises(
         NoChromiumError, match=r"(?s)apt-get install chromium.*REDRIVE_TEST_CHROMIUM.*no network"

@@ -1,4 +1,4 @@
-"""Triage with the keyboard: one row, several failures, all that match; and every change can be undone."""
+"""Triage with the keyboard: one row, several, all that match; and every change can be undone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DLQ = "/app/admin/dlq"
 
 
 async def fail(shop: Site) -> None:
-    """Six dead letters of one failure, then three of another."""
+    """Create six dead letters of one failure, then three of another."""
     shop.trouble(stripe="402", crm="403")
     await shop.dead_letters("checkout", *[order(number) for number in range(6)])
     await shop.dead_letters("crm.sync", *[contact(number) for number in range(3)])
@@ -38,7 +38,7 @@ async def test_a_failure_is_resolved_by_one_key_and_that_is_undone_by_one(
     await expect(rows).to_have_count(2)
 
 
-async def test_a_key_does_nothing_to_a_row_that_no_one_is_at(shop: Site, visit: Browsing) -> None:
+async def test_a_key_does_nothing_without_a_selected_row(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     page = await visit.open("admin", DLQ)
     await expect(page.locator(".row-acts button")).to_have_count(4)
@@ -47,7 +47,7 @@ async def test_a_key_does_nothing_to_a_row_that_no_one_is_at(shop: Site, visit: 
     assert (await shop.get("/api/v1/dead-letters/count", q="is:open"))["number"] == 9
 
 
-async def test_keys_are_about_what_is_selected(shop: Site, visit: Browsing) -> None:
+async def test_keys_act_on_the_selected_rows(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     page = await visit.open("admin", DLQ)
     await press(page, "j", "x", "j", "x")
@@ -68,7 +68,7 @@ async def test_a_replay_shows_its_plan_first(shop: Site, visit: Browsing) -> Non
     await expect(page.locator("#dialog")).to_contain_text("Replay 3 dead letters")
 
 
-async def test_what_cannot_be_done_with_all_of_them_is_not_offered(shop: Site, visit: Browsing) -> None:
+async def test_an_action_that_some_of_them_do_not_allow_is_not_offered(shop: Site, visit: Browsing) -> None:
     await fail(shop)
     [first, *_] = (await shop.get("/api/v1/dead-letters", q="is:open"))["items"]
     await shop.post("/api/v1/dead-letters/resolve", {"ids": [first["id"]]})

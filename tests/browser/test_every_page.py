@@ -1,6 +1,6 @@
-"""Every page, with something on it: for every eye, on every screen, and sound as a document.
+"""Every page with content: accessible, on every screen, and a valid document.
 
-That no page asks another host, breaks its policy or tells of an error is seen by what watches all pages.
+The recorder of all pages checks that no page requests another host, violates its policy or prints an error.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.browser.browsing import HEIGHT, Browsing, axe, go
 from tests.browser.routes import ADMIN, Route, routes
 
 PARTS = 3
-"""So that several processes share the pages."""
+"""Several processes share the pages."""
 
 WIDE, NARROW = 1440, 390
 WIDTHS = (320, NARROW, 640, 1000, 1920, WIDE)
-COLOURS = ["color-contrast", "link-in-text-block"]
+COLORS = ["color-contrast", "link-in-text-block"]
 SHAPES_ALONE = {"color-contrast": {"enabled": False}}
 
 SHAPE = """() => ({
@@ -45,11 +45,11 @@ TOO_WIDE = """() => {
 
 
 async def visited(tour: Browsing, part: int) -> AsyncIterator[tuple[Route, Page]]:
-    """A part of all pages, each in the window of somebody of its role."""
+    """Yield a part of all pages, each in the window of a user with its role."""
     windows: dict[str | None, Page] = {}
     for route in (await routes(tour.site))[part::PARTS]:
-        if route.told is not None:
-            tour.recorder.allow(f"{route.told}.*{route.path.partition('?')[0]}")
+        if route.console is not None:
+            tour.recorder.allow(f"{route.console}.*{route.path.partition('?')[0]}")
         if route.role not in windows:
             windows[route.role] = await tour.open(route.role, route.path)
         page = windows[route.role]
@@ -61,12 +61,12 @@ async def visited(tour: Browsing, part: int) -> AsyncIterator[tuple[Route, Page]
 
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_every_page_is_for_every_eye(tour: Browsing, part: int) -> None:
-    """axe, by day, by night and on a phone: what colours cannot change is not looked at again by night."""
+    """axe: light, dark and on a phone. Rules that colors cannot affect run only once."""
     faults: list[str] = []
     async for route, page in visited(tour, part):
         faults += [f"{route.name}, light: {each}" for each in await axe(page)]
         await page.emulate_media(color_scheme="dark")
-        faults += [f"{route.name}, dark: {each}" for each in await axe(page, runOnly=COLOURS)]
+        faults += [f"{route.name}, dark: {each}" for each in await axe(page, runOnly=COLORS)]
         await page.set_viewport_size({"width": NARROW, "height": HEIGHT})
         faults += [f"{route.name}, on a phone: {each}" for each in await axe(page, rules=SHAPES_ALONE)]
     assert not faults, "\n".join(faults)
@@ -95,8 +95,8 @@ async def test_every_page_fits_and_is_sound(tour: Browsing, part: int) -> None:
 PLACES = ("", "/dlq", "/runs", "/replays", "/breakers", "/queues", "/workers", "/audit", "/settings")
 
 
-async def test_on_a_phone_the_navigation_is_scrolled_to_the_page_one_is_on(tour: Browsing) -> None:
-    """On Queues, Workers, Audit and Settings, no entry that was in sight was marked."""
+async def test_on_a_phone_the_navigation_scrolls_to_the_current_page(tour: Browsing) -> None:
+    """On Queues, Workers, Audit and Settings, no visible entry was marked."""
     page = await tour.open("owner", ADMIN, width=NARROW)
     for place in PLACES:
         await go(page, f"{ADMIN}{place}")
@@ -105,7 +105,7 @@ async def test_on_a_phone_the_navigation_is_scrolled_to_the_page_one_is_on(tour:
 
 
 async def test_on_a_phone_an_entry_of_the_audit_is_two_lines(tour: Browsing) -> None:
-    """Its 50 entries were cards, 8,787 px in all."""
+    """Its 50 entries were cards, 8,787 px high in all."""
     page = await tour.open("owner", f"{ADMIN}/audit", width=NARROW)
     heights = await page.evaluate(
         "[...document.querySelectorAll('tr[data-row]')].map((row) => row.getBoundingClientRect().height)"

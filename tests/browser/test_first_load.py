@@ -1,4 +1,4 @@
-"""The first load is small, and nothing on it jumps; later neither."""
+"""The first load is small, and nothing on a page jumps, then or later."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.browser.routes import ADMIN, routes
 from tests.browser.site import Site, invoice
 
 MAX_COUNT = 160_000
-"""Bytes, as they come over the wire."""
+"""Bytes on the wire."""
 
 STILL = 0.01
-"""Cumulative layout shift: a tenth of what is called good."""
+"""Cumulative layout shift: a tenth of what counts as good."""
 
 MAIN = (
     "sign-in",
@@ -50,14 +50,14 @@ PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimat
 
 
 async def shifted(page: Page) -> list[str]:
-    """What has jumped so far, if it is worth telling."""
+    """Return the layout shifts so far."""
     await page.evaluate(PAINTED)
     found = await page.evaluate("window.__shifted")
     return [f"{value:.3f} {what}" for value, what in found] if sum(each[0] for each in found) >= STILL else []
 
 
 async def size(requests: list[Request]) -> dict[str, int]:
-    """Bytes of each that has ended, with its headers; the stream of events never ends."""
+    """Return the bytes of each finished request, with headers; the stream of events never ends."""
     sizes = {}
     for request in requests:
         if not request.url.endswith("/api/v1/events"):
@@ -72,7 +72,7 @@ def _noted(asked: list[Request]) -> Callable[[Request], None]:
 
 @pytest.mark.parametrize("width", [390, 1440])
 async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: int) -> None:
-    """In a window that has never been here: on every one of the main pages."""
+    """A new window, on each of the main pages."""
     faults = []
     known = {route.name: route for route in await routes(tour.site)}
     for route in (known[name] for name in MAIN):
@@ -93,7 +93,7 @@ async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: 
 
 
 @pytest.mark.parametrize("path", [ADMIN, f"{ADMIN}/dlq", f"{ADMIN}/dlq?view=flat"])
-async def test_nothing_jumps_when_news_arrives(shop: Site, visit: Browsing, path: str) -> None:
+async def test_nothing_jumps_when_an_update_arrives(shop: Site, visit: Browsing, path: str) -> None:
     shop.trouble(recipients="bug")
     await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
     page = await visit.open("owner", "about:blank")

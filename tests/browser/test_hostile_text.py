@@ -1,6 +1,6 @@
-"""Stored texts that want to be more than text stay text: in every field, on every page.
+"""Hostile texts stay text, in every field and on every page.
 
-A script that runs, a request elsewhere and a broken policy are seen by what watches all pages, too.
+The recorder of all pages reports scripts that run, requests to other hosts and violated policies, too.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ SHAPE = """() => {
 
 
 class Den:
-    """A site that is full of them."""
+    """A site full of hostile texts."""
 
     def __init__(self, site: Site, known: Furnished) -> None:
         self.site = site
         self.known = known
 
     def pages(self, number: int) -> dict[str, str]:
-        """Those about what has this text in all its fields."""
+        """Return the pages of the objects with this text in all their fields."""
         known = self.known
         return {
             "run": f"{ADMIN}/runs/{known.runs[number]}",
@@ -127,7 +127,7 @@ async def strange(page: Page) -> list[str]:
 
 
 def spoken(text: str) -> str:
-    """Its beginning, as pages show it: on one line, and what is in no UTF-8 marked as lost."""
+    """Return the start of the text as pages show it: on one line, with invalid characters replaced."""
     shown = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return re.sub(r"[\s\ufeff]+", " ", shown)[:50].strip()
 
@@ -153,13 +153,13 @@ async def test_every_text_can_be_read_in_a_list(lion: Browsing, path: str) -> No
 
 
 def readable(text: str) -> bool:
-    """HTML has no NUL, so what stands for it is not looked for."""
+    """Tell whether to search for the text: HTML has no NUL, and pages show another character for it."""
     return "\x00" not in text
 
 
 @pytest.mark.parametrize("part", range(3))
 async def test_pages_about_one_thing_show_it_as_text(lion: Browsing, den: Den, part: int) -> None:
-    """Each text in all fields at once: the page has no more elements than with plain words."""
+    """Each text in all fields at once: the page has as many elements as with plain words."""
     page = await entered(lion)
     faults, plain = [], {}
     for name, path in den.pages(0).items():
@@ -194,8 +194,8 @@ async def test_they_fit_on_a_phone(lion: Browsing, den: Den) -> None:
     assert not faults, "\n".join(faults)
 
 
-async def test_what_stands_in_the_address_is_told_as_text(lion: Browsing) -> None:
-    """Queries, filters and names that do not exist come back in what a page says about them."""
+async def test_parts_of_the_address_are_shown_as_text(lion: Browsing) -> None:
+    """Pages repeat unknown queries, filters and names."""
     lion.recorder.allow("status of 4..")
     page = await entered(lion)
     faults = []
@@ -221,9 +221,9 @@ LOUD = [
 ][:6]
 
 
-async def test_what_scripts_write_is_text(lion: Browsing, den: Den) -> None:
-    """Toasts, questions and what is copied: written by our own scripts, out of what is stored."""
-    lion.recorder.allow("status of 422")  # no queue can have such a name: that is told, with the name
+async def test_scripts_write_stored_texts_as_text(lion: Browsing, den: Den) -> None:
+    """Toasts, questions and copied texts: our own scripts build them from stored texts."""
+    lion.recorder.allow("status of 422")  # no queue can have such a name, and the error repeats it
     page = await entered(lion, permissions=["clipboard-read", "clipboard-write"])
     for number in LOUD:
         text = HOSTILE[number]
@@ -245,8 +245,8 @@ async def test_what_scripts_write_is_text(lion: Browsing, den: Den) -> None:
     assert await page.evaluate("navigator.clipboard.readText()")
 
 
-async def test_what_an_attribute_carries_arrives_unchanged(lion: Browsing, den: Den) -> None:
-    """A tag is removed by what a button has in its attributes: it is the tag, to the letter."""
+async def test_the_value_of_an_attribute_arrives_unchanged(lion: Browsing, den: Den) -> None:
+    """A button removes the tag in its attributes: exactly that tag."""
     page = await entered(lion)
     for number in LOUD:
         letter = den.known.letters[number]

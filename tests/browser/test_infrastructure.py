@@ -1,4 +1,4 @@
-"""The tools of the browser tests themselves: a check that cannot fail proves nothing."""
+"""The tools of the browser tests: a check that cannot fail proves nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_a_member_of_each_role_is_signed_in(visit: Browsing) -> None:
         assert (await answer.json())["role"] == role.upper()
 
 
-async def test_what_is_broken_fails_and_succeeds_after_the_fix(shop: Site) -> None:
+async def test_a_broken_service_fails_and_succeeds_after_the_fix(shop: Site) -> None:
     shop.trouble(addresses="bug")
     [letter] = await shop.dead_letters("checkout", order(1))
     shop.trouble()
@@ -55,7 +55,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-async def test_what_a_page_may_not_do_is_noticed(browser: Browser, shop: Site, fault: str) -> None:
+async def test_forbidden_actions_of_a_page_are_recorded(browser: Browser, shop: Site, fault: str) -> None:
     visitor = Browsing(browser, shop)
     page = await visitor.open(None, "/api/docs")
     await page.evaluate(f"() => {{ {BAD[fault]} }}")
@@ -68,7 +68,7 @@ async def test_what_a_page_may_not_do_is_noticed(browser: Browser, shop: Site, f
     assert await visitor.close() == []
 
 
-async def test_axe_finds_what_is_wrong(visit: Browsing) -> None:
+async def test_axe_finds_faults(visit: Browsing) -> None:
     page = await visit.open(None, "/api/docs")
     await page.evaluate("() => document.body.append(document.createElement('button'))")
     assert any(each.startswith("button-name (critical)") for each in await axe(page))
@@ -80,7 +80,7 @@ async def test_signing_in_is_accessible(visit: Browsing, theme: str) -> None:
     assert await axe(page) == []
 
 
-async def test_the_scene_is_as_it_is_told(scene: Site) -> None:
+async def test_the_scene_has_the_documented_content(scene: Site) -> None:
     figures = await scene.get("/api/v1/dead-letters/statistics")
     breakers = {each["name"]: each["state"] for each in (await scene.get("/api/v1/breakers"))["items"]}
     groups = (await scene.get("/api/v1/groups", size=500))["items"]

@@ -1,4 +1,4 @@
-"""What an operator does at three in the morning, from the first look to the end (W11, W12, P4, P8)."""
+"""An operator at three in the morning, from the first glance to the end (W11, W12, P4, P8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESOLVING = """async (id) => {
     const path = `/api/v1/dead-letters/${id}/resolve`;
     return (await fetch(path, {method: "POST", headers, body: "{}"})).status;
 }"""
-"""What a page would do that has the control all the same."""
+"""What a page would do that showed the control anyway."""
 
 
 async def press(page: Page, *keys: str) -> None:
@@ -34,7 +34,7 @@ async def letter_state(site: Site, letter: str) -> str:
 
 
 async def test_find_out_whether_it_heals_itself(shop: Site, visit: Browsing) -> None:
-    """From the overview: this needs somebody and that does not; two clicks to the verdict."""
+    """From the overview, which separates needs you from heals itself, it takes two clicks to the verdict."""
     shop.trouble(addresses="bug")
     [letter] = await shop.dead_letters("checkout", order(1))
     shop.trouble(addresses="bug", stripe="503")
@@ -60,7 +60,7 @@ async def _is_held(site: Site, runs: list[str]) -> bool:
 
 
 async def test_replay_one_by_four_keys(shop: Site, visit: Browsing) -> None:
-    """j, r, Enter, Enter: nothing else is typed, and nothing is clicked."""
+    """j, r, Enter, Enter, and no click."""
     await _replay_one_by_four_keys(shop, visit)
 
 
@@ -118,9 +118,7 @@ async def test_a_canary_replay_stops_itself_and_is_resumed_after_the_fix(shop: S
 
 
 @pytest.mark.parametrize(("key", "word", "state"), [("e", "Resolve", "RESOLVED"), ("i", "Ignore", "IGNORED")])
-async def test_what_was_closed_is_undone_by_one_key(
-    shop: Site, visit: Browsing, key: str, word: str, state: str
-) -> None:
+async def test_one_key_undoes_a_closing(shop: Site, visit: Browsing, key: str, word: str, state: str) -> None:
     shop.trouble(recipients="bug")
     [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
     page = await visit.open("admin", f"{DLQ}/{letter}")
@@ -129,7 +127,7 @@ async def test_what_was_closed_is_undone_by_one_key(
     await press(page, "Enter")
     await until(lambda: _is(shop, letter, state))
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    await page.goto(DLQ)  # it is still there on another page
+    await page.goto(DLQ)  # another page still shows it
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
     await press(page, "u")
     await until(lambda: _is(shop, letter, "OPEN"))
@@ -137,7 +135,9 @@ async def test_what_was_closed_is_undone_by_one_key(
     assert actions[:2] == ["dead_letter.reopened", f"dead_letter.{state.lower()}"]
 
 
-async def test_what_is_selected_is_what_is_done_and_the_number_is_told(shop: Site, visit: Browsing) -> None:
+async def test_an_action_affects_exactly_the_selected_rows_and_shows_their_number(
+    shop: Site, visit: Browsing
+) -> None:
     shop.trouble(recipients="bug")
     letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(4)])
     page = await visit.open("admin", FLAT)
@@ -192,7 +192,7 @@ async def test_a_viewer_plans_a_replay_and_cannot_start_it(shop: Site, visit: Br
 
 
 async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Browsing) -> None:
-    """P4: which dependency, how much waits, that it resumes by itself, when it is probed."""
+    """P4: the dependency, the held work, the next probe, and that work resumes automatically."""
     page = await visit.open("viewer", DLQ)
     status = page.locator("#status")
     await expect(status).to_contain_text("All dependencies OK")
@@ -207,7 +207,7 @@ async def test_the_banner_of_a_breaker_appears_and_goes(shop: Site, visit: Brows
     assert set((await shop.ended(runs)).values()) <= {"SUCCESS", "DLQ_PENDING"}
 
 
-async def test_the_banner_and_the_overview_say_the_same_about_a_breaker(shop: Site, visit: Browsing) -> None:
+async def test_the_banner_and_the_overview_agree_about_a_breaker(shop: Site, visit: Browsing) -> None:
     """The banner said "failing" while the overview, read earlier, said "Closed" and "Heals itself 0"."""
     page = await visit.open("viewer", "/app/admin")
     breaker = page.locator("#breakers li", has_text="stripe")
@@ -244,7 +244,7 @@ async def test_news_arrives_without_moving_a_row(shop: Site, visit: Browsing) ->
     await expect(rows).to_have_count(5)
 
 
-async def test_a_lost_connection_is_told_and_found_again(shop: Site, visit: Browsing) -> None:
+async def test_a_lost_connection_is_shown_and_restored(shop: Site, visit: Browsing) -> None:
     page = await visit.open("viewer", DLQ)
     word = page.locator("[data-connection-word]")
     await expect(word).to_have_text("Live")
@@ -286,7 +286,7 @@ async def test_a_one_time_link_signs_in_once(shop: Site, visit: Browsing) -> Non
 
 
 async def test_a_link_that_is_pasted_into_an_open_sign_in_page_signs_in(shop: Site, visit: Browsing) -> None:
-    """Only the part after the # changes then, and the browser loads nothing."""
+    """Only the part after the # changes, so the browser loads nothing."""
     members = (await shop.get("/api/v1/members"))["items"]
     staff = next(member["id"] for member in members if member["role"] == "STAFF")
     link = (await shop.post(f"/api/v1/members/{staff}/link"))["url"]
@@ -318,9 +318,7 @@ async def _succeeded(site: Site, run: str) -> bool:
     return state == "SUCCESS"
 
 
-async def test_drift_between_plan_and_start_is_told_with_what_has_changed(
-    shop: Site, visit: Browsing
-) -> None:
+async def test_drift_between_plan_and_start_is_shown_with_the_changes(shop: Site, visit: Browsing) -> None:
     shop.trouble(recipients="bug")
     letters = await shop.dead_letters("invoice.send_email", *[invoice(number) for number in range(3)])
     shop.trouble()
@@ -341,7 +339,7 @@ async def test_drift_between_plan_and_start_is_told_with_what_has_changed(
     await until(lambda: _number(shop, "is:resolved", 3))
 
 
-async def test_two_people_at_once_are_told_of_each_other(shop: Site, visit: Browsing) -> None:
+async def test_two_people_on_one_letter_see_each_other(shop: Site, visit: Browsing) -> None:
     shop.trouble(recipients="bug")
     [letter] = await shop.dead_letters("invoice.send_email", invoice(1))
     page = await visit.open("admin", f"{DLQ}/{letter}")
@@ -406,7 +404,7 @@ async def test_a_long_title_takes_two_lines(shop: Site, visit: Browsing) -> None
     assert await title.get_attribute("title")
 
 
-async def test_the_sign_in_button_is_centred_and_names_of_variables_are_whole(
+async def test_the_sign_in_button_is_centered_and_names_of_variables_are_whole(
     shop: Site, visit: Browsing
 ) -> None:
     page = await visit.open(None, "/app/sign-in")

@@ -36,7 +36,7 @@ async def press(page: Page, *keys: str) -> None:
 
 
 async def walked(page: Page) -> list[dict[str, Any]]:
-    """Every stop of the Tab key, from the top of the page to its end."""
+    """Return every stop of the Tab key, from the top of the page to its end."""
     stops: list[dict[str, Any]] = []
     await page.evaluate(
         "() => { document.activeElement?.blur(); getSelection().removeAllRanges(); scrollTo(0, 0) }"
@@ -51,7 +51,7 @@ async def walked(page: Page) -> list[dict[str, Any]]:
 
 
 async def test_every_stop_of_the_tab_key_is_seen(tour: Browsing) -> None:
-    """In the order of the page: navigation, then content; never hidden, never without a mark."""
+    """In the order of the page, navigation before content, always visible and always marked."""
     page = await tour.open("owner", f"{ADMIN}/keys")
     known = {route.name: route.path for route in await routes(tour.site)}
     faults = []
@@ -78,7 +78,7 @@ async def test_skipping_leads_past_the_navigation(tour: Browsing) -> None:
 
 
 async def test_reading_by_keys(tour: Browsing) -> None:
-    """Signing in, going about, searching, turning pages, and asking for help."""
+    """Signing in, navigating, searching, turning pages, and opening the help."""
     page = await tour.open(None, "/app/sign-in")
     await expect(page.get_by_label("Name")).to_be_focused()
     await page.keyboard.type("viewer@acme.example")
@@ -123,7 +123,7 @@ async def test_help_is_a_key_away_and_gives_the_focus_back(tour: Browsing) -> No
     await press(page, "?")
     dialog = page.locator("#dialog")
     await expect(dialog.get_by_role("heading", name="Keyboard")).to_be_visible()
-    await press(page, "j", "g", "d")  # not heard while the dialog is open
+    await press(page, "j", "g", "d")  # the open dialog gets the keys
     await expect(dialog).to_be_visible()
     await press(page, "Escape")
     await expect(dialog).to_be_hidden()
@@ -147,13 +147,13 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(shop: Site, visit: Bro
     for key in ["Tab"] * 20 + ["Shift+Tab"] * 25:
         await press(page, key)
         stop = await page.evaluate(FOCUSED)
-        assert stop is None or stop["place"] == "dialog", stop  # None: the browser's own buttons
+        assert stop is None or stop["place"] == "dialog", stop  # None: the browser's own controls
     await press(page, "Escape")
     await expect(page.locator("#dialog")).to_be_hidden()
     await expect(row).to_be_focused()
 
 
-async def test_what_opens_in_place_closes_by_escape(shop: Site, visit: Browsing) -> None:
+async def test_escape_closes_parts_that_open_in_place(shop: Site, visit: Browsing) -> None:
     page, _ = await _with_letters(shop, visit, 1)
     await press(page, "j", "x", "e")
     reason = page.locator("details[open]").get_by_label("Reason")

@@ -1,4 +1,4 @@
-"""The page of one dead letter, in a real browser: by keys alone, and without what others do getting lost."""
+"""The page of a dead letter in a real browser: by keys alone, and without losing changes of others."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def stands(shop: Site, letter: str, state: str) -> bool:
     return bool(await until(reached))
 
 
-async def test_what_is_typed_right_after_a_key_is_no_other_key(shop: Site, visit: Browsing) -> None:
-    """A reason such as "i paid it" must not ignore what was to be resolved."""
+async def test_text_typed_right_after_a_key_is_not_another_key(shop: Site, visit: Browsing) -> None:
+    """A reason such as "i paid it" must not ignore the letter that it resolves."""
     letter, page = await opened(shop, visit)
     await page.wait_for_selector("html[data-live]")
     assert await page.evaluate(TYPED_AT_ONCE, ["e", "i", "a"]) == f"POST {API}/{letter}/resolve"
@@ -66,7 +66,7 @@ async def test_secrets_are_shown_here_and_now_only(shop: Site, visit: Browsing) 
     assert [each["detail"]["reason"] for each in entries] == ["to compare"]
 
 
-async def test_what_someone_else_does_is_seen_without_moving(shop: Site, visit: Browsing) -> None:
+async def test_changes_by_others_appear_without_moving_the_page(shop: Site, visit: Browsing) -> None:
     letter, page = await opened(shop, visit)
     await page.wait_for_selector("html[data-live=true]")
     await page.evaluate("document.querySelector('#attempts').dataset.kept = 'yes'")
@@ -78,7 +78,7 @@ async def test_what_someone_else_does_is_seen_without_moving(shop: Site, visit: 
 
 
 async def test_its_attempts_fit_into_their_card(scene: Site, tour: Browsing) -> None:
-    """Those that were repeated and replayed are the widest."""
+    """Repeated and replayed attempts are the widest."""
     for asked in ("is:open category:timeout", "is:resolved"):
         [letter] = (await scene.get(API, q=asked, size=1))["items"]
         page = await tour.open("admin", f"/app/admin/dlq/{letter['id']}")

@@ -1,4 +1,4 @@
-"""What goes wrong around a page: other tabs, answers that come late or never, streams that are refused."""
+"""Mishaps of a page: other tabs, late or missing responses, rejected streams."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_a_refused_stream_is_tried_again(shop: Site, visit: Browsing) -> N
     await expect(word).to_have_text("Live")
 
 
-async def test_what_came_while_no_one_looked_is_told_afterwards(shop: Site, visit: Browsing) -> None:
+async def test_changes_behind_a_hidden_tab_are_shown_afterwards(shop: Site, visit: Browsing) -> None:
     await _letters(shop, 1)
     page = await visit.open("viewer", FLAT)
     await expect(page.locator("[data-connection-word]")).to_have_text("Live")
@@ -116,7 +116,7 @@ async def test_what_came_while_no_one_looked_is_told_afterwards(shop: Site, visi
 
 
 async def _look_away(page: Page, away: bool) -> None:
-    """As when another tab is in front."""
+    """Act as if another tab were in front."""
     await page.evaluate(
         """(away) => {
         Object.defineProperty(document, "hidden", {value: away, configurable: true});

@@ -1,4 +1,4 @@
-"""Repairing a payload in the browser: what is redacted stays as it is stored, and nothing starts unseen."""
+"""Repairing a payload in the browser: redacted values stay as stored, and a review precedes the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.site import Site, order, until
 
 API = "/api/v1/dead-letters"
 PRECISE = 2**53 + 1
-"""JavaScript rounds it."""
+"""An integer that JavaScript rounds."""
 
 
 async def failed(shop: Site) -> str:
@@ -104,7 +104,7 @@ async def test_an_earlier_step_is_chosen_in_the_dialog(shop: Site, visit: Browsi
     assert (replay["from_step_index"], replay["edit"]) == (0, None)
 
 
-async def test_who_may_not_replay_is_offered_no_editor(shop: Site, visit: Browsing) -> None:
+async def test_without_the_permission_to_replay_there_is_no_editor(shop: Site, visit: Browsing) -> None:
     letter = await failed(shop)
     page = await visit.open("staff", f"/app/admin/dlq/{letter}")
     assert await page.locator("text=Edit and replay").count() == 0

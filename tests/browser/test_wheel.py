@@ -1,4 +1,4 @@
-"""What is published shows all its pages: the wheel, in an environment that has nothing else in it."""
+"""The published wheel contains all pages: tested in an otherwise empty environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.browser.site import SECONDS, Site
 
 UV = Path(sys.executable).parent / "uv"
 MAX_COUNT = 90
-"""Pages to open: there are fewer."""
+"""The maximum number of pages to open; there are fewer."""
 
 MODULE = """
 from redrive import FinalError, Redrive
@@ -53,7 +53,7 @@ class Built(NamedTuple):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """By the tools of the environment itself: nothing is fetched."""
+    """The wheel, built with installed tools and without downloads."""
     out = tmp_path_factory.mktemp("dist")
     run(
         str(UV),
@@ -71,7 +71,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="module")
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of a clean environment with the wheel in it, and what the server needs."""
+    """The programs of a clean environment with the wheel and the packages that the server needs."""
     place = tmp_path_factory.mktemp("clean") / "env"
     run(str(UV), "venv", "--offline", "--python", sys.executable, str(place))
     constraints = str(ROOT / "requirements" / "dev.txt")
@@ -86,7 +86,7 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     wanted = f"redrive[server] @ {built.wheel.as_uri()}"
     try:
-        run(*install, "--offline", wanted)  # all of it was installed for the tests, and is still at hand
+        run(*install, "--offline", wanted)  # the tests have installed all of it, so it is in the cache
     except AssertionError:
         run(*install, wanted)
     return place / "bin"
@@ -105,7 +105,7 @@ class Served(NamedTuple):
 
 @pytest.fixture
 def served(installed: Path, tmp_path: Path) -> Iterator[Served]:
-    """`redrive serve`, in an empty folder with one module in it."""
+    """`redrive serve` in a folder that contains only one module."""
     (tmp_path / "shop.py").write_text(MODULE)
     log = tmp_path / "server.log"
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("REDRIVE_", "PYTHON"))}
@@ -129,7 +129,7 @@ def announced(process: subprocess.Popen[bytes], log: Path) -> Served:
 
 
 async def test_all_pages_are_in_the_wheel(browser: Browser, served: Served, tmp_path: Path) -> None:
-    """From the link that the server tells to every page that a link leads to."""
+    """From the link that the server prints, to every page that a link leads to."""
     site = Site(tmp_path)
     site.url = served.url
     visitor = Browsing(browser, site)
@@ -150,13 +150,13 @@ KINDS = {f"/app/admin{each}" for each in PLACES}
 
 
 def kind(path: str) -> str:
-    """Of which page it is one."""
+    """Return the kind of page that this address belongs to."""
     bare = path.partition("?")[0]
     return re.sub(r"/(?!new$|dlq$|runs$|replays$|groups$)[^/]*\d[^/]*$", "/*", bare)
 
 
 async def crawled(page: Page, url: str) -> set[str]:
-    """Every page within reach, but no more than a few of the same kind."""
+    """Visit every page within reach, but only a few of each kind."""
     ahead, seen, numbers = [f"{url}/app/admin"], set[str](), dict[str, int]()
     while ahead and len(seen) < MAX_COUNT:
         address = ahead.pop(0)
@@ -184,7 +184,7 @@ def test_all_files_of_the_package_are_in_the_wheel(built: Built) -> None:
     assert own <= packed, own - packed
 
 
-def test_what_is_not_ours_comes_with_its_licence(built: Built) -> None:
+def test_vendored_files_come_with_their_licenses(built: Built) -> None:
     folder = "redrive/server/admin/static"
     with zipfile.ZipFile(built.wheel) as wheel:
         assert b"BSD" in wheel.read(f"{folder}/htmx-licence.txt")

@@ -1,4 +1,4 @@
-"""Without JavaScript: everything can be read, and nothing pretends that it could be changed."""
+"""Without JavaScript: every page is readable, and shows no control that needs a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.site import PASSWORD, Site
 
 _NAMES = ("action", "copy", "copy-link", "copy-of", "look", "select-all", "hide", "close")
 PRETENDING = ", ".join(f"[data-{each}]" for each in _NAMES)
-"""Controls that do nothing unless a script hears of them."""
+"""Controls that need a script."""
 
 
 async def reading(tour: Browsing, path: str = ADMIN) -> Page:
@@ -53,11 +53,11 @@ async def test_it_says_that_changing_things_needs_scripts(tour: Browsing) -> Non
     await expect((await tour.open("owner")).locator("noscript")).to_be_hidden()
 
 
-async def test_nothing_pretends(tour: Browsing) -> None:
-    """On no page is there a control that would do nothing, or a form that leads nowhere."""
+async def test_no_control_pretends_to_work(tour: Browsing) -> None:
+    """No page has a control without effect, or a form that leads nowhere."""
     page = await reading(tour)
     for route in await routes(tour.site):
-        if route.role == "owner" and route.told is None:
+        if route.role == "owner" and route.console is None:
             await go(page, route.path)
             shown = page.locator(f":is({PRETENDING}):visible")
             assert (
@@ -106,7 +106,7 @@ async def test_a_failure_is_read_from_its_group_to_its_run(tour: Browsing) -> No
     await boxes.nth(1).check()
     await page.locator("#attempts").get_by_role("button", name=re.compile("Compare")).click()
     await expect(page.locator("#compare")).to_contain_text(re.compile(r"\d+ compared with attempt \d+"))
-    await page.get_by_role("link", name="Replay…", exact=True).click()  # a page of its own, not a dialog
+    await page.get_by_role("link", name="Replay…", exact=True).click()  # a separate page in place of a dialog
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await page.go_back()
     await page.locator(".fact", has_text="Run").get_by_role("link").click()

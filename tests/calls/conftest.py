@@ -1,4 +1,4 @@
-"""Every test of calls begins with dependencies that nobody has used, and nothing configured."""
+"""Every test of calls starts with unused dependencies and no configuration."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def clock() -> VirtualClock:
     ids=["sync", "async", "block", "async block"],
 )
 def play(request: pytest.FixtureRequest) -> Play:
-    """A test that asks for it runs four times: as a function and as a block, in both colours."""
+    """Run a test four times: as a function and as a block, sync and async."""
     return cast("Play", request.param)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _plain_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No proxy. And every client reads the certificates it trusts: one is read faster than all of them."""
+    """Remove proxies, and let clients trust one certificate, which they load faster than all of them."""
     first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----")
     file = tmp_path_factory.mktemp("certificates") / "one.pem"
     file.write_text(first + end)
@@ -59,7 +59,7 @@ def server() -> Iterator[MisbehavingServer]:
 
 
 class Connect(Protocol):
-    """Makes a client of the server, or of another address; retries come at once."""
+    """Makes a client of the server, or of another address; retries follow at once."""
 
     def __call__(self, base_url: str | None = None, **options: Any) -> Caller: ...
 

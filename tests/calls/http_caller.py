@@ -1,4 +1,4 @@
-"""One way to use both HTTP clients, so that every test of them runs in both colours."""
+"""One interface to both HTTP clients, so every test of them runs sync and async."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SyncCaller:
 
 
 class AsyncCaller:
-    """Runs each request to its end on an event loop of its own."""
+    """Runs each request to its end on a new event loop."""
 
     def __init__(self, base_url: str, **options: Any) -> None:
         self._runner = asyncio.Runner()

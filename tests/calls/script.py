@@ -1,4 +1,4 @@
-"""A function that behaves as written down, and the four ways to call it through a guard."""
+"""A function with scripted outcomes, and the four ways to call it through a guard."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Play = Callable[["Script", Guard], Any]
 
 
 class Script:
-    """Plays its outcomes one after the other: raises the exceptions, returns everything else.
+    """Plays its outcomes in order: raises the exceptions, returns everything else.
 
-    A number in `takes` is what the attempt at that place takes of the clock's time.
+    A number in `takes` is the clock time that the attempt at that place takes.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ def play_async_block(script: Script, guard: Guard) -> Any:
                 return script(cast("Attempt", current_attempt()))
         raise AssertionError("a block that fails for good raises its error")
 
-    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run would take away the loop of the test
+    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run would remove the event loop of the test
         return loop.run_until_complete(acted())
 
 
 def run_through(coroutine: Coroutine[Any, Any, R]) -> R:
-    """The result of a coroutine that never has to wait. There is no event loop, so it cannot set a timer."""
+    """Return the result of a coroutine that never waits. There is no event loop, so it cannot set a timer."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,4 +1,4 @@
-"""Retrying a block of code; `play` runs everything else that guards do through blocks, too."""
+"""Retrying a block of code; `play` also runs all other guard tests as blocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestLoop:
                 continue
         assert numbers == [1]
 
-    def test_the_attempt_tells_key_and_time(self, clock: VirtualClock) -> None:
+    def test_the_attempt_has_the_key_and_the_remaining_time(self, clock: VirtualClock) -> None:
         for attempt in attempts("pay", idempotency_key="order-7", timeout=5.0, clock=clock):
             with attempt as same:
                 assert same is attempt

@@ -1,4 +1,4 @@
-"""The breaker of a dependency, as calls meet it (P4, P5)."""
+"""Calls and the breaker of their dependency (P4, P5)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shop(clock: VirtualClock, policy: BreakerPolicy = SMALL) -> Dependency:
 
 
 def single(where: Dependency, clock: VirtualClock) -> Guard:
-    """One attempt per call, so that every call is one result."""
+    """One attempt per call, so every call is one result."""
     return Guard("work", max_attempts=1, dependency=where, clock=clock)
 
 
@@ -101,7 +101,7 @@ class TestOpening:
         assert where.snapshot().state is HALF_OPEN
 
     def test_opened_by_others_during_the_wait(self, clock: VirtualClock, play: Play) -> None:
-        """Not asked any more: the caller learns that, and how long to stay away."""
+        """The dependency is not called again: the caller gets an error with the time to wait."""
         where = shop(clock)
 
         class Meanwhile(VirtualClock):
@@ -151,7 +151,9 @@ class TestOpening:
             lambda: BreakerOpenError("another", "open"),
         ],
     )
-    def test_nothing_else_does(self, clock: VirtualClock, play: Play, make: Callable[[], Exception]) -> None:
+    def test_no_other_failure_opens_it(
+        self, clock: VirtualClock, play: Play, make: Callable[[], Exception]
+    ) -> None:
         where = shop(clock)
         for _ in range(30):
             _failing(play, single(where, clock), make())
@@ -164,7 +166,7 @@ class TestOpening:
         assert play(Script(ConnectionError(), ConnectionError(), "done"), guard) == "done"
         assert (where.snapshot().calls, where.snapshot().failures) == (3, 2)
 
-    def test_a_custom_classifier_tells_what_counts(self, clock: VirtualClock, play: Play) -> None:
+    def test_a_custom_classifier_decides_what_counts(self, clock: VirtualClock, play: Play) -> None:
         where = shop(clock)
         classifier = Classifier([Rule.for_type(KeyError, Category.NETWORK)])
         guard = Guard("work", max_attempts=1, dependency=where, classifier=classifier, clock=clock)
@@ -236,7 +238,7 @@ class TestClosing:
         with pytest.raises(BreakerOpenError):
             play(Script(), single(where, clock))
 
-    def test_a_probe_that_only_shows_a_mistake_of_ours_says_nothing(
+    def test_a_probe_that_fails_for_our_own_mistake_does_not_count(
         self, clock: VirtualClock, play: Play
     ) -> None:
         where = shop(clock)
@@ -282,7 +284,7 @@ class TestClosing:
 
 
 class TestDecorator:
-    """A dependency guards a function with its breaker alone."""
+    """A dependency can guard a function with only its breaker."""
 
     def test_sync(self, clock: VirtualClock) -> None:
         where = shop(clock)
@@ -290,7 +292,7 @@ class TestDecorator:
 
         @where
         def work(number: int) -> int:
-            """Works."""
+            """Do the work."""
             calls.append(number)
             raise ConnectionError
 
@@ -300,7 +302,7 @@ class TestDecorator:
         with pytest.raises(BreakerOpenError):
             work(4)
         assert calls == [0, 1, 2, 3]
-        assert (work.__name__, work.__doc__) == ("work", "Works.")
+        assert (work.__name__, work.__doc__) == ("work", "Do the work.")
 
     async def test_async(self, clock: VirtualClock) -> None:
         where = shop(clock)
@@ -330,7 +332,7 @@ class TestDecorator:
         assert where.snapshot().state is CLOSED
 
     async def test_async_callable_object(self, clock: VirtualClock) -> None:
-        """What looks sync and is not would be a success before it began."""
+        """A function that looks sync but returns a coroutine would count as a success before it starts."""
         where = shop(clock)
 
         class Work:
@@ -363,7 +365,7 @@ class TestDecorator:
         with pytest.raises(BreakerOpenError):
             where(lambda: 1)()
 
-    def test_its_own_classifier_tells_what_counts(self, clock: VirtualClock) -> None:
+    def test_its_own_classifier_decides_what_counts(self, clock: VirtualClock) -> None:
         classifier = Classifier([Rule.for_type(KeyError, Category.NETWORK)])
         where = Dependency("shop", breaker=SMALL, classifier=classifier, clock=clock)
         for _ in range(4):
@@ -373,7 +375,7 @@ class TestDecorator:
 
 
 class Crowd:
-    """Counts who is inside at the same time."""
+    """Counts callers that are inside at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -471,7 +473,7 @@ class TestConcurrency:
         assert snapshot.failures == self.THREADS * 50
 
     def test_no_call_passes_an_open_breaker(self, clock: VirtualClock) -> None:
-        """Whoever asks after the opening is refused, in every thread."""
+        """After the breaker opens, it rejects every call in every thread."""
         where = shop(clock, BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=1000.0))
         opened = threading.Event()
         late = Crowd()

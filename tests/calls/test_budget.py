@@ -1,4 +1,4 @@
-"""The retry budget of a dependency: retries cannot multiply an outage, and a refusal is visible."""
+"""The retry budget of a dependency: retries cannot multiply an outage, and a rejected retry is visible."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class TestSharing:
             Guard("other work", backoff=AT_ONCE, dependency="shop").call(second)
         assert (first.executions, second.executions) == (3, 1)
 
-    def test_threads_spend_exactly_what_there_is(self) -> None:
+    def test_threads_spend_exactly_the_available_tokens(self) -> None:
         where = with_budget(500.0, gain=0.0)
         ready = threading.Barrier(8, timeout=5)
 
@@ -181,7 +181,7 @@ class TestSharing:
         assert executions == 800 + 500
         assert where.retry_tokens == 0.0
 
-    def test_threads_give_back_exactly_what_they_earn(self) -> None:
+    def test_threads_give_back_exactly_the_earned_tokens(self) -> None:
         where = with_budget(100_000.0, cost=1000.0, gain=1.0)
         for _ in range(20):
             with pytest.raises(RetryableError):
@@ -200,7 +200,7 @@ class TestSharing:
                 future.result()
         assert where.retry_tokens == before + 8000
 
-    async def test_tasks_spend_exactly_what_there_is(self) -> None:
+    async def test_tasks_spend_exactly_the_available_tokens(self) -> None:
         where = with_budget(30.0, gain=0.0)
         executions = 0
 

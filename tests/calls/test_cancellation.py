@@ -1,4 +1,4 @@
-"""Cancellation passes straight through: it is nobody's failure, and is never retried, noted or charged."""
+"""Cancellation passes straight through: it is not a failure, and is never retried, noted or charged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG_WAIT = Backoff(Linear(5.0, 0.0))
 
 
 class Watched:
-    """A guard that hangs, or fails and waits, with everything that could be left behind."""
+    """A guard that hangs, or fails and waits, and everything that it could leave behind."""
 
     def __init__(self, *, backoff: Backoff = AT_ONCE) -> None:
         self.events: list[CallEvent] = []
@@ -106,7 +106,7 @@ class TestCancel:
         assert type(error) is asyncio.CancelledError
 
     async def test_raised_by_the_function_itself(self) -> None:
-        """Something inside was cancelled, not this task: still no failure of the dependency."""
+        """An inner task was cancelled, not this one: still not a failure of the dependency."""
         watched = Watched()
 
         async def work(attempt: Attempt) -> None:
@@ -132,7 +132,7 @@ class TestCancel:
 
     @pytest.mark.parametrize("timer_first", [True, False])
     async def test_at_the_same_time_as_the_timeout(self, timer_first: bool) -> None:
-        """The timer fires and somebody cancels in the same turn of the loop: cancellation wins."""
+        """The timer fires and the caller cancels in the same iteration of the loop: cancellation wins."""
         watched = Watched()
         task = asyncio.ensure_future(watched.guard.call(watched.hang))
         await watched.started.wait()
@@ -254,7 +254,7 @@ class TestTaskGroup:
 
 
 class TestHalfOpen:
-    """A probe that is cancelled says nothing about the dependency, and gives its slot back."""
+    """A cancelled probe reports nothing about the dependency, and returns its slot."""
 
     POLICY = BreakerPolicy(
         window_calls=2, minimum_calls=2, cool_down=0.01, probe_slots=1, successes_to_close=1
@@ -369,7 +369,7 @@ class TestInterruption:
 
 
 class TestThrownAway:
-    """Coroutines that nobody finishes. Warnings are errors in these tests."""
+    """Coroutines that are never finished. Warnings are errors in these tests."""
 
     async def test_closed_during_the_attempt(self) -> None:
         seen: list[str] = []
@@ -413,7 +413,7 @@ class TestThrownAway:
         assert current_attempt() is None
 
     async def test_closed_from_another_context(self) -> None:
-        """As the garbage collector does it with what a task has left."""
+        """The garbage collector closes the rest of a task like this."""
         coroutine = Guard("work", timeout=5.0).call(one_after_a_wait)
         contextvars.copy_context().run(coroutine.send, None)
         coroutine.close()
@@ -424,7 +424,7 @@ class TestThrownAway:
         coroutine.close()
 
     def test_collected_after_its_loop_has_gone(self) -> None:
-        """What hung when the loop was closed is collected in silence."""
+        """The garbage collector collects them without a warning."""
 
         async def hang() -> None:
             await asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The attempt around running code, and the other context variables."""
+"""The attempt as context of running code, and other context variables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from redrive.testing import VirtualClock
 
 AT_ONCE = Backoff(Immediate())
 
-COLOUR: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
+COLOR: contextvars.ContextVar[str] = contextvars.ContextVar("color", default="none")
 
 
 class TestCurrentAttempt:
     def test_none_outside(self) -> None:
         assert current_attempt() is None
 
-    def test_inside_it_is_the_one_that_is_handed_over(self, play: Play) -> None:
+    def test_inside_the_call_it_is_the_attempt_that_is_passed(self, play: Play) -> None:
         class Looking(Script):
             def __call__(self, attempt: Attempt) -> object:
                 assert current_attempt() is attempt
@@ -106,7 +106,7 @@ class TestCurrentAttempt:
         assert await Guard("work").call(work)
 
     async def test_a_task_that_outlives_the_attempt_is_no_longer_part_of_it(self) -> None:
-        """A worker started in passing, by a pool for example, must not inherit a limit for ever."""
+        """A thread that a pool starts during a call, for example, must not inherit its limit forever."""
         clock = VirtualClock()
         proceed = asyncio.Event()
 
@@ -181,61 +181,61 @@ class TestCurrentAttempt:
 
 
 class TestContextVariables:
-    def test_what_is_set_outside_is_seen_inside(self) -> None:
-        token = COLOUR.set("red")
+    def test_variables_set_outside_are_visible_inside(self) -> None:
+        token = COLOR.set("red")
         try:
-            assert Guard("work").call(lambda attempt: COLOUR.get()) == "red"
+            assert Guard("work").call(lambda attempt: COLOR.get()) == "red"
         finally:
-            COLOUR.reset(token)
+            COLOR.reset(token)
 
-    def test_what_is_set_inside_survives(self) -> None:
+    def test_variables_set_inside_survive(self) -> None:
         def main() -> str:
-            Guard("work").call(lambda attempt: COLOUR.set("green"))
-            return COLOUR.get()
+            Guard("work").call(lambda attempt: COLOR.set("green"))
+            return COLOR.get()
 
         assert contextvars.copy_context().run(main) == "green"
 
-    async def test_what_is_set_inside_survives_waits_and_attempts(self) -> None:
+    async def test_variables_set_inside_survive_waits_and_attempts(self) -> None:
         seen: list[str] = []
 
         @retry(backoff=AT_ONCE)
         async def work() -> None:
-            seen.append(COLOUR.get())
+            seen.append(COLOR.get())
             await asyncio.sleep(0)
-            COLOUR.set(f"attempt {len(seen)}")
+            COLOR.set(f"attempt {len(seen)}")
             await asyncio.sleep(0)
             if len(seen) < 3:
                 raise RetryableError
 
-        COLOUR.set("red")
+        COLOR.set("red")
         await work()
         assert seen == ["red", "attempt 1", "attempt 2"]
-        assert COLOUR.get() == "attempt 3"
+        assert COLOR.get() == "attempt 3"
 
     async def test_it_survives_a_timeout(self) -> None:
         @retry(timeout=0.01, max_attempts=1)
         async def work() -> None:
-            COLOUR.set("blue")
+            COLOR.set("blue")
             await asyncio.sleep(5)
 
         with pytest.raises(TimeoutError):
             await work()
-        assert COLOUR.get() == "blue"
+        assert COLOR.get() == "blue"
 
     async def test_a_token_of_the_caller_can_be_reset_inside(self) -> None:
-        token = COLOUR.set("red")
+        token = COLOR.set("red")
 
         @retry
         async def work() -> None:
             await asyncio.sleep(0)
-            COLOUR.reset(token)
+            COLOR.reset(token)
 
         await work()
-        assert COLOUR.get() == "none"
+        assert COLOR.get() == "none"
 
 
 class TestAttempt:
-    def test_tells_what_it_is(self, clock: VirtualClock) -> None:
+    def test_its_representation_names_the_attempt(self, clock: VirtualClock) -> None:
         script = Script(RetryableError(), "done", clock=clock)
         Guard("charge card", idempotency_key="key", clock=clock).call(script)
         first, second = script.attempts

@@ -1,4 +1,4 @@
-"""How often and how long apart: executions and waits against numbers computed by hand (G2, "Counting")."""
+"""The number of executions and waits, compared with numbers computed by hand (G2, "Counting")."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestWaits:
     def test_the_default_waits(
         self, clock: VirtualClock, play: Play, draw: float, waits: list[float]
     ) -> None:
-        """G2: base 250 ms, doubled; equal jitter draws between the half and the whole."""
+        """G2: base 250 ms, doubled; equal jitter draws between half and all of it."""
         script = always_failing(clock)
         with pytest.raises(RetryableError):
             play(script, Guard("work", clock=clock, random=lambda: draw))
@@ -170,7 +170,7 @@ class TestWaits:
         assert play(script, Guard("work", policy=policy, clock=clock)) == "done"
         assert clock.waits == [7.0, 1.0]
 
-    def test_nothing_is_slept_on_success_or_at_no_delay(self, clock: VirtualClock, play: Play) -> None:
+    def test_success_and_zero_delays_do_not_sleep(self, clock: VirtualClock, play: Play) -> None:
         play(Script("done"), Guard("work", clock=clock))
         assert clock.waits == []
         at_once = Backoff(Linear(0.0, 0.0))

@@ -1,4 +1,4 @@
-"""The time of an attempt and of a whole call, under a clock that moves only when told (G1, G2)."""
+"""The time limits of an attempt and of a call, on a clock that the test moves (G1, G2)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestDeadline:
         ("deadline", "takes", "wait", "starts"),
         [
             (10.0, 0.0, 4.0, [0.0, 4.0, 8.0]),
-            (8.0, 0.0, 4.0, [0.0, 4.0]),  # the third would start at the deadline itself
+            (8.0, 0.0, 4.0, [0.0, 4.0]),  # the third would start exactly at the deadline
             (8.001, 0.0, 4.0, [0.0, 4.0, 8.0]),
             (10.0, 3.0, 1.0, [0.0, 4.0, 8.0]),
             (4.0, 3.0, 1.0, [0.0]),
@@ -55,7 +55,7 @@ class TestDeadline:
         assert sum(clock.waits) < deadline
 
     def test_giving_up_is_immediate(self, clock: VirtualClock, play: Play) -> None:
-        """What cannot succeed in time is not waited for."""
+        """A wait that ends too late is not started."""
         script = failing(clock, 0.0)
         with pytest.raises(RetryableError) as caught:
             play(script, Guard("work", backoff=every(4.0), deadline=3.0, clock=clock))
@@ -66,7 +66,7 @@ class TestDeadline:
     def test_an_attempt_does_not_start_when_the_wait_took_too_long(
         self, play: Play, overshoot: float
     ) -> None:
-        """Sleeps end late on a busy machine; the deadline holds all the same."""
+        """Sleeps end late on a busy machine; the deadline still holds."""
         clock = VirtualClock(overshoot)
         clock.time = 4.0
         events: list[CallEvent] = []
@@ -123,7 +123,7 @@ class TestRemaining:
         assert script.times == [0.0, 6.0, 12.0, 18.0, 24.0]
         assert left == [10.0, 10.0, 10.0, 10.0, 6.0]
 
-    def test_shrinks_and_never_goes_below_nothing(self, clock: VirtualClock) -> None:
+    def test_shrinks_and_never_goes_below_zero(self, clock: VirtualClock) -> None:
         seen: list[tuple[float, float]] = []
 
         def work(attempt: Attempt) -> None:
@@ -170,7 +170,7 @@ class TestRemaining:
 
 
 class TestNested:
-    """A guarded call inside another never outlives the attempt around it."""
+    """A guarded call inside another never outlives the outer attempt."""
 
     def test_the_attempt_around_limits_the_inner_one(self, clock: VirtualClock, play: Play) -> None:
         inner = Guard("inner", timeout=50.0, deadline=60.0, clock=clock)
@@ -230,7 +230,7 @@ class TestNested:
         assert script.executions == 0
 
     def test_an_inner_guard_may_have_another_clock(self) -> None:
-        """The time left is handed on, not the reading of a clock that the inner guard does not have."""
+        """The outer guard passes the remaining time on, not a reading of its own clock."""
         outer_clock, inner_clock = VirtualClock(), VirtualClock()
         inner_clock.time = 1_000_000.0
 
@@ -291,7 +291,7 @@ class TestHints:
 
 
 class TestTimedelta:
-    """A timedelta is the same as its seconds, whichever way a call is guarded."""
+    """A timedelta equals its seconds, for every way to guard a call."""
 
     @pytest.mark.parametrize(
         ("options", "left"),

@@ -1,4 +1,4 @@
-"""A name stands for one dependency everywhere in the process, whenever it is configured."""
+"""A name means one dependency everywhere in the process, whenever the program configures it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestName:
             guard("shop").call(Script("never"))
 
     def test_configured_after_it_was_used(self) -> None:
-        """A new policy starts anew."""
+        """With a new policy, the breaker starts from scratch."""
         early = guard("shop")
         for _ in range(4):
             fail(early)
@@ -62,7 +62,7 @@ class TestName:
 
         assert early.call(work) == "done"
 
-    def test_two_guards_share_what_they_learn(self) -> None:
+    def test_two_guards_share_breaker_and_budget(self) -> None:
         dependency("shop", breaker=TOUCHY)
         fail(Guard("one", max_attempts=1, dependency="shop"))
         with pytest.raises(BreakerOpenError):
@@ -74,7 +74,7 @@ class TestName:
         fail(guard("shop"))
         assert guard("bank").call(Script("called")) == "called"
 
-    def test_saying_the_same_again_changes_nothing(self) -> None:
+    def test_configuring_it_identically_again_changes_nothing(self) -> None:
         shop = dependency("shop", breaker=TOUCHY)
         fail(Guard("work", max_attempts=1, dependency="shop"))
         assert dependency("shop", breaker=TOUCHY) is shop
@@ -91,7 +91,7 @@ class TestName:
         with pytest.raises(BreakerOpenError):
             guard("shop").call(Script("never"))
 
-    def test_one_that_is_made_by_hand_is_no_one_elses(self) -> None:
+    def test_a_dependency_created_directly_is_not_shared(self) -> None:
         own = Dependency("shop", breaker=TOUCHY)
         fail(Guard("work", max_attempts=1, dependency=own))
         assert own.snapshot().state is BreakerState.OPEN
@@ -105,7 +105,7 @@ class TestName:
 
 class TestRegistry:
     def test_a_name_found_twice_at_once_is_one(self) -> None:
-        """Two threads meet a new name: one of them configures it, the other only asks for it."""
+        """Two threads use a new name: one configures it, the other only looks it up."""
         registry = Dependencies()
         configured = registry.configure("shop", TOUCHY, None, DEFAULT_CLASSIFIER)
         assert registry._make("shop", registry._others) is configured
@@ -123,7 +123,7 @@ class TestRegistry:
             registry.get(f"name {number}")
         assert len(registry._others) <= registry.MAX_UNCONFIGURED
 
-    def test_a_full_registry_still_finds_what_it_has(self) -> None:
+    def test_a_full_registry_still_finds_its_entries(self) -> None:
         registry = Dependencies()
         for number in range(registry.MAX_UNCONFIGURED):
             registry.get(f"name {number}")
@@ -150,7 +150,7 @@ class TestRegistry:
             assert script.executions == 1
 
     def test_operations_named_at_run_time_do_not_push_dependencies_out(self) -> None:
-        """An open breaker must not be forgotten because of `call(f"fetch {id}", …)` elsewhere."""
+        """Calls such as `call(f"fetch {id}", …)` must not make the process forget an open breaker."""
         shop = DEPENDENCIES.get("shop")
         guard("shop")
         for number in range(3000):

@@ -1,4 +1,4 @@
-"""Unsafe calls: what may have been executed is repeated only with an idempotency key."""
+"""Unsafe calls: Redrive repeats an attempt that may have executed only with an idempotency key."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def executions(
 
 class TestUnsafe:
     @pytest.mark.parametrize("make", NEVER_SEEN + REFUSED, ids=name_of)
-    def test_what_cannot_have_been_executed_is_repeated(
+    def test_an_attempt_that_cannot_have_executed_is_repeated(
         self, make: Callable[[], Exception], play: Play, clock: VirtualClock
     ) -> None:
         script = Script(make(), make(), "charged")
         assert play(script, Guard("charge", effect=Effect.UNSAFE, clock=clock)) == "charged"
 
     @pytest.mark.parametrize("make", MAY_HAVE_EXECUTED, ids=name_of)
-    def test_what_may_have_been_executed_is_not(
+    def test_an_attempt_that_may_have_executed_is_not_repeated(
         self, make: Callable[[], Exception], play: Play, clock: VirtualClock
     ) -> None:
         assert executions(make, play, Effect.UNSAFE, None, clock) == 1
@@ -88,7 +88,7 @@ class TestUnsafe:
         assert Guard("look", clock=clock).call(script) == "done"
 
     def test_one_doubtful_attempt_ends_it(self, play: Play, clock: VirtualClock) -> None:
-        """Refused, refused, lost: after the third nobody knows."""
+        """Refused, refused, lost: the third may have executed."""
         script = Script(ConnectionRefusedError(), ConnectionRefusedError(), ConnectionResetError(), "never")
         with pytest.raises(ConnectionResetError) as caught:
             play(script, Guard("charge", effect=Effect.UNSAFE, max_attempts=9, clock=clock))
@@ -131,7 +131,7 @@ class TestUnsafe:
         assert executions(lambda: TimeoutError(), play, Effect.UNSAFE, None, clock) == 1
 
     @pytest.mark.parametrize("key", ["", "a\nb", 5, True])
-    def test_what_no_one_could_recognise_does_not_pass_for_a_key(self, key: Any) -> None:
+    def test_an_unrecognizable_value_is_not_accepted_as_a_key(self, key: Any) -> None:
         with pytest.raises(InvalidValueError, match="idempotency key must be a printable"):
             Guard("charge", effect="unsafe", idempotency_key=key)
         with pytest.raises(InvalidValueError, match="idempotency key must be a printable"):

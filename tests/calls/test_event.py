@@ -1,4 +1,4 @@
-"""What hooks hear: past-tense events, in order, without any power over the call."""
+"""Events for hooks: in the past tense, in order, without any effect on the call."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestEvents:
         assert isinstance(event, AttemptFailed)
         assert event.reason is reason
 
-    def test_told_before_the_wait_begins(self, events: list[CallEvent]) -> None:
+    def test_emitted_before_the_wait_starts(self, events: list[CallEvent]) -> None:
         order: list[str] = []
 
         class Watching(VirtualClock):
@@ -101,7 +101,7 @@ class TestEvents:
         assert "2 s" in explain(event.explanation.facts())
         assert "timeout" in explain(event.explanation.facts())
 
-    def test_all_hooks_hear_all_events_in_their_order(self, play: Play) -> None:
+    def test_all_hooks_receive_all_events_in_order(self, play: Play) -> None:
         heard: list[tuple[str, int]] = []
         hooks = [
             lambda event: heard.append(("first", event.attempt)),
@@ -110,7 +110,7 @@ class TestEvents:
         play(Script(RetryableError(), "done"), Guard("work", backoff=AT_ONCE, hooks=hooks))
         assert heard == [("first", 1), ("second", 1), ("first", 2), ("second", 2)]
 
-    def test_hooks_hear_when_no_one_logs(
+    def test_hooks_receive_events_when_logging_is_off(
         self, play: Play, events: list[CallEvent], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(logging.getLogger("redrive.calls"), "disabled", True)
@@ -124,7 +124,7 @@ class TestEvents:
 
 
 class TestBadHooks:
-    def test_a_hook_that_raises_touches_nothing(
+    def test_a_hook_that_raises_does_not_affect_the_call(
         self, play: Play, events: list[CallEvent], caplog: pytest.LogCaptureFixture
     ) -> None:
         def broken(event: CallEvent) -> None:
@@ -206,7 +206,7 @@ class TestFields:
             "latency_ms": 0.0,
         }
 
-    def test_what_is_not_known_is_left_out(self, events: list[CallEvent]) -> None:
+    def test_unknown_fields_are_omitted(self, events: list[CallEvent]) -> None:
         with pytest.raises(KeyError):
             Guard("look", hooks=[events.append]).call(Script(KeyError()))
         assert {"http_status", "wait_ms", "idempotency_key"}.isdisjoint(fields_of(events[0]))

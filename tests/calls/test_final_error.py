@@ -1,4 +1,4 @@
-"""The error that the caller gets: the original one, with notes, and nothing that holds on to it."""
+"""The error that the caller gets: the original one, with notes, and nothing that keeps it alive."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestIdentity:
 
 
 class TestNotes:
-    def test_they_tell_every_attempt(self, play: Play, clock: VirtualClock) -> None:
+    def test_they_list_every_attempt(self, play: Play, clock: VirtualClock) -> None:
         script = Script(ConnectionRefusedError("a"), TimeoutError("b"), ValueError("c"))
         with pytest.raises(ValueError) as caught:
             play(script, Guard("charge card", max_attempts=9, clock=clock))
@@ -125,7 +125,7 @@ class TestNotes:
         assert len("".join(caught.value.__notes__)) < 1000
 
     def test_many_attempts_do_not_make_an_endless_note(self, clock: VirtualClock) -> None:
-        """Nor does a call that is tried again for days fill the memory with its failures."""
+        """A call that is retried for days doesn't fill the memory with its failures, either."""
         script = Script(*[ConnectionError() for _ in range(90)], TimeoutError(), *[ConnectionError()] * 9)
         with pytest.raises(ConnectionError) as caught:
             Guard("work", max_attempts=100, backoff=AT_ONCE, clock=clock).call(script)
@@ -145,7 +145,7 @@ class TestNotes:
         assert len(caught.value.__notes__) == 2
 
     def test_an_error_raised_again_and_again_does_not_collect_notes(self, play: Play) -> None:
-        """Futures and caches raise one and the same object for ever."""
+        """Futures and caches raise the same object forever."""
         error = FinalError("no")
         for _ in range(50):
             with pytest.raises(FinalError):
@@ -207,7 +207,7 @@ class TestNotes:
 
 
 def passes_unchanged(error: Exception, play: Play) -> bool:
-    """pytest would look at the error, and it is not made to be looked at."""
+    """Play the script and compare the errors here: pytest would inspect this error, which fails."""
     try:
         play(Script(error), Guard("work", hooks=[lambda event: None]))
     except BaseException as caught:
@@ -216,7 +216,7 @@ def passes_unchanged(error: Exception, play: Play) -> bool:
 
 
 class Witness:
-    """Lives in the frame that raised; dead when nothing holds that frame."""
+    """Lives in the frame that raised; dies when nothing references that frame."""
 
 
 @contextmanager
@@ -230,7 +230,7 @@ def no_collector() -> Iterator[None]:
 
 
 class TestNothingIsHeld:
-    """What the failing code had in its hands is free as soon as the caller lets the error go."""
+    """Objects of the failing code are freed as soon as the caller drops the error."""
 
     def watched(self, *, fails: int) -> tuple[list[weakref.ref[Witness]], Callable[[Attempt], str]]:
         references: list[weakref.ref[Witness]] = []
@@ -308,7 +308,7 @@ class TestNothingIsHeld:
             assert self.alive(references) == 0
 
     async def test_in_a_separate_task(self) -> None:
-        """The task holds its error; the error must not hold the task."""
+        """The task references its error; the error must not reference the task."""
         references, work = self.watched(fails=3)
 
         async def waiting(attempt: Attempt) -> str:
@@ -323,7 +323,7 @@ class TestNothingIsHeld:
             await asyncio.sleep(0)
             assert self.alive(references) == 0
 
-    async def test_when_what_was_waited_for_holds_the_error(self) -> None:
+    async def test_when_the_awaited_object_references_the_error(self) -> None:
         references: list[weakref.ref[Witness]] = []
 
         def made() -> ConnectionError:
@@ -369,7 +369,7 @@ class TestNothingIsHeld:
 
 @pytest.fixture
 def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest keeps every log record of a test; here nobody does."""
+    """Drop log records, which pytest would keep during a test."""
     monkeypatch.setattr(LOGGER, "propagate", False)
 
 
@@ -412,7 +412,7 @@ class TestMemory:
 
 
 def plenty() -> Dependency:
-    """A dependency whose breaker never opens and whose budget never ends."""
+    """A dependency whose breaker never opens and whose budget never runs out."""
     return Dependency(
         "plenty",
         breaker=BreakerPolicy(window_calls=None, minimum_calls=1_000_000),
@@ -435,7 +435,7 @@ def plenty() -> Dependency:
     ids=lambda error: type(error).__name__,
 )
 class TestTravel:
-    """Errors cross process boundaries and are copied by test tools and debuggers."""
+    """Errors cross process boundaries, and tools copy them."""
 
     def test_pickle(self, error: Exception) -> None:
         self.check(error, pickle.loads(pickle.dumps(error)))

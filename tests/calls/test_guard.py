@@ -1,4 +1,4 @@
-"""What can be guarded, and what it looks like afterwards (G1)."""
+"""What a guard accepts, and how the guarded function looks (G1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fails_once(result: object = "done") -> Script:
 
 
 class Account:
-    """Methods of every kind. Each fails once and then answers."""
+    """Methods of every kind. Each fails once and then succeeds."""
 
     def __init__(self) -> None:
         self.script = fails_once()
@@ -36,7 +36,7 @@ class Account:
 
     @retry(backoff=AT_ONCE)
     def balance(self, currency: str, *, rounded: bool = False) -> str:
-        """The balance."""
+        """Return the balance."""
         self.seen.append((currency, rounded))
         return f"{_play(self.script)} {currency}"
 
@@ -141,7 +141,7 @@ class TestDecorator:
         guarded = Account.balance
         assert guarded.__name__ == "balance"
         assert guarded.__qualname__ == "Account.balance"
-        assert guarded.__doc__ == "The balance."
+        assert guarded.__doc__ == "Return the balance."
         assert guarded.__module__ == __name__
         assert list(inspect.signature(guarded).parameters) == ["self", "currency", "rounded"]
         assert inspect.unwrap(guarded) is not guarded
@@ -219,8 +219,8 @@ class TestDecorator:
         assert await guarded() == "done hello"
         assert script.executions == 2
 
-    async def test_mocks_of_both_colours(self) -> None:
-        """What stands in for a function in the tests of an application."""
+    async def test_mocks_of_both_colors(self) -> None:
+        """Mocks that replace functions in the tests of an application."""
         asynchronous = AsyncMock(side_effect=[RetryableError(), 2])
         assert await retry(backoff=AT_ONCE)(asynchronous)("argument") == 2
         synchronous = Mock(side_effect=[RetryableError(), 3])
@@ -246,7 +246,7 @@ class TestDecorator:
             with pytest.raises(InvalidValueError, match="generator"):
                 Guard("numbers")(function)
 
-    def test_refuses_what_cannot_be_called(self) -> None:
+    def test_rejects_objects_that_cannot_be_called(self) -> None:
         for thing in (12, object(), property(lambda self: 1)):
             with pytest.raises(InvalidValueError):
                 retry(thing)  # type: ignore[call-overload]
@@ -261,7 +261,7 @@ class TestDecorator:
         assert first.executions == second.executions == 2
 
     def test_calls_do_not_remember_each_other(self) -> None:
-        """The attempts of one call are not counted against the next."""
+        """The attempts of one call don't count for the next."""
         guard = Guard("work", max_attempts=2, backoff=AT_ONCE)
         for _ in range(5):
             script = fails_once()
@@ -334,7 +334,7 @@ class TestCall:
         assert len(module._PLAIN_GUARDS) <= 1024
 
     async def test_a_coroutine_from_a_sync_function_is_not_let_through_unguarded(self) -> None:
-        """`call(…, lambda attempt: fetch())` looks guarded; nobody would notice that it is not."""
+        """`call(…, lambda attempt: fetch())` looks guarded, and its mistake would go unnoticed."""
 
         async def fetch() -> int:
             return 1
@@ -393,7 +393,7 @@ class TestOptions:
         assert Guard("charge card").operation == "charge card"
 
 
-class TestColours:
+class TestColors:
     def test_a_coroutine_function_is_not_run_before_it_is_awaited(self) -> None:
         started: list[int] = []
 

@@ -1,4 +1,4 @@
-"""G2: every outbound call is bounded, a sync one too. And G1: partial policies and classify functions."""
+"""G2: every outbound call is limited, a sync one too. G1: partial policies and classify functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.calls.script import Play, Script, play_sync
-from tests.misbehaving import Behaviour, MisbehavingServer, answer, drip, raw
+from tests.misbehaving import Behavior, MisbehavingServer, answer, drip, raw
 
 from redrive import Attempt, Category, Guard, HttpClient, attempts, call, classify, retry
 from redrive.calls import current_attempt
@@ -23,7 +23,7 @@ SHORT = 0.05
 
 
 class TestG2:
-    """Sync functions that return after their time."""
+    """Sync functions that return too late."""
 
     def test_15_g2_a_late_return_is_a_timeout_and_is_retried(self, clock: VirtualClock) -> None:
         script = Script("late", "in time", clock=clock, takes=(2.0, 0.5))
@@ -71,7 +71,7 @@ class TestHardTimeout:
         assert not finished.is_set()
         release.set()
         assert finished.wait(30)
-        assert seen == [None]  # the attempt is over, so that nested calls do not inherit its deadline
+        assert seen == [None]  # the attempt is over, so nested calls do not inherit its deadline
 
     def test_g2_it_is_retried(self) -> None:
         release = threading.Event()
@@ -114,8 +114,8 @@ def _raise(error: BaseException) -> Callable[[Attempt], Any]:
     return raising
 
 
-def _dripping_head() -> Behaviour:
-    """The head of an answer, one byte at a time: each byte arrives long before a timeout of its own."""
+def _dripping_head() -> Behavior:
+    """Serve the head of a response byte by byte: each byte arrives long before a timeout of its own."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Padding: " + b"x" * 300 + b"\r\n\r\n{}"
 
     def play(exchange: Any) -> None:
@@ -123,7 +123,7 @@ def _dripping_head() -> Behaviour:
             exchange.pause(0.01)
             exchange.send(bytes([byte]))
 
-    return Behaviour(play)
+    return Behavior(play)
 
 
 class TestSocketDeadline:

@@ -1,7 +1,7 @@
-"""Whole histories of calls under random policies, draws and outcomes, against a reference written down once.
+"""Random calls under random policies, draws and outcomes, compared with a reference implementation.
 
-The reference asks the policy for each decision and applies the limits of a call; it knows neither threads nor
-coroutines. Both colours must live exactly its history.
+The reference asks the policy for each decision and applies the limits of a call; it has no threads or
+coroutines. Sync and async calls must both have exactly its history.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Case:
 
 
 class History(NamedTuple):
-    """What can be seen from outside."""
+    """Everything that a caller can observe."""
 
     starts: list[float]
     waits: list[float]
@@ -191,14 +191,14 @@ def test_every_attempt_starts_when_the_decision_says(case: Case) -> None:
 
 
 @given(cases(st.just(0.0) | st.floats(0.0, 60.0)))
-def test_both_colours_live_the_history_of_the_reference(case: Case) -> None:
-    """They differ in one point: a sync function that returns after its time has failed."""
+def test_sync_and_async_calls_have_the_history_of_the_reference(case: Case) -> None:
+    """They differ in one point: a sync function that returns after its timeout has failed."""
     assert lived(case, play_sync)[0] == reference(case, is_sync=True)
     assert lived(case, play_async)[0] == reference(case, is_sync=False)
 
 
 @given(cases(st.just(0.0) | st.floats(0.0, 60.0)))
-def test_the_same_seed_tells_the_same_story_to_the_hooks(case: Case) -> None:
+def test_the_same_seed_gives_the_hooks_the_same_events(case: Case) -> None:
     told = lived(case, play_sync)[1]
     if reference(case, is_sync=True) == reference(case, is_sync=False):
         assert lived(case, play_async)[1] == told

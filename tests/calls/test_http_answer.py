@@ -1,4 +1,4 @@
-"""What an HTTP client makes of an answer: typed JSON, or an error that says what happened (G7)."""
+"""How an HTTP client handles a response: typed JSON, or an error that says what happened (G7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pydantic
 import pytest
 from tests.calls.conftest import Connect
 from tests.misbehaving import (
-    Behaviour,
+    Behavior,
     MisbehavingServer,
     answer,
     answer_json,
@@ -66,14 +66,14 @@ class TestJson:
         assert caller.request("GET", "/", returns=Model.model_validate) == Model(name="nail", size=3)
 
     @pytest.mark.parametrize(
-        "behaviour",
+        "behavior",
         [answer(204), answer(200, body=b""), answer(200, body=b" \r\n")],
         ids=["204", "empty", "blank"],
     )
     def test_an_empty_answer_is_none(
-        self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, behavior: Behavior
     ) -> None:
-        server.script(behaviour)
+        server.script(behavior)
         assert connect().request("DELETE", "/") is None
 
     def test_of_a_head_request_there_is_none(self, connect: Connect, server: MisbehavingServer) -> None:
@@ -96,10 +96,10 @@ class TestJson:
 
 
 class TestContent:
-    """An answer that is not what was agreed comes again if asked again: it is final (G4)."""
+    """A response with unexpected content would come again, so it is final (G4)."""
 
     @pytest.mark.parametrize(
-        "behaviour",
+        "behavior",
         [
             invalid_json(),
             answer(200, {"Content-Type": "text/html"}, "<html>maintenance</html>"),
@@ -109,8 +109,8 @@ class TestContent:
         ],
         ids=["cut off", "html", "no text", "too deep", "huge number"],
     )
-    def test_no_json(self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour) -> None:
-        server.otherwise(behaviour)
+    def test_no_json(self, connect: Connect, server: MisbehavingServer, behavior: Behavior) -> None:
+        server.otherwise(behavior)
         with pytest.raises(HttpContentError, match=r"^the response to GET /things is not JSON\n") as caught:
             connect().request("GET", "/things")
         assert len(server.requests) == 1
@@ -137,7 +137,7 @@ class TestContent:
     def test_a_mistake_in_returns_is_not_the_servers(
         self, connect: Connect, server: MisbehavingServer
     ) -> None:
-        """Not retried, and the mistake can be found."""
+        """Redrive doesn't retry it, and the error shows the mistake."""
         mistake = FinalError("mine")
 
         def returns(value: object) -> None:
@@ -161,7 +161,7 @@ class TestContent:
         assert len(server.requests) == 1
 
     def test_a_body_that_grows_is_refused(self, connect: Connect, server: MisbehavingServer) -> None:
-        """A few kilobytes on the way, many megabytes in memory."""
+        """A few kilobytes on the wire, many megabytes in memory."""
         bomb = gzip.compress(b'"' + b"x" * (MAX_BODY_BYTES * 4) + b'"', 9)
         assert len(bomb) < 100_000
         server.otherwise(answer(200, {"Content-Encoding": "gzip"}, bomb))
@@ -174,12 +174,12 @@ class TestContent:
         assert connect().request("GET", "/") == text
 
     @pytest.mark.parametrize(
-        "behaviour", [truncated(), truncated_chunks(), garbage()], ids=["short", "short chunk", "garbage"]
+        "behavior", [truncated(), truncated_chunks(), garbage()], ids=["short", "short chunk", "garbage"]
     )
     def test_an_answer_cut_short_is_a_network_failure_and_retried(
-        self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, behavior: Behavior
     ) -> None:
-        server.script(behaviour, behaviour)
+        server.script(behavior, behavior)
         assert connect().request("GET", "/") == {}
         assert len(server.requests) == 3
 
@@ -275,7 +275,7 @@ class TestCreateIfAbsent:
         assert connect().request("POST", "/things", json={}, create_if_absent=True) is None
 
     def test_after_a_lost_answer(self, connect: Connect, server: MisbehavingServer) -> None:
-        """Created, the answer lost, asked again: it exists, which is what was wanted."""
+        """The first request created the object and its response was lost; now it exists, as intended."""
         server.script(answer(503), answer(409, body=b""))
         connect().request("PUT", "/things/7", json={}, create_if_absent=True)
         assert len(server.requests) == 2
@@ -292,15 +292,15 @@ class TestCreateIfAbsent:
             connect().request("PUT", "/things/7", json={}, create_if_absent=True)
 
     @pytest.mark.parametrize(
-        "behaviour",
+        "behavior",
         [answer(409, body="already exists"), answer_json({"error": "exists"}, 409)],
         ids=["no JSON", "another shape"],
     )
-    def test_what_a_conflict_says_need_not_be_the_thing(
-        self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour
+    def test_the_body_of_a_conflict_need_not_be_the_object(
+        self, connect: Connect, server: MisbehavingServer, behavior: Behavior
     ) -> None:
-        """Servers answer a conflict with an error document, not with what was to be created."""
-        server.otherwise(behaviour)
+        """Servers answer a conflict with an error document, not with the existing object."""
+        server.otherwise(behavior)
         thing = connect().request("PUT", "/things/7", json={}, create_if_absent=True, returns=Thing.of)
         assert thing is None
 
@@ -336,16 +336,16 @@ class TestLog:
             'http.answered operation="GET /things" attempt=1 http_status=200'
         )
 
-    @pytest.mark.parametrize("behaviour", [answer(404), invalid_json(), truncated()])
+    @pytest.mark.parametrize("behavior", [answer(404), invalid_json(), truncated()])
     def test_the_query_is_in_no_error_and_no_line(
         self,
         connect: Connect,
         server: MisbehavingServer,
         caplog: pytest.LogCaptureFixture,
-        behaviour: Behaviour,
+        behavior: Behavior,
     ) -> None:
         caplog.set_level(logging.DEBUG, "redrive")
-        server.otherwise(behaviour)
+        server.otherwise(behavior)
         with pytest.raises((HttpError, httpx2.HTTPError)) as caught:
             connect().request("GET", "/things?session=Zx81kQpL09aVbbT3#Zx81kQpL09aVbbT3")
         told = [str(caught.value), repr(caught.value), *caught.value.__notes__, caplog.text]

@@ -1,4 +1,4 @@
-"""What an HTTP client does when the network, the server or the clock is against it (G3, G7)."""
+"""The HTTP client when the network, the server or the clock fails (G3, G7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.calls.conftest import Connect
 from tests.misbehaving import (
     HOST,
-    Behaviour,
+    Behavior,
     Exchange,
     MisbehavingServer,
     answer,
@@ -51,31 +51,31 @@ from redrive.policy import BudgetPolicy, Classifier, ErrorClass, Linear
 
 class TestRetries:
     @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"])
-    @pytest.mark.parametrize("behaviour", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
+    @pytest.mark.parametrize("behavior", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
     def test_repeatable_methods_after_anything(
-        self, connect: Connect, server: MisbehavingServer, method: str, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, method: str, behavior: Behavior
     ) -> None:
-        server.script(behaviour, behaviour)
+        server.script(behavior, behavior)
         connect().request(method, "/")
         assert len(server.requests) == 3
 
     @pytest.mark.parametrize("method", ["POST", "PATCH", "TRANSFER"])
-    @pytest.mark.parametrize("behaviour", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
+    @pytest.mark.parametrize("behavior", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
     def test_others_not_when_they_may_have_been_executed(
-        self, connect: Connect, server: MisbehavingServer, method: str, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, method: str, behavior: Behavior
     ) -> None:
-        server.script(behaviour)
+        server.script(behavior)
         with pytest.raises((HttpStatusError, httpx2.HTTPError)) as caught:
             connect().request(method, "/charges", json={})
         assert len(server.requests) == 1
         assert "may have been executed" in caught.value.__notes__[0]
 
     @pytest.mark.parametrize("method", ["POST", "PATCH"])
-    @pytest.mark.parametrize("behaviour", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
+    @pytest.mark.parametrize("behavior", [reset(), close(), answer(500)], ids=["reset", "closed", "500"])
     def test_with_a_key_they_are_repeated_with_the_same_key(
-        self, connect: Connect, server: MisbehavingServer, method: str, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, method: str, behavior: Behavior
     ) -> None:
-        server.script(behaviour, behaviour)
+        server.script(behavior, behavior)
         assert connect().request(method, "/charges", json={}, idempotency_key="charge:7") == {}
         assert [request.headers["idempotency-key"] for request in server.requests] == ["charge:7"] * 3
 
@@ -91,11 +91,11 @@ class TestRetries:
         server.script(answer(status), answer(status))
         assert connect().request("POST", "/charges", json={}) == {}
 
-    @pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()], ids=["reset", "closed"])
+    @pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()], ids=["reset", "closed"])
     def test_a_connection_that_ends_at_once(
-        self, connect: Connect, server: MisbehavingServer, behaviour: Behaviour
+        self, connect: Connect, server: MisbehavingServer, behavior: Behavior
     ) -> None:
-        server.script(behaviour, behaviour)
+        server.script(behavior, behavior)
         assert connect().request("GET", "/") == {}
         assert len(server.requests) == 1
 
@@ -171,7 +171,7 @@ class TestRetryAfter:
 
 
 class TestTime:
-    """The limits are short and the server is patient: whoever waited for the server would never end."""
+    """The limits are short and the server is slow: a client that waited for it would hang."""
 
     def test_silence(self, connect: Connect, server: MisbehavingServer) -> None:
         server.otherwise(silence())
@@ -235,7 +235,7 @@ class TestTime:
     def test_a_connection_that_was_given_up_is_not_used_again(
         self, connect: Connect, server: MisbehavingServer
     ) -> None:
-        """The late answer to one request must not become the answer to another."""
+        """The late response to one request must not become the response to another."""
         server.script(silence(0.15))
         caller = connect(timeout=0.05)
         with pytest.raises((AttemptTimeoutError, httpx2.TimeoutException)):
@@ -281,7 +281,7 @@ class TestDependency:
         assert len(server.requests) == 5
 
     def test_two_services_on_one_machine_do_not(self, connect: Connect, server: MisbehavingServer) -> None:
-        """Another port is another service: side by side on one machine, in tests, behind a tunnel."""
+        """Another port is another service: on one machine, in tests, behind a tunnel."""
         server.otherwise(answer(503))
         for _ in range(7):
             with pytest.raises((HttpStatusError, BreakerOpenError)):
@@ -322,9 +322,9 @@ class TestThreads:
         assert len(server.requests) == 64
 
 
-def _half_an_answer() -> Behaviour:
+def _half_an_answer() -> Behavior:
     def play(exchange: Exchange) -> None:
         exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1, ")
         exchange.pause(None)
 
-    return Behaviour(play)
+    return Behavior(play)

@@ -1,4 +1,4 @@
-"""What the HTTP client leaves in logs and representations: no line of httpx2, and no secret."""
+"""Logs and representations of the HTTP client: no line of httpx2, and no secret."""
 
 import logging
 
@@ -39,7 +39,7 @@ def test_the_line_of_an_answer_is_redacted(
     assert SECRET not in record.getMessage()
 
 
-def test_what_is_sent_does_not_show_its_headers() -> None:
+def test_a_request_does_not_show_its_headers() -> None:
     with HttpClient("http://localhost", token=SECRET) as client:
         assert SECRET not in repr(client._exchange("GET", "/", None, False, {"json": {"password": SECRET}}))
 
@@ -51,7 +51,7 @@ def test_a_password_in_the_base_url_is_refused_without_showing_it() -> None:
 
 
 def test_a_key_among_the_headers_is_refused(connect: Connect) -> None:
-    """It would be sent, but the guard would not know of it."""
+    """The client would send it, but the guard would not know it."""
     with pytest.raises(InvalidValueError, match="idempotency_key="):
         connect().request("POST", "/", json={}, headers={"Idempotency-Key": "k"})
 

@@ -1,4 +1,4 @@
-"""What an HTTP client sends (G7)."""
+"""The requests of an HTTP client (G7)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TestHeaders:
     def test_a_token_that_cannot_be_sent_is_not_shown(
         self, connect: Connect, server: MisbehavingServer, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """As it is read from a file: with a line break at its end."""
+        """A token read from a file, with a line break at its end."""
         caplog.set_level(logging.DEBUG)
         with pytest.raises(InvalidValueError, match="authorization") as caught:
             connect(token="geheim\n").request("GET", "/")
@@ -155,7 +155,7 @@ class TestBody:
         [float("nan"), {"deep": [float("inf")]}, {1, 2}, object(), b"bytes"],
         ids=["nan", "infinity", "set", "object", "bytes"],
     )
-    def test_what_json_cannot_say_is_refused_before_anything_is_sent(
+    def test_values_that_json_cannot_express_are_rejected_before_a_request_is_sent(
         self, connect: Connect, server: MisbehavingServer, value: object
     ) -> None:
         with pytest.raises(InvalidValueError, match="JSON"):
@@ -193,7 +193,7 @@ class TestAddress:
                 client(url)
 
     def test_a_path_cannot_lead_to_another_host(self, connect: Connect, server: MisbehavingServer) -> None:
-        """The token and the breaker are those of one host; a path from outside must not choose another."""
+        """The token and the breaker belong to one host; a path from outside must not choose another."""
         with MisbehavingServer() as other:
             caller = connect(token="secret")
             there = f"127.0.0.1:{other.port}/steal"
@@ -205,7 +205,7 @@ class TestAddress:
 
 
 class TestOptions:
-    """An option with a typing error would be an option that is silently not there."""
+    """A misspelled option must not be ignored."""
 
     def test_unknown_ones_of_a_client(self, connect: Connect) -> None:
         with pytest.raises(TypeError, match="time_out"):

@@ -1,4 +1,4 @@
-"""Log lines: one for a failed attempt, one at the end, none while all is well; no secrets (G14)."""
+"""Log lines: one for a failed attempt, one at the end, none for plain successes; no secrets (G14)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestLines:
             play(Script(FinalError()), Guard("work"))
         assert lines.names == [("call.failed", logging.WARNING)]
 
-    def test_at_the_level_warning_only_the_end_is_heard(self, play: Play, lines: Lines) -> None:
+    def test_at_the_level_warning_only_the_end_is_logged(self, play: Play, lines: Lines) -> None:
         LOGGER.setLevel(logging.WARNING)
         recover(play, RetryableError())
         assert lines.records == []
@@ -95,9 +95,7 @@ class TestLines:
         recover(play, RetryableError())
         assert {record.name for record in lines.records} == {"redrive.calls"}
 
-    def test_the_line_and_the_fields_say_the_same(
-        self, play: Play, lines: Lines, clock: VirtualClock
-    ) -> None:
+    def test_the_line_and_the_fields_agree(self, play: Play, lines: Lines, clock: VirtualClock) -> None:
         recover(play, HttpStatusError("answered 503", status=503), clock=clock, idempotency_key="key")
         for record, fields in zip(lines.records, lines.fields, strict=True):
             name, _, rest = record.getMessage().partition(" ")
@@ -131,7 +129,7 @@ class TestLines:
         }
         assert expected.items() <= fields.items()
 
-    def test_d9_the_line_tells_attempt_and_delay(self, play: Play, lines: Lines, clock: VirtualClock) -> None:
+    def test_d9_the_line_has_attempt_and_delay(self, play: Play, lines: Lines, clock: VirtualClock) -> None:
         play(Script(TimeoutError(), "done"), Guard("work", clock=clock, random=lambda: 1.0))
         assert (lines.fields[0]["attempt"], lines.fields[0]["wait_ms"]) == (1, 250.0)
         assert lines.fields[1]["attempt"] == 2
@@ -170,7 +168,7 @@ class TestLogFields:
         await asyncio.gather(request("a"), request("b"), request("c"))
         assert sorted(fields["request_id"] for fields in lines.fields) == ["a", "a", "b", "b", "c", "c"]
 
-    def test_what_is_known_of_the_call_comes_last(self, play: Play, lines: Lines) -> None:
+    def test_fields_of_the_call_take_precedence(self, play: Play, lines: Lines) -> None:
         with log_fields(operation="mine", attempt="mine", stage_id="mine"):
             recover(play, RetryableError(), fields={"stage_id": "of the guard"})
         assert lines.fields[0]["operation"] == "work"
@@ -250,7 +248,7 @@ class TestLogFields:
 
 
 class TestHarmless:
-    """Whatever is wrong with the logging of an application, its calls are not touched."""
+    """A broken logging configuration does not affect calls."""
 
     def test_a_filter_that_raises(self, play: Play, lines: Lines) -> None:
         def broken(record: logging.LogRecord) -> bool:
@@ -280,7 +278,7 @@ class TestHarmless:
             LOGGER.removeHandler(handler)
 
     def test_a_log_record_factory_of_the_application(self, play: Play, lines: Lines) -> None:
-        """Some set attributes of their own on every record, also one called `fields`."""
+        """Some set their own attributes on every record, even one called `fields`."""
         before = logging.getLogRecordFactory()
 
         def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
@@ -314,7 +312,7 @@ class TestSecrets:
             assert secret not in repr(lines.fields)
 
     def test_in_the_error_of_a_hook(self, play: Play) -> None:
-        """A hook that fails to pass on a message is no way around."""
+        """A hook that fails with the message in its error must not reveal it."""
 
         def hook(event: Any) -> None:
             raise RuntimeError(f"could not pass on {event.failure.message}")
@@ -330,7 +328,7 @@ class TestSecrets:
         assert "call.hook_failed" in stream.getvalue()
         assert STRIPE not in stream.getvalue()
 
-    def test_what_is_no_secret_stays(self, play: Play, lines: Lines) -> None:
+    def test_values_that_are_not_secrets_stay(self, play: Play, lines: Lines) -> None:
         key = "billing:user-17:order-4711:charge:1"
         recover(play, ConnectionError("connection to 10.0.0.7:5432 was reset"), idempotency_key=key)
         assert lines.fields[0]["idempotency_key"] == key

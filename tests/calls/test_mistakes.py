@@ -1,4 +1,4 @@
-"""Wrong choices are refused where they are made, with what is allowed, never at the first failure."""
+"""Invalid options are rejected at once, with the allowed ones, not at the first failure."""
 
 import asyncio
 from datetime import timedelta
@@ -64,7 +64,7 @@ def test_a_misspelled_option_is_answered_with_the_likeliest() -> None:
         HttpClient("http://localhost", tokn="x")  # type: ignore[call-arg]
 
 
-def test_a_word_stands_for_its_member() -> None:
+def test_a_word_is_accepted_for_its_member() -> None:
     tries = []
 
     @retry("pay", effect="unsafe")
@@ -132,14 +132,14 @@ def test_a_path_stays_under_its_base(path: str) -> None:
         client.request("GET", path)
 
 
-def test_objects_show_what_they_are() -> None:
+def test_objects_have_a_useful_representation() -> None:
     assert repr(Guard("charge")) == "<Guard of 'charge': policy call, at most 3 attempts>"
     with HttpClient("http://localhost/api") as client:
         assert repr(client) == "<HttpClient of http://localhost/api>"
 
 
-async def test_what_a_sync_function_leaves_to_be_awaited_is_refused_and_counts_for_nothing() -> None:
-    """Its failure would come after the guard has looked."""
+async def test_an_awaitable_from_a_sync_function_is_rejected_and_does_not_count() -> None:
+    """It would fail after the guard has finished."""
     shared = Dependency("shop")
 
     async def later() -> None: ...

@@ -1,4 +1,4 @@
-"""Rate limits: a hint is waited for exactly and not counted; without one they back off (D4)."""
+"""Rate limits: the wait is exactly the hint and is not counted; without a hint, calls back off (D4)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TestHint:
         assert script.executions == most + 1
 
     def test_pays_for_the_retry_all_the_same(self, clock: VirtualClock, play: Play) -> None:
-        """A limited server is a busy one: its retries are not free."""
+        """A limited server is busy: retries cost budget there, too."""
         dependency = Dependency("shop", budget=BudgetPolicy(capacity=10.0, retry_cost=5.0), clock=clock)
         script = Script(*limited(1.0, 1.0, 1.0))
         with pytest.raises(RateLimitedError) as caught:
@@ -98,7 +98,7 @@ class TestHint:
         play(script, Guard("work", backoff=EVERY_SECOND, clock=clock))
         assert script.gaps == [1.0]
 
-    def test_is_told(self, clock: VirtualClock, play: Play) -> None:
+    def test_is_reported(self, clock: VirtualClock, play: Play) -> None:
         events: list[CallEvent] = []
         play(Script(*limited(2.0), "done"), Guard("work", clock=clock, hooks=[events.append]))
         failed = events[0]
@@ -166,7 +166,7 @@ class TestDeferred:
         with pytest.raises(RetryableError):
             play(Script(RetryableError()), guard)
 
-    def test_is_told_as_the_end_of_the_call(self, clock: VirtualClock, play: Play) -> None:
+    def test_is_reported_as_the_end_of_the_call(self, clock: VirtualClock, play: Play) -> None:
         events: list[CallEvent] = []
         with pytest.raises(DeferredError):
             play(Script(*limited(100.0)), Guard("work", clock=clock, hooks=[events.append]))

@@ -1,4 +1,4 @@
-"""Stopping an async attempt at its time, on a real event loop."""
+"""Interrupting an async attempt at its timeout, on a real event loop."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestTimeout:
             await work()
         assert seen == ["cancelled", "cleaned up"]
 
-    async def test_what_cleanup_raises_is_passed_on(self) -> None:
+    async def test_an_exception_of_the_cleanup_is_passed_on(self) -> None:
         @retry(timeout=SHORT, max_attempts=1)
         async def work() -> None:
             try:
@@ -161,7 +161,7 @@ class TestTimeout:
         guard = Guard("work", timeout=0.06, max_attempts=1)
 
         async def work(attempt: Attempt) -> str:
-            await asyncio.sleep(0)  # a busy machine may take longer than the limit for any other time
+            await asyncio.sleep(0)  # on a busy machine, any other time may exceed the limit
             return "quick"
 
         results = await asyncio.gather(
@@ -213,7 +213,7 @@ class TestNested:
 
 
 class TestOwnTimeouts:
-    """The timeouts of the application are its own."""
+    """Timeouts of the application stay its own."""
 
     async def test_a_timeout_error_of_the_function_is_passed_unchanged(self) -> None:
         mine = TimeoutError("mine")
@@ -282,7 +282,7 @@ class TestOwnTimeouts:
         assert_not_cancelling()
 
     async def test_around_at_the_very_same_time(self) -> None:
-        """Whichever limit comes first, the block around ends with its own TimeoutError, once."""
+        """Whichever limit comes first, the outer block ends with its own TimeoutError, once."""
         for _ in range(5):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.02):
@@ -296,7 +296,7 @@ class TestOwnTimeouts:
 
 
 class Fixed:
-    """A jitter that is none: the wait is always the same."""
+    """A jitter without randomness: the wait is always the same."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -309,7 +309,7 @@ class Fixed:
 
 
 def ignoring(function: Callable[[], Awaitable[R]]) -> Callable[[Attempt], Coroutine[Any, Any, R]]:
-    """The function as one that is handed the attempt and has no use for it."""
+    """Wrap a function so that it ignores the attempt."""
 
     async def work(attempt: Attempt) -> R:
         return await function()

@@ -1,4 +1,4 @@
-"""SQL by hand on the database of the settings: what no command does."""
+"""Direct SQL on the database of the settings, for changes that no command makes."""
 
 from __future__ import annotations
 

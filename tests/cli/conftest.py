@@ -1,4 +1,4 @@
-"""The command line in this process: in a directory of its own, without settings from outside."""
+"""The command line in this process, in its own directory and without settings from outside."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Command(Protocol):
 def redrive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Command]:
-    """`redrive("key", "list")` is the command of that name, and tells how it has ended."""
+    """Return a function that executes a command, such as `redrive("key", "list")`, and returns its result."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for variable in [name for name in os.environ if name.startswith("REDRIVE_")]:
         monkeypatch.delenv(variable)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))  # where contexts are kept
-    monkeypatch.setenv("REDRIVE_CONFIG", "")  # what a command makes of it is taken back
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))  # the folder of contexts
+    monkeypatch.setenv("REDRIVE_CONFIG", "")  # undo what a command sets here
 
     def execute(*arguments: str) -> Ended:
         capsys.readouterr()
@@ -53,7 +53,7 @@ def redrive(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def office(request: pytest.FixtureRequest, redrive: Command) -> Command:
-    """The same, on each of the databases."""
+    """The command line on each of the databases."""
     if request.param == "postgres":
         request.getfixturevalue("on_postgres")
     redrive("migrate")
@@ -64,7 +64,7 @@ def office(request: pytest.FixtureRequest, redrive: Command) -> Command:
 def on_postgres(
     redrive: Command, live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Commands are about a schema of their own in PostgreSQL."""
+    """Let commands use a separate schema of PostgreSQL."""
     schema = f"test_{uuid.uuid4().hex}"
     monkeypatch.setenv("REDRIVE_DATABASE_URL", live_postgres.url)
     monkeypatch.setenv("REDRIVE_SCHEMA", schema)

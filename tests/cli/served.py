@@ -1,7 +1,7 @@
-"""A server for the commands to ask: real, on a port of its own, on the database of the test.
+"""A real server for commands, on its own port and on the database of the test.
 
-served.enter("VIEWER")     from now on commands ask the server, with a key of that role
-served.leave()             and from now on the database itself again
+served.enter("VIEWER") makes commands call the server, with a key of that role. served.leave() makes them use
+the database again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Served:
 
 
 class _Server(uvicorn.Server):
-    """Whoever waits for it is told when it has started, or has failed to."""
+    """A server that reports when it has started, or has failed to."""
 
     def __init__(self, config: uvicorn.Config, started: threading.Event) -> None:
         super().__init__(config)
@@ -78,7 +78,7 @@ def served(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 
 @pytest.fixture(params=["sqlite", "postgres", "server"])
 def anywhere(request: pytest.FixtureRequest, redrive: Command, shop: Shop) -> Command:
-    """The commands on each of the databases, and the same ones against a server."""
+    """Commands on each of the databases, and the same commands against a server."""
     if request.param == "server":
         server: Served = request.getfixturevalue("served")
         server.enter()
@@ -86,5 +86,5 @@ def anywhere(request: pytest.FixtureRequest, redrive: Command, shop: Shop) -> Co
         request.getfixturevalue("on_postgres")
         redrive("migrate")
     else:
-        shop.work()  # makes the file
+        shop.work()  # creates the file
     return redrive

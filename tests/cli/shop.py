@@ -1,11 +1,11 @@
-"""A shop for the commands to look at: real runs and dead letters, made by a real worker on the same database.
+"""A shop for the tests of commands: real runs and dead letters, made by a real worker on the same database.
 
 shop.order(7)                     reserved, charged and shipped
-shop.order(8, card="declined")    fails for good in `charge`
-shop.order(9, card="slow")        is tried three times, then is dead
-shop.order(9, work="refund", card="slow")    may have been executed, so it is not tried again
+shop.order(8, card="declined")    fails permanently in `charge`
+shop.order(9, card="slow")        fails after three attempts
+shop.order(9, work="refund", card="slow")    may have been executed, so it is not retried
 shop.mended = True                from now on every card works
-with shop.working(): ...          a worker executes what comes, while a command waits for it
+with shop.working(): ...          a worker executes new runs while a command waits for them
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Command
 
 SECONDS = 60.0
-"""A worker that takes longer to start has failed."""
+"""The time limit for a worker to start, in seconds."""
 THRICE = RetryPolicy(name="thrice", max_attempts=3, backoff=Backoff(Immediate()))
 
 T = TypeVar("T")
 
 
 class Shop:
-    """What was said is done before a method comes back."""
+    """A shop whose methods return when the work is done."""
 
     def __init__(self) -> None:
         self.mended = False
         self.message = "the gateway gives no answer"
 
     def app(self) -> Redrive:
-        """On the database of the settings, as commands are."""
+        """Open the application on the database of the settings, as commands do."""
         app = Redrive(settings=Settings.load(), log=False, durable=False)
         app.breaker("gateway", BreakerPolicy(window_seconds=None))  # a few failing orders do not open it
 
@@ -86,7 +86,7 @@ class Shop:
         wait: bool = True,
         **options: Any,
     ) -> str:
-        """The id of its run; without `wait` nobody has begun it."""
+        """Start a run and return its id; without `wait`, no worker executes it."""
 
         async def ordered(app: Redrive) -> str:
             order = {"number": number, "card": card, "password": "hunter2-of-the-shop"}
@@ -98,7 +98,7 @@ class Shop:
         return self._done(ordered)
 
     def dead_letter(self, number: int = 1, *, card: str = "declined", **options: Any) -> str:
-        """The id of a dead letter."""
+        """Create a dead letter and return its id."""
         run_id = self.order(number, card=card, **options)
 
         async def found(app: Redrive) -> str:
@@ -109,11 +109,11 @@ class Shop:
         return self._done(found)
 
     def work(self) -> int:
-        """Execute what is ready: how many attempts that were."""
+        """Execute all ready work and return the number of attempts."""
         return self._done(lambda app: parts_of(app).worker_in_test().work_off())
 
     def key(self, role: str, org: str = "default") -> str:
-        """The text of a new API key."""
+        """Create an API key and return its text."""
 
         async def made(app: Redrive) -> str:
             members = app.members(org=org)
@@ -123,7 +123,7 @@ class Shop:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A worker that works on, in a thread of its own."""
+        """Run a worker in a thread."""
         started = threading.Event()
         stop: Callable[[], object] = started.set
 
@@ -154,5 +154,5 @@ class Shop:
 
 @pytest.fixture
 def shop(redrive: Command) -> Shop:
-    """On whatever database the commands of the test are about."""
+    """A shop on the database that the commands of the test use."""
     return Shop()

@@ -1,4 +1,4 @@
-"""A server that is none, or a hostile one: whatever it is asked, it answers with the same bytes."""
+"""A broken or hostile server: it sends the same bytes in response to every request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SECONDS = 60.0
 
 
 class Strange:
-    """`heard` is what it was sent, the heads of all questions."""
+    """The server. `requests` has the heads of all requests."""
 
     def __init__(self) -> None:
         self.answer = b""
-        self.heard: list[str] = []
+        self.requests: list[str] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -35,7 +35,7 @@ class Strange:
         self._thread.join(SECONDS)
 
     def _serve(self) -> None:
-        with suppress(OSError):  # it is closed
+        with suppress(OSError):  # the server has closed it
             while True:
                 connection, _ = self._socket.accept()
                 with connection, suppress(OSError):
@@ -46,16 +46,16 @@ class Strange:
         head = b""
         while b"\r\n\r\n" not in head:
             head += connection.recv(65_536)
-        self.heard.append(head.decode("latin-1"))
+        self.requests.append(head.decode("latin-1"))
         connection.sendall(self.answer)
         connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65_536):  # or what it has not read would reset the connection
+        while connection.recv(65_536):  # unread bytes would reset the connection
             pass
 
 
 @pytest.fixture
 def strange(monkeypatch: pytest.MonkeyPatch, redrive: object) -> Iterator[Strange]:
-    """Commands ask it, with a key that nobody else may see."""
+    """Let commands call the server, with a key that must not appear anywhere."""
     server = Strange()
     monkeypatch.setenv("REDRIVE_SERVER", server.url)
     monkeypatch.setenv("REDRIVE_API_KEY", "rdk_canary")

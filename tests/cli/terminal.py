@@ -1,4 +1,4 @@
-"""A real terminal for a command: what it asks is answered as a person would, after the question."""
+"""A real terminal for a command: it types each answer after the question, as a person would."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import NamedTuple
 class Talk(NamedTuple):
     code: int
     out: str
-    """What a program behind a pipe would get."""
+    """What a program behind a pipe would receive."""
     shown: str
-    """What was to be seen on the terminal, also of what was typed."""
+    """Everything that the terminal showed, including typed text."""
 
 
 def talk(directory: Path, arguments: list[str], *answers: tuple[str, str], on_terminal: bool = False) -> Talk:
-    """Each answer is a question, or its end, and what is typed then. Stdout may be the terminal, too."""
+    """Run a command. Each answer is a question, or its end, and the text to type then."""
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "redrive.cli", *arguments]
     process = subprocess.Popen(
@@ -60,6 +60,6 @@ def _rest(master: int) -> str:
 
 def _piece(master: int) -> str:
     try:
-        return os.read(master, 4096).decode(errors="replace")  # a piece may end within a sign
-    except OSError:  # how Linux says that nobody is at the other end any more
+        return os.read(master, 4096).decode(errors="replace")  # a chunk may end within a character
+    except OSError:  # Linux reports the other end's exit like this
         return ""

@@ -1,4 +1,4 @@
-"""`redrive audit`: what was done, by whom, and whether the record of it is whole (I14, W16)."""
+"""`redrive audit`: what was done, by whom, and whether the record is complete (I14, W16)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_chain_that_is_whole(anywhere: Command, shop: Shop) -> None:
 
 
 def test_a_chain_that_was_changed(redrive: Command, shop: Shop, tmp_path: Path) -> None:
-    """Somebody with the database in their hands rewrites who it was."""
+    """A person with access to the database changes the name of the actor."""
     shop.dead_letter()
     with sqlite3.connect(tmp_path / "redrive.db") as connection:
         connection.execute("UPDATE audit SET actor = 'somebody else'")

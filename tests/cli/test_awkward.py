@@ -1,4 +1,4 @@
-"""Awkward surroundings: closed streams, full disks, devices, old tables, signs that steer a terminal."""
+"""Awkward environments: closed streams, full disks, devices, old tables, terminal control characters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def version_of(file: Path) -> int:
 
 @pytest.fixture
 def old_database(redrive: Command, tmp_path: Path) -> Path:
-    """One of version 0.1."""
+    """A database of version 0.1."""
     database = SqliteDatabase(str(tmp_path / "redrive.db"))
     asyncio.run(create_tables(database))
     asyncio.run(database.close())
@@ -36,7 +36,7 @@ def old_database(redrive: Command, tmp_path: Path) -> Path:
 
 
 def executed(directory: Path, arguments: str) -> subprocess.CompletedProcess[str]:
-    """As a shell does, with whatever it redirects."""
+    """Execute a command in a shell, with any redirections."""
     command = f"{sys.executable} -m redrive.cli {arguments}"
     return subprocess.run(command, shell=True, cwd=directory, text=True, capture_output=True, check=False)
 
@@ -62,7 +62,7 @@ def test_a_full_disk(redrive: Command, shop: Shop, tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_not_replaced_by_a_file(redrive: Command, shop: Shop, tmp_path: Path) -> None:
-    """Nor is a device: `--output-file /dev/null` would have taken that from everybody."""
+    """Nor is a device: `--output-file /dev/null` would have removed it for all programs."""
     shop.dead_letter(1)
     os.mkfifo(tmp_path / "pipe")
     ended = redrive("dlq", "export", "--output-file", "pipe", "--yes")
@@ -102,7 +102,7 @@ def test_a_dry_run_makes_no_database(redrive: Command, tmp_path: Path, arguments
         ("policy", "list", "--stored"),
     ],
 )
-def test_nothing_but_migrate_changes_old_tables(
+def test_only_migrate_changes_old_tables(
     redrive: Command, old_database: Path, arguments: tuple[str, ...]
 ) -> None:
     ended = redrive(*arguments)
@@ -131,7 +131,7 @@ def test_a_traceback_shows_no_secret_and_steers_nothing(capsys: pytest.CaptureFi
     assert "\x1b" not in shown
 
 
-def test_only_our_own_colours_reach_a_terminal(
+def test_only_our_own_colors_reach_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
@@ -140,14 +140,16 @@ def test_only_our_own_colours_reach_a_terminal(
     assert escape_controls("\x1b[8mhidden\r\x9b2J") == "\\x1b[8mhidden\\r\\x9b2J"
 
 
-def test_no_one_listens(redrive: Command, shop: Shop, tmp_path: Path) -> None:
-    """What is told beside the work does not stop it: without a reader on stderr it is done all the same."""
+def test_output_without_a_reader_does_not_stop_the_command(
+    redrive: Command, shop: Shop, tmp_path: Path
+) -> None:
+    """Progress messages don't stop the work: it completes even if stderr has no reader."""
     letter = shop.dead_letter(1)
     executed(tmp_path, f"dlq replay {letter} --yes --no-wait 2>&1 >/dev/null | true")
     assert '"REPLAYING"' in redrive("dlq", "view", letter, "-o", "json").out
 
 
-def test_commands_to_be_copied_are_one_word_a_name(redrive: Command) -> None:
+def test_names_in_commands_to_copy_are_single_words(redrive: Command) -> None:
     made = redrive("org", "create", "two words")
     assert "--org 'two words'`" in made.err
     added = redrive("member", "add", "ada", "--role", "OWNER", "--org", "two words")
@@ -168,7 +170,7 @@ def test_commands_to_be_copied_are_one_word_a_name(redrive: Command) -> None:
 def test_numbers_and_documents_that_are_none(
     redrive: Command, shop: Shop, tmp_path: Path, arguments: tuple[str, ...], told: str
 ) -> None:
-    shop.work()  # makes the database
+    shop.work()  # creates the database
     (tmp_path / "deep.json").write_text("[" * 100_000)
     ended = redrive(*arguments)
     assert (ended.code, told in ended.err, len(ended.err) < 2_000) == (2, True, True)

@@ -1,4 +1,4 @@
-"""`redrive breaker`: which dependencies fail, what waits, and taking one by hand (W16)."""
+"""`redrive breaker`: failing dependencies, held work, and forcing a breaker (W16)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_opened_closed_and_left_to_itself(anywhere: Command, shop: Shop) -> None
     found = breaker(anywhere)
     assert (found["state"], found["force"]["reason"]) == ("OPEN", "the bank is down")
 
-    shop.order(2)  # waits for it
+    shop.order(2)  # the breaker holds it
     view = anywhere("breaker", "view", "gateway", "-o", "table").out
     assert "1 run is on hold and resumes automatically when the breaker closes." in view
     assert ": the bank is down." in view
-    assert ("opens when" in view) is ("REDRIVE_SERVER" in os.environ)  # no command knows the application
+    assert ("opens when" in view) is ("REDRIVE_SERVER" in os.environ)  # only a server knows the application
 
     closing = ["breaker", "close", "gateway", "--reason", "it is back"]
     unasked = anywhere(*closing)
@@ -136,8 +136,8 @@ def test_closing_asks_where_work_waits(redrive: Command, shop: Shop, tmp_path: P
     assert breaker(redrive)["state"] == "OPEN"
 
 
-def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
-    """Whoever looks at it is told to wait, before being told how to close it."""
+def test_an_open_breaker_is_probed_first(redrive: Command, shop: Shop) -> None:
+    """The output suggests to wait before it suggests to close it."""
     for number in range(8):
         shop.order(number, card="slow")
     assert (breaker(redrive)["state"], breaker(redrive)["force"]) == ("OPEN", None)
@@ -147,7 +147,7 @@ def test_an_open_one_is_probed_first(redrive: Command, shop: Shop) -> None:
     assert "wait: the next probe is in " in shown
 
 
-def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(
+def test_16_p4_a_half_open_breaker_without_held_runs_is_tried_with_the_next_run(
     anywhere: Command, shop: Shop
 ) -> None:
     shop.order()

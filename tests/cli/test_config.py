@@ -1,4 +1,4 @@
-"""`redrive config`: each value and where it came from, secrets masked, mistakes in one line (P10, M9)."""
+"""`redrive config`: each value and its source, secrets masked, errors in one line (P10, M9)."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class TestTerminal:
         assert "server_port              9\r\n" in ended.shown
         assert "\x1b[2m" in ended.shown
 
-    def test_without_colour_where_no_one_wants_it(
+    def test_without_color_where_the_user_does_not_want_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
@@ -210,9 +210,9 @@ class TestProgram:
         assert max(map(len, ended.out.splitlines())) <= 80
 
     @pytest.mark.parametrize(
-        "arguments", [["serv"], ["config", "more"], ["config", "--colour"], ["config", "-o", "xml"]]
+        "arguments", [["serv"], ["config", "more"], ["config", "--color"], ["config", "-o", "xml"]]
     )
-    def test_what_there_is_not(self, redrive: Command, arguments: list[str]) -> None:
+    def test_unknown_names(self, redrive: Command, arguments: list[str]) -> None:
         ended = redrive(*arguments)
         assert (ended.code, ended.out) == (2, "")
         assert "Traceback" not in ended.err

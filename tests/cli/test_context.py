@@ -1,4 +1,4 @@
-"""Contexts: names for servers, no secret on disk; and what a command reaches."""
+"""Contexts: names of servers, without secrets on disk; and what a command connects to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_from_adding_one_to_forgetting_it(redrive: Command, tmp_path: Path) -> N
     assert (ContextFile().current, ContextFile().known) == ("local", {})
 
 
-def test_what_is_only_to_be_said_is_not_done(redrive: Command, tmp_path: Path) -> None:
+def test_a_dry_run_does_not_execute(redrive: Command, tmp_path: Path) -> None:
     assert redrive("context", "add", "production", "--server", SERVER, "--dry-run") == (
         0,
         "",
@@ -78,7 +78,7 @@ def test_a_command_that_prints_no_key(command: str) -> None:
         (("remove", "local"), 2, "it can't be removed"),
     ],
 )
-def test_what_cannot_be(redrive: Command, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_invalid_combinations(redrive: Command, arguments: tuple[str, ...], code: int, told: str) -> None:
     ended = redrive("context", *arguments)
     assert ended.code == code
     assert told in ended.err
@@ -90,7 +90,7 @@ def test_a_suggestion(redrive: Command) -> None:
     assert "did you mean 'production'?" in redrive("context", "use", "prodcution").err
 
 
-def test_a_file_that_someone_has_written_wrongly(redrive: Command, tmp_path: Path) -> None:
+def test_a_file_with_errors(redrive: Command, tmp_path: Path) -> None:
     file = tmp_path / "config" / "redrive" / "contexts.toml"
     file.parent.mkdir(parents=True)
     file.write_text('[contexts.one]\nsever = "x"\n')
@@ -155,10 +155,10 @@ def test_a_command_that_is_not_there(redrive: Command) -> None:
     assert "Unknown command 'wroker'; did you mean 'worker'?" in ended.err
 
 
-def test_what_is_in_the_environment_holds_for_every_command(
+def test_the_environment_applies_to_every_command(
     redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also for those that look at the database itself: no other one may be migrated by mistake."""
+    """Also for commands that use the database directly: they must not migrate another one by mistake."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.toml").write_text(f'database_url = "sqlite:///{name}.db"\n')
         redrive("context", "add", name, "--config", f"{name}.toml")
@@ -206,7 +206,7 @@ def test_a_context_is_found_from_everywhere_and_read_by_its_owner_alone(
     ],
 )
 def test_a_file_with_values_of_another_kind(redrive: Command, tmp_path: Path, text: str) -> None:
-    """A text that is taken for yes would send the key in the clear."""
+    """A text taken for true would send the key in plain text."""
     file = tmp_path / "config" / "redrive" / "contexts.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text)
@@ -214,7 +214,7 @@ def test_a_file_with_values_of_another_kind(redrive: Command, tmp_path: Path, te
     assert (ended.code, "contexts.toml must be" in ended.err) == (2, True)
 
 
-def test_one_of_them_says_whom_to_ask(redrive: Command) -> None:
+def test_a_missing_permission_names_who_can_help(redrive: Command) -> None:
     redrive("context", "add", "one", "--server", SERVER)
     ended = redrive("--server", SERVER, "--context", "one", "dlq", "list")
     assert (ended.code, "use one of them" in ended.err) == (2, True)
@@ -223,7 +223,7 @@ def test_one_of_them_says_whom_to_ask(redrive: Command) -> None:
 def test_a_database_that_the_environment_names_is_meant(
     redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever `redrive context use` has said before."""
+    """`redrive context use` makes no difference."""
     redrive("context", "add", "production", "--server", "http://127.0.0.1:9", "--use")
     monkeypatch.setenv("REDRIVE_DATABASE_URL", "sqlite:///other.db")
     assert redrive("org", "create", "acme").code == 0

@@ -1,4 +1,4 @@
-"""`redrive dlq`: list, groups, view, stats; on the databases, and against a server."""
+"""`redrive dlq`: list, groups, view, stats; on both databases, and against a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(command: Command, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_lists_what_is_not_closed(anywhere: Command, shop: Shop) -> None:
+def test_lists_letters_that_are_not_closed(anywhere: Command, shop: Shop) -> None:
     first, second, third = (shop.dead_letter(number) for number in (1, 2, 3))
     assert anywhere("dlq", "resolve", second, "--yes").code == 0
     listed = anywhere("dlq", "list")
@@ -42,7 +42,7 @@ def test_lists_what_is_not_closed(anywhere: Command, shop: Shop) -> None:
     [("pending", "OPEN"), ("OPEN", "OPEN"), ("completed", "RESOLVED"), ("replayed", "RESOLVED")],
 )
 def test_by_status_with_a_limit(redrive: Command, shop: Shop, status: str, state: str) -> None:
-    """G12, and the words that others have for the states."""
+    """G12, and other systems' words for the states."""
     letters = [shop.dead_letter(number) for number in range(3)]
     shop.dead_letter(4)
     assert redrive("dlq", "resolve", *letters, "--yes").code == 0
@@ -58,7 +58,7 @@ def test_all_words_for_states_are_known(redrive: Command, shop: Shop, status: st
 
 
 def test_a_query_that_begins_with_a_minus(redrive: Command, shop: Shop) -> None:
-    """As the pages spell it: one word, quoted."""
+    """The pages quote a single word."""
     declined, slow = shop.dead_letter(1), shop.dead_letter(2, card="slow")
     assert ids(redrive("dlq", "list", "-error:TimeoutError").out) == [declined]
     assert ids(redrive("dlq", "list", "-error:redrive.errors.FinalError is:open").out) == [slow]
@@ -69,7 +69,7 @@ def test_a_query_that_begins_with_a_minus(redrive: Command, shop: Shop) -> None:
 @pytest.mark.parametrize("view", View)
 @pytest.mark.parametrize("query", ["is:needs-you", "is:open -category:timeout", "-step:ship"])
 def test_as_the_pages_spell_it(redrive: Command, shop: Shop, view: View, query: str) -> None:
-    """What they give to be copied is understood as it is."""
+    """Commands accept the texts that pages offer for copying."""
     shop.dead_letter(1)
     program, *words = shlex.split(ListRequest(query, view, Sort.NEWEST, None).command)
     found = redrive(*words, "-o", "json")
@@ -77,7 +77,7 @@ def test_as_the_pages_spell_it(redrive: Command, shop: Shop, view: View, query: 
 
 
 @pytest.mark.parametrize("verb", ["list", "groups", "export"])
-def test_a_wrong_query_is_told_with_a_suggestion(anywhere: Command, verb: str) -> None:
+def test_a_wrong_query_gets_a_suggestion(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "is:opne")
     assert (ended.code, ended.out) == (2, "")
     assert "unknown value 'opne' of 'is' at position 4; did you mean 'open'?" in ended.err
@@ -102,7 +102,7 @@ def test_groups(anywhere: Command, shop: Shop) -> None:
 
 @pytest.mark.parametrize("spelled", ["{whole}", "{short}", "fp:{short}", "{digits}"])
 def test_one_group(redrive: Command, shop: Shop, spelled: str) -> None:
-    """However the pages or the list name it."""
+    """By each name that the pages and the list show."""
     letter = shop.dead_letter(7, card="slow")
     [group] = rows(redrive, "groups")
     digits = group["fingerprint"].partition(":")[2]
@@ -125,8 +125,8 @@ def test_a_group_of_which_the_newest_is_gone(anywhere: Command, shop: Shop) -> N
     assert "Nothing: this dead letter is closed." in told.out
 
 
-def test_a_dead_letter_for_whoever_decides(anywhere: Command, shop: Shop) -> None:
-    """The verdict first, then the error, where, the attempts, the payload without secrets, what to type."""
+def test_the_view_of_a_dead_letter_has_what_a_decision_needs(anywhere: Command, shop: Shop) -> None:
+    """Verdict, error, frame, attempts, redacted payload, and commands, in this order."""
     letter = shop.dead_letter(7, card="slow")
     told = anywhere("dlq", "view", letter)
     assert (told.code, told.err) == (0, "")
@@ -157,7 +157,7 @@ def test_with_the_whole_traceback(redrive: Command, shop: Shop) -> None:
     assert "Traceback (most recent call last)" in redrive("dlq", "view", letter, "--stack").out
 
 
-def test_what_was_done_is_told(redrive: Command, shop: Shop) -> None:
+def test_past_changes_are_listed(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7)
     redrive("dlq", "note", letter, "asked the bank")
     redrive("dlq", "assign", letter, "--to", "ada")
@@ -192,7 +192,7 @@ def test_a_dead_letter_for_programs(anywhere: Command, shop: Shop) -> None:
     assert row["error_type"] == "TimeoutError"
 
 
-def test_one_that_may_have_had_its_effect(redrive: Command, shop: Shop) -> None:
+def test_a_letter_whose_effect_may_have_happened(redrive: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow", work="refund")
     assert "Careful: the step may have taken effect already" in redrive("dlq", "view", letter).out
 
@@ -213,7 +213,7 @@ def test_stats(anywhere: Command, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("verb", ["view", "replay", "resolve", "reopen"])
-def test_one_that_is_not_there(anywhere: Command, verb: str) -> None:
+def test_a_missing_letter(anywhere: Command, verb: str) -> None:
     ended = anywhere("dlq", verb, "nothing like that", *([] if verb == "view" else ["--yes"]))
     assert (ended.code, ended.out) == (3, "")
     assert "no dead letter has the id 'nothing like that': pass the 32 digits of an id" in ended.err
@@ -252,12 +252,14 @@ def test_the_beginning_of_an_id(anywhere: Command, shop: Shop) -> None:
         (["groups", "fp:a9f8"], "at least 6 digits"),
     ],
 )
-def test_what_was_meant(redrive: Command, shop: Shop, arguments: list[str], message: str) -> None:
+def test_a_mistyped_word_gets_a_suggestion(
+    redrive: Command, shop: Shop, arguments: list[str], message: str
+) -> None:
     shop.order()
     ended = redrive("dlq", *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
-    assert redrive("dlq", "groups", "500").code == 0  # that is looked for in the text
+    assert redrive("dlq", "groups", "500").code == 0  # the test searches for this text
 
 
 def test_a_payload_is_revealed_for_a_reason(anywhere: Command, shop: Shop) -> None:

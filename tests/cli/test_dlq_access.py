@@ -1,4 +1,4 @@
-"""Who may do what through a server, and what a terminal gets to see: runs and dead letters."""
+"""Permissions through a server, and output on a terminal: runs and dead letters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITING = (
 
 
 def looking(shop: Shop, redrive: Command) -> list[tuple[str, ...]]:
-    """Everything that looks, at one of each."""
+    """Return every command that only reads, with an object for each."""
     letter = shop.dead_letter(7, card="slow")
     [row] = json.loads(redrive("dlq", "list", "-o", "json").out)
     return [
@@ -46,7 +46,7 @@ def looking(shop: Shop, redrive: Command) -> list[tuple[str, ...]]:
     ]
 
 
-def test_a_viewer_looks_and_changes_nothing(redrive: Command, shop: Shop, served: Served) -> None:
+def test_a_viewer_reads_and_cannot_change_anything(redrive: Command, shop: Shop, served: Served) -> None:
     """I7."""
     looks = looking(shop, redrive)
     [before] = json.loads(redrive("dlq", "list", "-o", "json").out)
@@ -102,9 +102,7 @@ def test_fits_the_terminal(
         assert [line for line in too_long if "redrive " not in line] == [], each
 
 
-def test_what_is_there_to_be_copied_is_whole(
-    redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_to_copy_are_complete(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = looking(shop, redrive)
     monkeypatch.setenv("COLUMNS", "60")
     [letter], [run] = (json.loads(redrive(noun, "list", "-o", "json").out) for noun in ("dlq", "run"))
@@ -121,7 +119,7 @@ def test_what_is_there_to_be_copied_is_whole(
 def test_nothing_steers_the_terminal(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an error says is shown, and not obeyed."""
+    """The terminal shows control characters of an error, and doesn't execute them."""
     shop.message = EVIL
     looks = looking(shop, redrive)
     for each in looks:
@@ -134,7 +132,7 @@ def test_nothing_steers_the_terminal(
     assert STEERING.search(talked.shown.replace("\r\n", "\n")) is None
 
 
-def test_colours_only_for_a_terminal(
+def test_colors_only_for_a_terminal(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = shop.dead_letter(7)

@@ -1,4 +1,4 @@
-"""`redrive dlq resolve|ignore|archive|reopen`, the marks, and what is said about groups."""
+"""`redrive dlq resolve|ignore|archive|reopen`, tags and notes, and changes of groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERBS = {"resolve": "RESOLVED", "ignore": "IGNORED", "archive": "ARCHIVED"}
 
 
 def states(command: Command) -> list[str]:
-    """The oldest first."""
+    """Return the states, the oldest letter first."""
     return [row["state"] for row in rows(command, "list", "is:any", "--oldest")]
 
 
@@ -32,7 +32,7 @@ def test_one_there_and_back(anywhere: Command, shop: Shop, verb: str, state: str
     would = anywhere("dlq", verb, letter, "--dry-run")
     assert (would.code, would.out) == (0, "")
     assert would.err.startswith(f"Would {verb} dead letter {letter} (charge, open) (")
-    assert anywhere("dlq", verb, letter).code == 2  # there is nobody to ask
+    assert anywhere("dlq", verb, letter).code == 2  # no terminal to ask
     assert states(anywhere) == ["OPEN"]
     done = anywhere("dlq", verb, letter, "--yes", "--reason", "why not")
     assert done == (0, "", f"{state.capitalize()} dead letter {letter}.\n")
@@ -58,7 +58,7 @@ def test_several_all_or_none(anywhere: Command, shop: Shop) -> None:
 
 
 def test_by_query(anywhere: Command, shop: Shop) -> None:
-    """The ids go to stdout: whoever keeps them can undo just this."""
+    """The ids go to stdout, so the operator can undo exactly this change."""
     shop.dead_letter(1)
     slow = [shop.dead_letter(number, card="slow") for number in (2, 3)]
     query = "is:open category:timeout"
@@ -105,13 +105,13 @@ def test_reopened_by_query(anywhere: Command, shop: Shop) -> None:
     "arguments",
     [[], ["one", "--query", "is:open"], ["one", "--expect", "1"], ["--query", "is:open", "--expect", "-1"]],
 )
-def test_what_is_meant_must_be_clear(redrive: Command, shop: Shop, arguments: list[str]) -> None:
+def test_an_ambiguous_selection_is_rejected(redrive: Command, shop: Shop, arguments: list[str]) -> None:
     shop.dead_letter(1)
     assert redrive("dlq", "resolve", *arguments, "--yes").code == 2
     assert states(redrive) == ["OPEN"]
 
 
-def test_someone_is_asked_with_the_number_and_the_place(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_the_question_names_the_number_and_the_place(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     for number in range(3):
         shop.dead_letter(number)
     query = ["dlq", "resolve", "--query", "is:open"]
@@ -145,7 +145,7 @@ def test_marks(anywhere: Command, shop: Shop) -> None:
     assert anywhere("dlq", "note", "nothing", "x").code == 3
 
 
-def test_what_is_said_about_a_group(anywhere: Command, shop: Shop) -> None:
+def test_changing_the_state_of_a_group(anywhere: Command, shop: Shop) -> None:
     for number in range(2):
         shop.dead_letter(number)
     [group] = rows(anywhere, "groups")
@@ -173,7 +173,7 @@ def test_a_group_is_resolved_with_its_dead_letters(anywhere: Command, shop: Shop
         shop.dead_letter(number)
     name = rows(anywhere, "groups")[0]["fingerprint"]
     assert anywhere("dlq", "group", "resolve", name, "--expect", "2").code == 2
-    assert anywhere("dlq", "group", "resolve", name, "--dead-letters").code == 2  # there is nobody to ask
+    assert anywhere("dlq", "group", "resolve", name, "--dead-letters").code == 2  # no terminal to ask
     assert anywhere("dlq", "group", "resolve", name, "--dead-letters", "--expect", "3", "--yes").code == 6
     assert states(anywhere) == ["OPEN", "OPEN"]
     done = anywhere("dlq", "group", "resolve", name, "--dead-letters", "--yes")

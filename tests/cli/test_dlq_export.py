@@ -1,4 +1,4 @@
-"""`redrive dlq export`: everything, in order, and no file that is only half of it; `redrive dlq clear`."""
+"""`redrive dlq export`: all letters, in order, and never a partial file; `redrive dlq clear`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 def test_all_of_them_with_payloads_and_attempts(
     anywhere: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page after page, closed ones too; what is secret stays redacted."""
+    """All pages, closed letters too; secrets stay redacted."""
     monkeypatch.setattr(client_module, "PAGE", 2)
     letters = [shop.dead_letter(number, card="slow") for number in range(5)]
     assert anywhere("dlq", "resolve", letters[0], "--yes").code == 0
@@ -62,7 +62,7 @@ def test_into_a_file(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     assert [each["id"] for each in lines(file.read_text())] == [letter]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     shop.dead_letter(2)
-    assert redrive("dlq", "export", "--output-file", "letters.ndjson").code == 2  # there is nobody to ask
+    assert redrive("dlq", "export", "--output-file", "letters.ndjson").code == 2  # no terminal to ask
     assert len(lines(file.read_text())) == 1
     assert redrive("dlq", "export", "--output-file", "letters.ndjson", "--yes").code == 0
     assert len(lines(file.read_text())) == 2
@@ -73,7 +73,7 @@ def test_into_a_file(redrive: Command, shop: Shop, tmp_path: Path) -> None:
 def test_no_half_a_file(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database breaks away in the middle: the file of before is there, and nothing beside it."""
+    """The database fails in the middle: the previous file stays, without a temporary file next to it."""
     for number in range(3):
         shop.dead_letter(number)
     (tmp_path / "letters.ndjson").write_text("as before")
@@ -93,7 +93,7 @@ def test_no_half_a_file(
 
 
 def test_clearing_a_stand_alone_queue(redrive: Command) -> None:
-    """M12: only with the number that it is."""
+    """M12: only with the right number."""
 
     async def fill() -> None:
         async with DeadLetterQueue(name="mails", settings=Settings.load(), log=False) as queue:

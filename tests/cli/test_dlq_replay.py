@@ -1,4 +1,4 @@
-"""`redrive dlq replay`: one dead letter, begun, followed to its end, or refused (W9, G12)."""
+"""`redrive dlq replay`: one dead letter, started, followed to its end, or rejected (W9, G12)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def state(command: Command) -> str:
     return found
 
 
-def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
+def test_a_replay_that_succeeds(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow")
     shop.mended = True
-    assert anywhere("dlq", "replay", letter).code == 2  # there is nobody to ask
+    assert anywhere("dlq", "replay", letter).code == 2  # no terminal for the question
     would = anywhere("dlq", "replay", letter, "--dry-run")
     assert (would.code, would.out, state(anywhere)) == (0, "", "DLQ_PENDING")
     assert f"Would replay dead letter {letter} from step 'charge' to the end" in would.err
@@ -45,7 +45,7 @@ def test_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
         ) == (6, True)
 
 
-def test_one_that_fails_again(anywhere: Command, shop: Shop) -> None:
+def test_a_replay_that_fails_again(anywhere: Command, shop: Shop) -> None:
     letter = shop.dead_letter(7, card="slow")
     with shop.working():
         ended = anywhere("dlq", "replay", letter, "--yes", "-o", "json", "--policy", "max_retries=0")
@@ -77,7 +77,7 @@ def test_from_an_earlier_step_with_another_payload(redrive: Command, shop: Shop,
 
 
 def test_a_field_is_repaired_and_the_rest_kept(anywhere: Command, shop: Shop) -> None:
-    """The password of the order is shown nowhere, and reaches the task unchanged."""
+    """The password of the order appears nowhere, and reaches the task unchanged."""
     letter = shop.dead_letter(7)
     repair = ["dlq", "replay", letter, "--set-field", "card=good", "--set-field", "number=8"]
     would = anywhere(*repair, "--remove-field", "shelf", "--dry-run")
@@ -170,7 +170,7 @@ def test_steps_are_numbered_from_1(anywhere: Command, shop: Shop) -> None:
         ["--payload", "broken.json", "--reason", "x"],
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_started(
+def test_an_invalid_request_is_explained_and_starts_nothing(
     redrive: Command, shop: Shop, tmp_path: Path, wrong: list[str]
 ) -> None:
     letter = shop.dead_letter(7)
@@ -198,7 +198,7 @@ def test_waiting_no_longer_than_asked(redrive: Command, shop: Shop) -> None:
 def test_a_waiting_command_reports_a_missing_worker(
     redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
-    """Also if a worker of this queue was heard a moment ago, and has stopped."""
+    """Even if a worker of this queue was alive a moment ago, and has stopped."""
     monkeypatch.setattr("redrive.cli.progress.MISSING_WORKER_SECONDS", 0.0)
     letter = shop.dead_letter(7)
     if gone != "never was":
@@ -224,7 +224,7 @@ def test_the_question_comes_after_the_verdict(redrive: Command, shop: Shop, tmp_
 
 @pytest.mark.parametrize("verb", ["replay", "watch"])
 def test_interrupted_while_it_waits(redrive: Command, shop: Shop, tmp_path: Path, verb: str) -> None:
-    """It is begun, and goes on; whoever has typed Ctrl-C is told so, without a traceback."""
+    """The replay has started and continues; Ctrl-C prints this, without a traceback."""
     letter = shop.dead_letter(7)
     [run] = json.loads(redrive("run", "list", "-o", "json").out)
     arguments = ["dlq", "replay", letter, "--yes"]

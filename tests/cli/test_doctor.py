@@ -1,4 +1,4 @@
-"""`redrive doctor`: what is not well comes first, with what to do; how it ends tells a script."""
+"""`redrive doctor`: problems first, with their remedy; the exit code is for scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cli.test_worker import until
 from redrive.app import Redrive
 
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
-"""How the PostgreSQL of tests is started."""
+"""Findings about the PostgreSQL server of the tests."""
 
 WORKER = """
 import time
@@ -100,7 +100,7 @@ def test_programs_get_facts_and_people_texts(redrive: Command, shop: Shop) -> No
 
 
 def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
-    """I6: `kill -9` while a step is executed; then a minute passes."""
+    """I6: `kill -9` while a step executes; then a minute passes."""
     office("migrate")
     process = subprocess.Popen([sys.executable, "-c", WORKER], cwd=tmp_path)
     try:
@@ -120,7 +120,7 @@ def test_a_worker_that_was_killed(office: Command, tmp_path: Path) -> None:
     assert f"process {process.pid}) has not reported for 3 min" in worker["seen"]
 
 
-def test_what_is_not_well_comes_first(redrive: Command, shop: Shop) -> None:
+def test_problems_come_first(redrive: Command, shop: Shop) -> None:
     shop.order(wait=False)
     pause("mail")
     table = redrive("doctor", "-o", "table").out
@@ -177,7 +177,7 @@ def test_tables_of_an_older_version(office: Command) -> None:
 
 
 def test_a_key_that_is_missing(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I9: no key is told."""
+    """I9: the output contains no key."""
     from redrive.settings import new_encryption_key
 
     key = new_encryption_key()
@@ -193,9 +193,9 @@ def test_a_key_that_is_missing(redrive: Command, shop: Shop, monkeypatch: pytest
 
 def test_on_a_terminal(redrive: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     redrive("migrate")
-    coloured = talk(tmp_path, ["doctor"], on_terminal=True)
-    assert coloured.code == 0
-    assert "\x1b[32m✓\x1b[0m" in coloured.shown
+    colored = talk(tmp_path, ["doctor"], on_terminal=True)
+    assert colored.code == 0
+    assert "\x1b[32m✓\x1b[0m" in colored.shown
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in talk(tmp_path, ["doctor"], on_terminal=True).shown
 

@@ -11,7 +11,7 @@ from redrive.cli.connection import interruptible
 
 
 async def clumsy() -> None:
-    """Reports its cancellation as another error, as some libraries do."""
+    """Turns its cancellation into another error, as some libraries do."""
     signal.raise_signal(signal.SIGINT)
     try:
         await asyncio.sleep(3600)

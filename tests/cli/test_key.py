@@ -20,7 +20,7 @@ KEY = re.compile(r"rdk_[0-9a-f]{32}_[A-Za-z0-9_-]{43}\n")
 
 
 def principal_of(text: str) -> Principal | None:
-    """Who a key is, on the database of the settings."""
+    """Return the caller that a key authenticates, on the database of the settings."""
 
     async def ask() -> Principal | None:
         async with Redrive(log=False) as app:
@@ -80,7 +80,7 @@ def test_of_another_organization(redrive: Command) -> None:
     assert principal_of(made.out) == found
 
 
-def test_what_is_kept_cannot_show_a_key_again(redrive: Command, tmp_path: Path) -> None:
+def test_stored_keys_cannot_be_shown_again(redrive: Command, tmp_path: Path) -> None:
     """I9."""
     secret = redrive("key", "create", "ci", "--role", "VIEWER").out.strip().split("_", 2)[2]
     shown = "".join(redrive("key", "list", "-o", output).out for output in ("json", "plain", "table"))
@@ -186,7 +186,7 @@ def test_revoking_asks_on_a_terminal(redrive: Command, tmp_path: Path, answer: s
     assert (principal_of(old) is None) == (code == 0)
 
 
-def test_a_database_that_is_made_is_told(redrive: Command) -> None:
+def test_a_new_database_is_announced(redrive: Command) -> None:
     notice = "Created database redrive.db.\n"
     assert redrive("key", "list").code == 3
     assert redrive("org", "create", "acme").err.startswith(notice)

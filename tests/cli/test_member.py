@@ -1,4 +1,4 @@
-"""`redrive member` and `redrive org`: people, roles, passwords that are no arguments, links (W12)."""
+"""`redrive member` and `redrive org`: members, roles, passwords that are never arguments, links (W12)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_dry_run_changes_nothing(redrive: Command, arguments: list[str], messa
     assert redrive("org", "list", "-o", "json").out == organizations
 
 
-def test_what_is_done_is_in_the_audit_as_the_operators(redrive: Command) -> None:
+def test_changes_are_in_the_audit_as_the_operators(redrive: Command) -> None:
     """I14."""
     redrive("member", "add", "ana", "--role", "OWNER")
     redrive("key", "create", "ci", "--role", "VIEWER")

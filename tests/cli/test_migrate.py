@@ -1,4 +1,4 @@
-"""`redrive migrate`: from which version to which, said before and after, and never backwards."""
+"""`redrive migrate`: it prints both versions before and after, and never migrates backwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSIONS = "SELECT version FROM redrive.migrations ORDER BY version"
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def older(request: pytest.FixtureRequest, redrive: Command) -> Command:
-    """Commands on a database of version 0.1, on each of the databases."""
+    """Commands on a database of version 0.1, on each kind of database."""
     if request.param == "postgres":
         request.getfixturevalue("on_postgres")
 

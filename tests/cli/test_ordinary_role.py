@@ -39,7 +39,7 @@ def shop(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
-    """A user with a schema of its own and no further rights, and commands that use it."""
+    """Commands with a database user that has its own schema and no further rights."""
     name = f"shop_{uuid.uuid4().hex}"
     user, role = sql.Identifier(name), sql.Identifier(tenant_role(schema))
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(user))
@@ -53,7 +53,7 @@ def shop(
 
 
 async def serve(schema: str, *names: str) -> IsolationError | None:
-    """Do what a server does when it starts, and let an owner create organizations over it."""
+    """Start like a server, and let an owner create organizations."""
     app = Redrive(log=False)
     try:
         missing = await parts_of(app).enable_row_level_security()

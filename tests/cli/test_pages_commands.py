@@ -1,4 +1,4 @@
-"""Commands that pages and messages offer to copy: there are such commands, and they take what is offered."""
+"""Commands that pages and messages offer for copying: they exist, and accept the offered arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUGGESTING = ("cli", "demo", "doctor")
 
 
 def parse(command: str) -> click.Context:
-    """As the program does it, up to where something would be done."""
+    """Parse a command as the program does, without executing it."""
     name, *words = shlex.split(command)
     assert name == "redrive"
     context = program.make_context("redrive", words, obj=GlobalOptions())
@@ -57,7 +57,7 @@ def named_in_messages() -> Iterator[tuple[str, str]]:
 
 
 def test_there_are_some() -> None:
-    """What the next tests look at was found at all."""
+    """The next tests would pass without any commands."""
     offered = list(offered_by_pages())
     assert len(offered) > 12
     assert f"redrive replay start {ID}" in offered
@@ -98,7 +98,7 @@ def test_the_dialog_of_a_replay(body: dict[str, object], name: str) -> None:
 
 @loop_over(("file", "words"), sorted(set(named_in_messages())))
 def test_messages(file: str, words: str) -> None:
-    """Of those in prose, that there is such a command."""
+    """For commands in prose, the test checks only that they exist."""
     context = click.Context(program)
     first, *others = words.split()
     found = program.get_command(context, first)

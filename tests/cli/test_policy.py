@@ -1,4 +1,4 @@
-"""`redrive policy`: what a policy does, and what another one would have done, by a recorded history."""
+"""`redrive policy`: the effect of a policy, and of another one on recorded attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ app.workflow("checkout", [charge, mail])
 
 
 def history(path: Path) -> None:
-    """A day ago: a run every seven seconds, through an outage of 66. The second step finds an error once."""
+    """A day ago: a run every seven seconds, through an outage of 66. The second step fails once."""
     app = Redrive("sqlite://:memory:", log=False)
     policy = RetryPolicy(name="even", max_attempts=2, backoff=Backoff(Exponential(10.0, 2.0)))
 
@@ -61,7 +61,7 @@ def history(path: Path) -> None:
     rewire(app, SqliteDatabase(str(path), clock=test.clock), test.clock, Random(1))
 
     async def live() -> None:
-        # Its breaker would hold what comes later, which is another story.
+        # Its breaker would hold later runs, which this history leaves out.
         await app.breakers().force("bank", "closed", reason="it is to be seen how retries go")
         for number in range(20):
             await app.start("checkout", number)
@@ -90,7 +90,7 @@ def text_of(ended: Ended) -> str:
     return ended.out
 
 
-# What there is
+# The list
 
 
 def test_presets_are_listed(redrive: Command) -> None:
@@ -100,7 +100,7 @@ def test_presets_are_listed(redrive: Command) -> None:
     assert "never\t1\tno retries\t0.0" in lines
 
 
-def test_those_of_an_application_are_listed_by_step(redrive: Command, tmp_path: Path) -> None:
+def test_policies_of_an_application_are_listed_by_step(redrive: Command, tmp_path: Path) -> None:
     (tmp_path / "shop_of_test.py").write_text(APPLICATION)
     rows = json.loads(text_of(redrive("policy", "list", "shop_of_test:app", "-o", "json")))
     assert [(row["used_by"], row["policy"], row["max_attempts"]) for row in rows] == [
@@ -111,7 +111,7 @@ def test_those_of_an_application_are_listed_by_step(redrive: Command, tmp_path: 
     ]
 
 
-def test_those_of_stored_runs_are_listed(shop: Command) -> None:
+def test_policies_of_stored_runs_are_listed(shop: Command) -> None:
     out = text_of(shop("policy", "list", "--stored", "-o", "csv"))
     assert out.splitlines()[1] == 'even,checkout.charge,2,"10 · 2^(failures - 1) s, no jitter",10.0'
     assert shop("policy", "list", "--stored", "--org", "acme").code == 3
@@ -120,7 +120,7 @@ def test_those_of_stored_runs_are_listed(shop: Command) -> None:
 # Explaining
 
 
-def test_a_schedule_as_the_policy_prints_it_and_what_becomes_of_errors(redrive: Command) -> None:
+def test_a_schedule_as_the_policy_prints_it_and_the_treatment_of_errors(redrive: Command) -> None:
     out = text_of(redrive("policy", "explain", "gateway", "-o", "table"))
     assert "      3      10 s    12.5 s      15 s       15 s      20 s      25 s" in out
     assert "provider_4xx    no       -        -" in out
@@ -148,7 +148,7 @@ def test_changed_and_cut_by_a_deadline(redrive: Command) -> None:
     assert found["stored"]["backoff"]["jitter"] == {"kind": "proportional", "ratio": 0.5}
 
 
-def test_those_of_work_in_an_application_or_in_the_database(shop: Command, tmp_path: Path) -> None:
+def test_policies_of_tasks_in_an_application_or_in_the_database(shop: Command, tmp_path: Path) -> None:
     (tmp_path / "shop_of_test.py").write_text(APPLICATION)
     [found] = json.loads(
         text_of(shop("policy", "explain", "shop_of_test:app", "--work", "checkout.mail", "-o", "json"))
@@ -173,7 +173,7 @@ def test_how_many_dead_letters_a_longer_policy_would_have_avoided(shop: Command)
     assert (letters["recorded"], letters["changed"], letters["avoided"]) == (9, 1, 8)
     assert letters["avoided_by"] == {"itself": 0, "worked_again": 8, "others_recovered": 0}
     assert (letters["final"], letters["made"], letters["unknown"]) == (1, 0, 0)
-    # Known to work from 66 s on: a third attempt, 30 s later, is enough for the last two of eight that go on.
+    # Known to work from 66 s on: a third attempt, 30 s later, is enough for the last two of eight.
     assert (found["attempts"]["recorded"], found["attempts"]["changed"]) == (21, 35)
     assert [step["dependency"] for step in found["steps"]] == ["bank", "check"]
     assert found["steps"][0]["policy"]["changed"]["max_attempts"] == 4
@@ -206,7 +206,7 @@ def test_selecting(shop: Command) -> None:
         assert json.loads(out)["failures"] == failures
 
 
-def test_nothing_to_simulate_is_said(shop: Command) -> None:
+def test_an_empty_history_is_reported(shop: Command) -> None:
     recent = shop("policy", "simulate", "--attempts", "3", "--since", "1h")
     assert (recent.code, recent.out) == (0, "")
     assert recent.err.startswith("Nothing to simulate: no runs since 20")
@@ -237,7 +237,7 @@ def test_nothing_to_simulate_is_said(shop: Command) -> None:
         (["--attempts", "3", "--org", "acme"], 3, "found no organization 'acme'"),
     ],
 )
-def test_what_is_wrong_is_said(shop: Command, arguments: list[str], code: int, message: str) -> None:
+def test_errors_are_explained(shop: Command, arguments: list[str], code: int, message: str) -> None:
     ended = shop("policy", "simulate", *arguments)
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err
@@ -251,14 +251,14 @@ def test_a_database_that_is_not_there_is_not_made(redrive: Command, tmp_path: Pa
 
 
 def test_on_each_database(office: Command) -> None:
-    """An installation in which nothing has run yet."""
+    """An installation that has executed no run yet."""
     assert office("migrate").code == 0
     ended = office("policy", "simulate", "run")
     assert (ended.code, ended.out) == (0, "")
     assert "Nothing to simulate: no runs since" in ended.err
 
 
-def test_on_a_terminal_there_is_a_bar_and_colour(shop: Command, tmp_path: Path) -> None:
+def test_on_a_terminal_there_is_a_bar_and_color(shop: Command, tmp_path: Path) -> None:
     seen = talk(tmp_path, ["policy", "simulate", "--attempts", "4"], on_terminal=True)
     assert seen.code == 0
     assert "Reading attempts" in seen.shown

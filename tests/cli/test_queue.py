@@ -1,4 +1,4 @@
-"""`redrive queue`: how deep they are, and pausing them."""
+"""`redrive queue`: the depth of queues, and pausing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`redrive replay`: always a plan first, started when it still holds, then followed and steered (G12)."""
+"""`redrive replay`: a plan first, started if it still holds, then followed and steered (G12)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_failures_are_grouped_and_end_with_7(anywhere: Command, shop: Shop) -> N
     assert anywhere("replay", "items", operation["id"], "--state", "SUCCEEDED", "-o", "json").out == "[]\n"
 
 
-def test_one_that_has_stopped_itself(redrive: Command, shop: Shop) -> None:
+def test_a_replay_that_stopped_automatically(redrive: Command, shop: Shop) -> None:
     for number in range(4):
         shop.dead_letter(number)
     operation = planned(redrive, "--query", "is:open", "--canary", "1", "--stop-same-failures", "1")
@@ -111,7 +111,7 @@ def test_one_that_has_stopped_itself(redrive: Command, shop: Shop) -> None:
     assert resumed == (0, "", f"Resumed replay {operation['id']}. Follow it with `{watch}`.\n")
     shop.mended = True
     with shop.working():
-        assert redrive("replay", "watch", operation["id"]).code == 7  # one has failed, and stays failed
+        assert redrive("replay", "watch", operation["id"]).code == 7  # one has failed permanently
     assert view(redrive, operation)["items"]["SUCCEEDED"] == 3
 
 
@@ -134,7 +134,7 @@ def test_pausing_and_cancelling(anywhere: Command, shop: Shop) -> None:
     assert anywhere("replay", "watch", operation["id"]).code == 7
 
 
-def test_what_has_changed_since_is_listed_and_nothing_is_started(anywhere: Command, shop: Shop) -> None:
+def test_changes_since_the_plan_are_listed_and_nothing_starts(anywhere: Command, shop: Shop) -> None:
     first, second = shop.dead_letter(1), shop.dead_letter(2)
     operation = planned(anywhere, first, second)
     resolve(first)
@@ -149,7 +149,7 @@ def test_what_has_changed_since_is_listed_and_nothing_is_started(anywhere: Comma
     assert anywhere("replay", "start", operation["id"], "--yes", "--accept-drift").code == 0
     shop.mended = True
     with shop.working():
-        assert anywhere("replay", "watch", operation["id"]).code == 7  # one was refused
+        assert anywhere("replay", "watch", operation["id"]).code == 7  # one was rejected
     assert view(anywhere, operation)["items"]["SUCCEEDED"] == 1
     told = anywhere("replay", "view", operation["id"], "-o", "table")
     assert (told.code, f"redrive replay items {operation['id']} --state REFUSED" in told.out) == (7, True)
@@ -185,7 +185,7 @@ def test_the_number_that_is_left_after_the_drift(anywhere: Command, shop: Shop) 
 
 
 class Hesitation(str):
-    """A yes, typed after another dead letter has been resolved."""
+    """Types yes after resolving another dead letter."""
 
     __slots__ = ("letter",)
     letter: str
@@ -195,7 +195,7 @@ class Hesitation(str):
         return "y"
 
 
-def test_what_changes_while_someone_is_asked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_changes_during_the_confirmation_question(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     first, second, third = [shop.dead_letter(number) for number in range(3)]
     operation = planned(redrive, first, second, third)
     resolve(first)
@@ -218,7 +218,7 @@ def test_all_of_it_has_changed(redrive: Command, shop: Shop) -> None:
     assert state(redrive, operation) == "PLANNED"
 
 
-def test_a_number_is_checked_where_nothing_has_changed(redrive: Command, shop: Shop) -> None:
+def test_the_expected_number_is_checked_although_nothing_has_changed(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     operation = planned(redrive)
     drifting = ["replay", "start", operation["id"], "--accept-drift", "--yes", "--expect"]
@@ -273,7 +273,7 @@ def test_another_number_than_expected(redrive: Command, shop: Shop) -> None:
 
 
 def test_by_status_with_a_limit(anywhere: Command, shop: Shop) -> None:
-    """G12: the oldest of them."""
+    """G12: the oldest letters."""
     letters = [shop.dead_letter(number) for number in range(3)]
     ended = anywhere("replay", "plan", "--query", "is:open", "--max", "2", "-o", "json")
     assert ended.err == "Selected the oldest 2 of 3.\n"
@@ -354,7 +354,7 @@ def test_nothing_to_replay(redrive: Command, shop: Shop) -> None:
 
 
 def test_who_may(shop: Shop, served: Served, redrive: Command) -> None:
-    """A viewer plans, and an admin starts it (W12)."""
+    """A viewer plans, and an admin starts (W12)."""
     shop.dead_letter()
     served.enter("VIEWER")
     operation = planned(redrive)
@@ -409,7 +409,7 @@ def test_a_line_where_there_is_no_terminal(redrive: Command, shop: Shop) -> None
     assert ended.err.startswith("Replaying: 0 of 1 finished\nTimed out after ")
 
 
-def test_one_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:
+def test_a_replay_that_was_not_started_is_not_watched(redrive: Command, shop: Shop) -> None:
     shop.dead_letter()
     ended = redrive("replay", "watch", planned(redrive)["id"])
     assert (ended.code, ended.out) == (6, "")
@@ -462,7 +462,7 @@ def test_a_dry_run_changes_nothing(redrive: Command, shop: Shop) -> None:
     for verb in ("start", "cancel"):
         ended = redrive("replay", verb, operation["id"], "--dry-run")
         assert (ended.code, ended.err.startswith("Would ")) == (0, True)
-    for verb in ("pause", "resume"):  # what would be refused is no promise
+    for verb in ("pause", "resume"):  # no output offers an action that would be rejected
         ended = redrive("replay", verb, operation["id"], "--dry-run")
         assert (ended.code, f"replay {operation['id']} is planned; it can only be" in ended.err) == (
             6,
@@ -499,7 +499,7 @@ def test_of_another_organization(redrive: Command, shop: Shop) -> None:
 
 
 def test_nothing_steers_the_terminal(redrive: Command, shop: Shop) -> None:
-    """What an error says is shown, and not executed."""
+    """The terminal shows control characters of an error, and doesn't execute them."""
     shop.message = "red \x1b[31m\r\x1b[2J alert"
     shop.dead_letter(card="slow")
     operation = planned(redrive, "--query", "is:open", "--policy", "max_retries=0")

@@ -1,4 +1,4 @@
-"""`redrive run`: list, view, watch, cancel, retry; on the databases, and against a server."""
+"""`redrive run`: list, view, watch, cancel, retry; on both databases, and against a server."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ def test_a_term_with_a_minus_is_no_option(redrive: Command, shop: Shop, words: l
         ("timeout", "put a key before it"),
     ],
 )
-def test_a_wrong_query_is_told_with_its_place(anywhere: Command, query: str, said: str) -> None:
+def test_a_wrong_query_is_rejected_with_its_place(anywhere: Command, query: str, said: str) -> None:
     listed = anywhere("run", "list", query)
     assert (listed.code, listed.out) == (2, "")
     assert said in listed.err
     assert "Traceback" not in listed.err
 
 
-def test_the_story_of_one_that_has_failed(anywhere: Command, shop: Shop) -> None:
-    """P9, W14: with every attempt and why; what is secret stays redacted."""
+def test_the_history_of_a_failed_run(anywhere: Command, shop: Shop) -> None:
+    """P9, W14: every attempt with its reason; secrets stay redacted."""
     run_id = shop.order(7, card="slow")
     told = anywhere("run", "view", run_id)
     assert (told.code, told.err) == (0, "")
@@ -98,7 +98,7 @@ def test_the_story_of_one_that_has_failed(anywhere: Command, shop: Shop) -> None
     assert order == sorted(order)
 
 
-def test_a_story_for_programs(anywhere: Command, shop: Shop) -> None:
+def test_the_history_for_programs(anywhere: Command, shop: Shop) -> None:
     run_id = shop.order(7, card="slow")
     story = json.loads(anywhere("run", "view", run_id, "-o", "json").out)
     assert [step["state"] for step in story["steps"]] == ["SUCCESS", "DLQ", "PENDING"]
@@ -114,7 +114,7 @@ def test_a_story_for_programs(anywhere: Command, shop: Shop) -> None:
     assert (row["id"], row["state"]) == (run_id, "DLQ_PENDING")
 
 
-def test_the_story_of_one_that_has_succeeded(redrive: Command, shop: Shop) -> None:
+def test_the_history_of_a_successful_run(redrive: Command, shop: Shop) -> None:
     told = redrive("run", "view", shop.order(7, key="order-7", tags=["vip"], correlation_id="c-1")).out
     assert "order 7 has left shelf A-7" in told
     for mark in ("key order-7", "tags vip", "correlation c-1"):
@@ -122,7 +122,7 @@ def test_the_story_of_one_that_has_succeeded(redrive: Command, shop: Shop) -> No
     assert "Next" not in told
 
 
-def test_watching_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
+def test_watching_a_run_that_succeeds(anywhere: Command, shop: Shop) -> None:
     run_id = shop.order(7, wait=False)
     with shop.working():
         watched = anywhere("run", "watch", run_id)
@@ -137,7 +137,7 @@ def test_watching_one_that_succeeds(anywhere: Command, shop: Shop) -> None:
     assert f"Run {run_id} finished after" in watched.err
 
 
-def test_watching_one_that_fails(anywhere: Command, shop: Shop) -> None:
+def test_watching_a_run_that_fails(anywhere: Command, shop: Shop) -> None:
     run_id = shop.order(7, card="slow", wait=False)
     with shop.working():
         watched = anywhere("run", "watch", run_id, "-o", "ndjson")
@@ -166,7 +166,7 @@ def test_a_waiting_command_reports_a_missing_worker(
 
 def test_cancelling(anywhere: Command, shop: Shop) -> None:
     first, second, third = (shop.order(number, wait=False) for number in (1, 2, 3))
-    assert anywhere("run", "cancel", first).code == 2  # nobody can be asked
+    assert anywhere("run", "cancel", first).code == 2  # no terminal for the question
     would = anywhere("run", "cancel", first, "--dry-run")
     assert (would.code, would.out) == (0, "")
     assert would.err.startswith(f"Would cancel run {first} of checkout (queued) (")
@@ -194,7 +194,7 @@ def test_retrying(anywhere: Command, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("verb", ["view", "watch", "cancel", "retry"])
-def test_one_that_is_not_there(anywhere: Command, verb: str) -> None:
+def test_a_missing_run(anywhere: Command, verb: str) -> None:
     yes = ["--yes"] if verb in ("cancel", "retry") else []
     ended = anywhere("run", verb, "nothing/../like that", *yes)
     assert (ended.code, ended.out) == (3, "")

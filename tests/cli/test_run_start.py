@@ -1,4 +1,4 @@
-"""`redrive run start`: a run of the application that is named, or of the server's own."""
+"""`redrive run start`: starts a run of the named application, or of the server's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def work(redrive: Command, tmp_path: Path) -> str:
-    """An application in the directory of the command."""
+    """An application in the current directory of the command."""
     (tmp_path / "work_of_test.py").write_text(WORK)
     return "work_of_test:app"
 
@@ -55,7 +55,7 @@ def test_a_key_starts_one_run(redrive: Command, work: str) -> None:
     assert "nothing was started" in again.err
 
 
-def test_what_is_wrong_is_said_before_anything_is_started(redrive: Command, work: str) -> None:
+def test_errors_are_reported_before_anything_starts(redrive: Command, work: str) -> None:
     redrive("migrate")
     for arguments, code, text in (
         (("greet", "Ana"), 2, "pass it, such as --app shop.work:app"),

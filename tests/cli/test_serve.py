@@ -1,4 +1,4 @@
-"""`redrive serve`: the application that is served, and what is wrong with the one that was named."""
+"""`redrive serve`: serving an application, and errors about a wrong name."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def given(*, config: str | None = None, **arguments: object) -> GlobalOptions:
 
 
 class TestSettings:
-    def test_arguments_win_over_those_of_the_application(
+    def test_arguments_take_precedence_over_the_settings_of_the_application(
         self, shop: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("REDRIVE_SERVER_PORT", "7")
@@ -149,7 +149,7 @@ class TestSettings:
         with pytest.raises(RedriveError, match=r"has no effect: shop_of_test:app.*REDRIVE_SCHEMA"):
             application("shop_of_test:app", given(schema="jobs"), LATE)
 
-    def test_the_file_is_the_one_of_the_application(
+    def test_the_settings_file_is_that_of_the_application(
         self, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "a.toml").write_text("worker_threads = 7\n")
@@ -186,7 +186,7 @@ class TestSettings:
         assert redrive("serve", *target, *arguments) == (2, "", f"Error: {message}\n")
 
     def test_without_the_server(self, redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("redrive.server.serve", "redrive.server.connection"):  # those that need it
+        for name in ("redrive.server.serve", "redrive.server.connection"):  # modules that the command needs
             monkeypatch.delitem(sys.modules, name, raising=False)
         monkeypatch.setitem(sys.modules, "uvicorn", None)
         assert redrive("serve") == (
@@ -214,7 +214,7 @@ class TestServing:
     def test_a_link_for_the_operator_is_in_no_log_when_people_can_sign_in(
         self, redrive: Command, tmp_path: Path
     ) -> None:
-        """The first start tells it in any case, later ones only a terminal."""
+        """The first start prints it in any case, later ones only on a terminal."""
         assert _told(tmp_path).startswith("Sign in once with: https://redrive.example.com/app/sign-in#")
         assert redrive("key", "create", "ci", "--role", "viewer").code == 0
         told = _told(tmp_path)
@@ -230,7 +230,7 @@ class TestServing:
 
 
 def _told(directory: Path, terminal: tuple[int, int] | None = None) -> str:
-    """How to sign in, as the server says it where it tells what it does."""
+    """Return the instructions to sign in that a server prints on a terminal, or in its log."""
     address = ["--url", "https://redrive.example.com", "--port", "0"]
     command = [sys.executable, "-m", "redrive.cli", "serve", *address]
     master, stream = (None, subprocess.PIPE) if terminal is None else terminal

@@ -1,4 +1,4 @@
-"""`redrive status`: one screen that says what needs somebody, and what to type next."""
+"""`redrive status`: one screen with what needs you, and the next command."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from redrive.parts import parts_of
 
 
 def squeezed(text: str) -> str:
-    """Without the blanks between columns."""
+    """Collapse the blanks between columns."""
     return re.sub(r"(?<=\S) +", " ", text)
 
 
-def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
+def test_the_screen_shows_what_needs_you(anywhere: Command, shop: Shop) -> None:
     for number in range(3):
         shop.dead_letter(number)
     shop.dead_letter(9, card="slow")
@@ -46,7 +46,7 @@ def test_what_needs_you(anywhere: Command, shop: Shop) -> None:
         assert text in ended.out
 
 
-def test_what_is_broken_now(anywhere: Command, shop: Shop) -> None:
+def test_the_screen_shows_current_problems(anywhere: Command, shop: Shop) -> None:
     shop.order()
     anywhere("breaker", "open", "gateway", "--reason", "the bank is down")
     shop.order(2)
@@ -91,7 +91,7 @@ def test_a_replay_in_progress_and_a_worker(redrive: Command, shop: Shop) -> None
     assert f"redrive replay view {operation}" in redrive("status", "-o", "table").out
 
 
-def test_nothing_at_all(redrive: Command) -> None:
+def test_an_empty_installation(redrive: Command) -> None:
     assert redrive("status").code == 3
     redrive("migrate")
     ended = redrive("status", "-o", "table")
@@ -113,7 +113,7 @@ def test_it_fits(redrive: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch) 
         assert len(lines) <= 30
 
 
-def test_colours_on_a_terminal_alone(
+def test_colors_on_a_terminal_alone(
     redrive: Command, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.dead_letter()
@@ -132,7 +132,7 @@ def test_who_may(served: Served, redrive: Command, shop: Shop) -> None:
 
 
 def test_leases_of_workers_that_are_gone(anywhere: Command, shop: Shop) -> None:
-    """What is in flight is what the database says, and not what a worker has said last."""
+    """The number in flight comes from the database, not from a worker's last report."""
     taken, _ = shop.order(1, wait=False), shop.order(2, wait=False)
     by_hand(
         "UPDATE redrive.runs SET place = 'leased', state = 'RUNNING', worker = 'gone', "

@@ -1,4 +1,4 @@
-"""Commands against a broken or hostile server: they end, tell what it is, and show no key."""
+"""Commands against a broken or hostile server: they end, name the problem, and show no key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STRANGE = "returned an unexpected response"
         (400, [], (), "returned status 400"),
     ],
 )
-def test_what_is_no_answer(
+def test_an_invalid_response(
     redrive: Command,
     strange: Strange,
     status: int,
@@ -77,7 +77,7 @@ def test_an_answer_without_an_end(
     assert "its response is larger than 1,000,000 bytes" in redrive("key", "list").err
 
 
-def test_one_that_says_nothing(
+def test_a_silent_server(
     redrive: Command,
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,
@@ -91,7 +91,7 @@ def test_one_that_says_nothing(
 def test_the_same_page_forever(redrive: Command, strange: Strange) -> None:
     strange.says(200, {"items": [], "next_cursor": "again"})
     ended = redrive("key", "list", "-o", "ndjson")
-    assert (ended.code, "the same page twice" in ended.err, len(strange.heard)) == (1, True, 2)
+    assert (ended.code, "the same page twice" in ended.err, len(strange.requests)) == (1, True, 2)
 
 
 def test_nothing_steers_the_terminal(redrive: Command, strange: Strange) -> None:
@@ -116,7 +116,7 @@ def test_a_key_that_is_none_is_not_shown(
 ) -> None:
     monkeypatch.setenv("REDRIVE_API_KEY", key)
     ended = redrive("--debug", "key", "list")
-    assert (ended.code, "canary" in ended.err, strange.heard) == (2, False, [])
+    assert (ended.code, "canary" in ended.err, strange.requests) == (2, False, [])
 
 
 def test_a_key_does_not_take_the_way_over_a_proxy(
@@ -124,10 +124,10 @@ def test_a_key_does_not_take_the_way_over_a_proxy(
     strange: Strange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To this machine it may go in the clear, but no further."""
+    """The key may go to this machine in plain text, but no further."""
     monkeypatch.setenv("http_proxy", strange.url)
     ended = redrive("key", "list", "--server", "http://127.0.0.1:1")
-    assert (ended.code, strange.heard) == (1, [])
+    assert (ended.code, strange.requests) == (1, [])
 
 
 def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,16 +140,16 @@ def test_a_proxy_that_cannot_be_used(redrive: Command, monkeypatch: pytest.Monke
 def test_a_name_stays_one_part_of_the_path(redrive: Command, strange: Strange, name: str) -> None:
     strange.says(404, {"detail": "there is no such run"})
     assert redrive("run", "view", name).code == Exit.NOT_FOUND
-    path = strange.heard[0].split()[1]
+    path = strange.requests[0].split()[1]
     assert path.startswith("/api/v1/runs/")
     assert unquote(path.removeprefix("/api/v1/runs/")) == name
 
 
 def test_an_answer_is_not_unfolded(redrive: Command, strange: Strange) -> None:
-    """A few compressed bytes could be gigabytes."""
+    """A few compressed bytes could expand to gigabytes."""
     strange.says(200, gzip.compress(b'{"items": [], "next_cursor": null}'), "Content-Encoding: gzip")
     assert NO_JSON in redrive("key", "list").err
-    assert "accept-encoding: identity" in strange.heard[0].lower()
+    assert "accept-encoding: identity" in strange.requests[0].lower()
 
 
 def test_without_the_library_for_it(
@@ -157,11 +157,11 @@ def test_without_the_library_for_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     ended = redrive("key", "list")
-    assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.heard) == (1, True, [])
+    assert (ended.code, "pip install 'redrive[cli]'" in ended.err, strange.requests) == (1, True, [])
 
 
 def test_here_and_there_the_same_error_ends_the_same_way() -> None:
-    """Exit codes of an error of the engine, and of what the API makes of it."""
+    """Compare the exit codes of an engine's error and of the API's response to it."""
     from redrive.cli.client import ApiError
     from redrive.server.problem import problem_of
 
@@ -171,7 +171,7 @@ def test_here_and_there_the_same_error_ends_the_same_way() -> None:
         vars(error).update(changes=(), number=0, run_id="", max_size=1, retry_after=1.0)
         problem = problem_of(error)
         if problem is None:
-            continue  # it does not come from the API
+            continue  # the API never sends it
         compared += 1
         there = ApiError(problem.status_code, {"code": problem.code})
         assert exit_of(there) == exit_of(error), kind

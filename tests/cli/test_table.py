@@ -31,11 +31,11 @@ def test_a_table_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert max(map(len, lines)) <= 80
     assert lines[1].split()[0].endswith("…")
     assert all(line.endswith(row["id"]) for line, row in zip(lines[1:], ROWS, strict=True))  # type: ignore[arg-type]
-    assert lines[1].index(" 5 ") > lines[2].index("12345")  # numbers end below each other
+    assert lines[1].index(" 5 ") > lines[2].index("12345")  # numbers are right-aligned
     assert "\x1b[31m" not in "".join(lines)
 
 
-def test_what_must_stay_whole_does_so_on_the_narrowest(
+def test_ids_stay_whole_in_the_narrowest_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -53,7 +53,7 @@ def test_json(capsys: pytest.CaptureFixture[str], output: str, read: object) -> 
 def test_a_long_table_has_one_width(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it is written in several parts, and where its first rows are the shortest."""
+    """Even if it is written in several parts, and its first rows are the shortest."""
     monkeypatch.setenv("COLUMNS", "60")
     rows = [{"name": "x" * (1 + number // 100), "id": f"{number:04}"} for number in range(2_500)]
     assert show_rows(rows, ("name", TableColumn("id", whole=True)), "table") == 2_500
@@ -94,7 +94,7 @@ def test_csv_is_read_back(capsys: pytest.CaptureFixture[str]) -> None:
     )
     rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
     assert rows[0] == {"name": 'a,"b"', "count": "-3", "id": ""}
-    assert rows[1]["name"] == "'=1+1"  # no formula for a spreadsheet
+    assert rows[1]["name"] == "'=1+1"  # not a formula for a spreadsheet
 
 
 def test_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +147,7 @@ def test_markup_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_the_library_for_tables(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plain lines, and once a hint."""
+    """Plain lines, and one hint."""
     monkeypatch.setattr("redrive.cli.output.has_rich", lambda: False)
     _suggest_rich.cache_clear()
     for _ in range(2):

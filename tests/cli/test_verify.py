@@ -1,4 +1,4 @@
-"""`redrive verify`: the checker over a user's own database; what is wrong is told, with what to do."""
+"""`redrive verify`: the checker on a user's own database; it prints violations and what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMISES = ["I3", "I4", "I5", "I6", "I7", "I8", "I10", "I14", "I15", "I16"]
 
 @pytest.fixture
 def history(office: Command) -> dict[str, str]:
-    """Runs that have ended in every way, and runs in every place; their ids."""
+    """Create runs with every ending and in every place, and return their ids."""
 
     async def made() -> dict[str, str]:
         async with Redrive(settings=Settings.load(), log=False, durable=False) as app:
@@ -40,8 +40,8 @@ def test_a_healthy_history(office: Command, history: dict[str, str]) -> None:
     assert office("verify").err == "\nAll promises are kept.\n"
 
 
-def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
-    """I4, I7, I10 and I14, each broken by hand."""
+def test_a_history_that_was_tampered_with(office: Command, history: dict[str, str]) -> None:
+    """I4, I7, I10 and I14, each violated by a direct change."""
     by_hand("UPDATE redrive.runs SET epoch = 3 WHERE id = :id", id=history["workflow"])
     by_hand("UPDATE redrive.dead_letters SET attempts = 9 WHERE run_id = :id", id=history["dead"])
     by_hand("UPDATE redrive.runs SET result = NULL WHERE id = :id", id=history["single"])
@@ -78,7 +78,7 @@ def test_one_that_was_tampered_with(office: Command, history: dict[str, str]) ->
     assert office("verify", "-o", "csv").out.startswith("promise,meaning,checked,found\n")
 
 
-def test_what_still_has_to_end(office: Command, history: dict[str, str]) -> None:
+def test_unfinished_work(office: Command, history: dict[str, str]) -> None:
     """I6."""
     ended = office("verify", "--settled", "--most", "2", "-o", "ndjson")
     assert ended.code == 7
@@ -129,9 +129,9 @@ def test_mistakes(redrive: Command, arguments: list[str]) -> None:
     assert "Traceback" not in ended.err
 
 
-def test_a_terminal_is_told_what_is_checked(redrive: Command, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_current_check(redrive: Command, tmp_path: Path) -> None:
     redrive("migrate")
     ended = talk(tmp_path, ["verify", "-o", "json"])
     assert (ended.code, len(json.loads(ended.out))) == (0, len(PROMISES))
     assert "Checking I" in ended.shown
-    assert ended.shown.endswith("\x1b[2K")  # nothing of it stays
+    assert ended.shown.endswith("\x1b[2K")  # the terminal erases the progress line

@@ -1,4 +1,4 @@
-"""`redrive worker`: an application of a user's own, loaded with helpful errors, stopped without loss."""
+"""`redrive worker`: a user's own application, loaded with helpful errors, stopped without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`redrive workers`: who works, since when, on what; those that fell silent are marked."""
+"""`redrive workers`: live workers, their start and their work; silent ones are marked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workers(redrive: Command, *arguments: str) -> list[dict[str, Any]]:
 
 
 def at_work(redrive: Command) -> dict[str, Any]:
-    """One that has just started says so a moment later."""
+    """Wait for the first heartbeat, which follows the start a moment later."""
     late = time.monotonic() + SECONDS
     while not (found := workers(redrive)):
         assert time.monotonic() < late, "no worker has told of itself"
@@ -41,7 +41,7 @@ def test_one_at_work(anywhere: Command, shop: Shop) -> None:
     assert (stopped["id"], stopped["state"]) == (row["id"], "stopped")
 
 
-def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_a_silent_worker(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     with shop.working():
         at_work(redrive)
     with sqlite3.connect(tmp_path / "redrive.db") as connection:
@@ -52,7 +52,7 @@ def test_one_that_fell_silent(redrive: Command, shop: Shop, tmp_path: Path) -> N
     assert ended.err == "1 worker stopped reporting without shutting down. Check its process and log.\n"
 
 
-def test_one_whose_event_loop_is_blocked(redrive: Command, shop: Shop, tmp_path: Path) -> None:
+def test_a_worker_with_a_blocked_event_loop(redrive: Command, shop: Shop, tmp_path: Path) -> None:
     with shop.working():
         at_work(redrive)
     step = {"run_id": "r7", "org": "default", "workflow": "w", "step": "wedge", "task": "w", "attempt": 1}

@@ -1,7 +1,7 @@
-"""Failovers, partitions and poolers under work: python -m tests.cluster [--failovers 20]
+"""Failovers, partitions and poolers under load: `python -m tests.cluster [--failovers 20]`.
 
-The short form: --failovers 4 --partitions 3 --faults 3. The exit code is 1 if a promise was broken, if
-something took too long, or if a fault never took effect.
+The short form: --failovers 4 --partitions 3 --faults 3. The exit code is 1 if a promise was broken, if a
+recovery took too long, or if a fault never took effect.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def behind_pooler(report: Report, count: int, limit: float = LIMIT) -> None:
                     eventually(lambda pooler=in_use: pooler.is_frozen)  # type: ignore[misc]
                 else:
                     in_use.kill()
-                time.sleep(0.5)  # tasks that were at work end
+                time.sleep(0.5)  # executing tasks end
                 over = now()
                 workers = cluster.until_all_work(over)
                 failed = cluster.count("store.failed", struck)
@@ -67,7 +67,7 @@ def behind_pooler(report: Report, count: int, limit: float = LIMIT) -> None:
 
 
 def _require_advice(report: Report, url: str) -> None:
-    """Without `pooler=True`, the refusal says what to do."""
+    """Check that without `pooler=True`, the error says what to do."""
     app = Redrive(url, log=False)
     try:
         app.sync.open()

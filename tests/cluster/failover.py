@@ -1,4 +1,4 @@
-"""The primary dies or freezes, and its synchronous standby takes over, again and again."""
+"""The primary dies or freezes repeatedly, and its synchronous standby takes over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cluster.report import Report
 from tests.cluster.site import CLOCKS, now, site
 
 ROUND = ("freeze", "freeze", "kill", "kill")
-"""The primary is the first host in the address, then the second one, in turns."""
+"""The faults, with the primary alternately the first and the second host of the address."""
 BEFORE_PROMOTION = 2.0
 LIMIT = 12.0
 """Seconds from the promotion to the effects of every worker."""
@@ -47,5 +47,5 @@ def failover(report: Report, count: int, limit: float = LIMIT) -> None:
             if not failed:
                 report.find(f"failover {number + 1} never took effect")
             report.require(max(start, *workers), limit, f"failover {number + 1}")
-            servers.add_standby()  # which ends the frozen one
+            servers.add_standby()  # this ends the frozen server
         cluster.settle(servers.url)

@@ -1,6 +1,6 @@
-"""Hosts in network namespaces, each on a cable to the server. A cut cable drops packets and tells nobody.
+"""Hosts in network namespaces, each on a cable to the server. A cut cable drops packets silently.
 
-A cut gives one end, or both, a wrong hardware address of the other: what it sends is delivered to nobody.
+A cut gives one end, or both, a wrong hardware address for the other, so its packets reach no host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Host:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What precedes a command that runs on this host."""
+        """Return the prefix of a command that runs on this host."""
         return ("ip", "netns", "exec", self._name)
 
     def open(self) -> None:
@@ -42,9 +42,9 @@ class Host:
 
     def cut(self, ways: str) -> None:
         if ways in (BOTH, TO_SERVER):
-            _ip("-n", self._name, *_neighbour(self.server, self._far))
+            _ip("-n", self._name, *_neighbor(self.server, self._far))
         if ways in (BOTH, TO_HOST):
-            _ip(*_neighbour(self.address, self._cable))
+            _ip(*_neighbor(self.address, self._cable))
 
     def mend(self) -> None:
         for arguments in (
@@ -57,7 +57,7 @@ class Host:
 
 @contextlib.contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
-    """Raises PermissionError where this user may not make namespaces."""
+    """Yield hosts. Raise PermissionError if this user may not create namespaces."""
     opened = [Host(number) for number in range(1, count + 1)]
     try:
         for host in opened:
@@ -71,7 +71,7 @@ def hosts(count: int) -> Iterator[list[Host]]:
             host.close()
 
 
-def _neighbour(address: str, device: str) -> tuple[str, ...]:
+def _neighbor(address: str, device: str) -> tuple[str, ...]:
     return ("neigh", "replace", address, "lladdr", NOBODY, "dev", device, "nud", "permanent")
 
 

@@ -1,4 +1,4 @@
-"""Workers on hosts of their own are cut off from the database, both ways or one way, and come back."""
+"""Workers on separate hosts lose the database, in one or both directions, and come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.cluster.site import CLOCKS, now, site
 from tests.servers import HOST
 
 LIMIT = 5.0
-"""Seconds from the return of the network to the first effect of the worker that was cut off."""
+"""Seconds from the return of the network to the first effect of the disconnected worker."""
 LENGTHS = (30.0, 12.0, 20.0)
 
 

@@ -54,7 +54,7 @@ class Pooler:
 
     @property
     def clients(self) -> int:
-        """How many connections it has accepted and not closed."""
+        """Count the connections that it has accepted and not closed."""
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(
             place.endswith(f":{self.port:04X}") and state == ESTABLISHED for _, place, _, state, *_ in rows

@@ -1,4 +1,4 @@
-"""A primary and its synchronous standby, which takes over. Real servers, each with its own port and data."""
+"""A primary and its synchronous standby, which takes over: real servers with their own ports and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers import (
     _comes_up,
     _free_port,
     _home,
-    _initialise,
+    _initialize,
     _postgres_answers,
     _postgres_installation,
     _postgres_url,
@@ -31,11 +31,11 @@ from tests.servers import (
 SECONDS = 60.0
 SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=100", "wal_keep_size=256MB")
 KEPT_WITH_ITS_DATA = "dynamic_shared_memory_type=mmap"
-"""Otherwise each server that is killed would leave shared memory behind."""
+"""Killed servers would otherwise leave shared memory behind."""
 
 
 class Node:
-    """One server. Its data may be made anew from another node."""
+    """One server. Its data can be copied from another node."""
 
     def __init__(self, home: Path, addresses: str = HOST) -> None:
         self.home = home
@@ -50,7 +50,7 @@ class Node:
         return _postgres_url(self.port)
 
     def create(self) -> None:
-        _initialise(self._programs, self.home, self._owner)
+        _initialize(self._programs, self.home, self._owner)
         with (self.home / "data" / "pg_hba.conf").open("a") as access:
             access.write("host replication all all trust\n")
 
@@ -76,7 +76,7 @@ class Node:
             raise RuntimeError(f"the server does not start:\n{(self.home / 'log').read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """As a power failure does: every process of it ends at once."""
+        """End all its processes at once, like a power failure."""
         if self._process is not None and self._process.poll() is None:
             self._signal(signal.SIGKILL)
             self._process.wait()
@@ -97,7 +97,7 @@ class Node:
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)  # so that it starts no others meanwhile
+        os.kill(self._process.pid, signal.SIGSTOP)  # so that it starts no others
         children = children_of(self._process.pid)
         for pid in (self._process.pid, *children):
             with contextlib.suppress(ProcessLookupError):
@@ -105,7 +105,7 @@ class Node:
 
 
 class Pair:
-    """Two nodes: one is the primary, the other one its synchronous standby."""
+    """Two nodes: a primary and its synchronous standby."""
 
     def __init__(self, first: Node, second: Node) -> None:
         self.first, self.second = first, second
@@ -119,7 +119,7 @@ class Pair:
         return f"postgresql://postgres@{HOST}:{self.first.port},{HOST}:{self.second.port}/postgres"
 
     def add_standby(self) -> None:
-        """Make the standby anew, and let commits wait for it."""
+        """Rebuild the standby, and let commits wait for it."""
         self.standby.kill()
         self.primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
         self.primary.ask("SELECT pg_reload_conf()")

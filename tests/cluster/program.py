@@ -1,4 +1,4 @@
-"""What a process of the cluster does: it works, or it starts runs and says which were acknowledged."""
+"""The program of a process in the cluster: it works, or starts runs and reports the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def enqueue(app: Redrive, spec: Spec, line: Line) -> None:
 
 
 async def _start(app: Redrive, line: Line, task: str, seconds: float, name: str) -> None:
-    """Until it is acknowledged; a start without an answer is repeated with the same key."""
+    """Start a run until it is acknowledged; repeat an unanswered start with the same key."""
     while True:
         try:
             run = await app.start(task, seconds, key=name)
@@ -83,11 +83,11 @@ def main(spec: Spec) -> None:
     app = Redrive(spec["url"], pooler=spec["pooler"], log=False)
     define(app, line)
 
-    def told(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, StoreFailed | StoreRecovered | LeaseLost):
             line.tell(name_of(event), **fields_of(event))
 
-    app.listen(told)
+    app.listen(on_event)
     line.tell("started")
     asyncio.run({"worker": work, "enqueuer": enqueue}[spec["role"]](app, spec, line))
 

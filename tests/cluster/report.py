@@ -1,4 +1,4 @@
-"""What a scenario has measured, and what went wrong."""
+"""The measurements of a scenario, and its errors."""
 
 from __future__ import annotations
 

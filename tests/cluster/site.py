@@ -1,4 +1,4 @@
-"""A cluster under work: real processes, the sink that hears of their effects, and the check at the end."""
+"""A cluster under load: real processes, the sink that receives their effects, and the final check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from redrive.parts import parts_of
 from redrive.verify import Witness, verify
 
 CLOCKS = (300.0, -300.0, 0.0)
-"""Seconds by which the clocks of the workers are wrong."""
+"""The errors of the workers' clocks, in seconds."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 LEASE = 15.0
 PATIENCE = 120.0
@@ -75,7 +75,7 @@ class Site:
         return member
 
     def first(self, what: str, after: float, member: Member | None = None) -> Note | None:
-        """The first note that arrived after this time, from anybody or from one process."""
+        """Return the first note after this time, from any process or from one."""
         for note in self.sink.of(what):
             if note.arrived >= after and member in (None, self.members[note.child]):
                 return note
@@ -88,7 +88,7 @@ class Site:
         )
 
     def seconds_until(self, what: str, after: float, member: Member | None = None) -> float:
-        """Wait for such a note. Return how long after that time it arrived."""
+        """Wait for such a note, and return how many seconds after that time it arrived."""
         with contextlib.suppress(TimeoutError):
             eventually(lambda: self._alive() and self.first(what, after, member), PATIENCE)
         found = self.first(what, after, member)
@@ -98,7 +98,7 @@ class Site:
         return [self.seconds_until("effect", after, worker) for worker in self.workers]
 
     def tell_clocks(self) -> None:
-        """How wrong the clocks of the workers are, as their notes show."""
+        """Report the errors of the workers' clocks, as their notes show them."""
         for worker in self.workers:
             note = self.first("effect", 0.0, worker)
             if note is not None:
@@ -112,7 +112,7 @@ class Site:
             self.report.find("wrong clocks never took effect")
 
     def settle(self, url: str) -> None:
-        """Let the workers finish everything, then compare the database with what the processes have heard."""
+        """Let the workers finish everything, then compare the database with the notes of the processes."""
         for member in self.members:
             if member.role == "enqueuer":
                 member.process.kill()

@@ -1,4 +1,4 @@
-"""The shortest form: one frozen primary, and a fault that does nothing is found out."""
+"""The shortest form: one frozen primary, and the check that notices a fault without effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_frozen_primary_is_left_for_its_promoted_standby() -> None:
     assert report.effects > 20
 
 
-def test_a_cut_that_cuts_nothing_is_found_out(
+def test_a_cut_without_effect_is_detected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(partition, "LENGTHS", (2.0,))

@@ -1,4 +1,4 @@
-"""The long form: python -m tests.crash --minutes 10 --database both"""
+"""The long form of the crash tests: `python -m tests.crash --minutes 10 --database both`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at the tables by hand."""
+"""Direct reads of the tables."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ async def look(database: Database, text: str) -> list[Row]:
 
 
 async def backlog(database: Database) -> int:
-    """How many runs have not ended."""
+    """Return how many runs have not ended."""
     [row] = await look(database, f"SELECT {_BACKLOG}")
     return int(row[0])
 
 
 async def unfinished(database: Database) -> int:
-    """The same with the operations that have not ended, and the dead letters that will yet be redriven."""
+    """Return how many runs and operations have not ended, plus dead letters that will be redriven."""
     [row] = await look(database, f"SELECT {_BACKLOG} + ({_BEGUN}) + ({_DUE})")
     return int(row[0])

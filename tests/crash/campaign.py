@@ -1,4 +1,4 @@
-"""A campaign: load and faults for a while, then good workers until everything has ended, then the checker."""
+"""A campaign: load and faults for a while, then reliable workers until all work ends, then the checker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from redrive.model.replay import OperationState
 from redrive.parts import parts_of
 
 PATIENCE = 120.0
-"""Seconds after which it is given up: a fault does not bite, or something is stuck."""
+"""Seconds after which a campaign gives up: a fault never takes effect, or work is stuck."""
 
 WORKERS, ENQUEUERS, REPLAYERS = 3, 1, 1
 MAX_ROUNDS = 15
@@ -39,9 +39,9 @@ async def campaign(
     lease: float = 1.0,
     unguarded: bool = False,
 ) -> Report:
-    """So many seconds at least, and longer until every fault has bitten.
+    """Run a campaign for at least this many seconds, and until every fault has taken effect.
 
-    `unguarded` is the control: it goes on until the result of a zombie has counted.
+    `unguarded` is the control: it continues until the result of a zombie has counted.
     """
     async with site(database, small="disk" in faults) as place:
         group = ProcessGroup(place, Random(f"{seed} crew"), lease=lease, unguarded=unguarded)
@@ -92,7 +92,7 @@ async def _strike(place: Site, faults: Sequence[Fault], seconds: float) -> None:
             for task in done:
                 task.result()
             if time.monotonic() > end + PATIENCE:
-                return  # the report will say what never bit
+                return  # the report names the faults that never took effect
     finally:
         for task in tasks:
             task.cancel()
@@ -102,12 +102,12 @@ async def _strike(place: Site, faults: Sequence[Fault], seconds: float) -> None:
 
 
 def _bites(place: Site, faults: Sequence[Fault]) -> dict[str, int]:
-    bites = {name: count for fault in faults for name, count in fault.bites().items()}
-    return {**bites, **_load(place)}
+    occurrences = {name: count for fault in faults for name, count in fault.occurrences().items()}
+    return {**occurrences, **_load(place)}
 
 
 def _load(place: Site) -> dict[str, int]:
-    """What must have been part of it, whatever the faults."""
+    """Return counts of events that must happen with any faults."""
     requested = Counter(note["by"] for note in place.sink.of("replay.requested"))
     return {
         "refused": place.sink.count("refused"),
@@ -118,7 +118,7 @@ def _load(place: Site) -> dict[str, int]:
 
 
 async def _take_up(place: Site) -> None:
-    """The bulk replays that a replayer has left behind: what was begun goes on, what was not is cancelled."""
+    """Resume the bulk replays that a dead replayer has left in progress, and cancel planned ones."""
     for org in ORGS:
         operations = place.app.failures(org=org).plans
         cursor: str | None = None
@@ -135,7 +135,7 @@ async def _take_up(place: Site) -> None:
 
 
 async def _settle(place: Site, group: ProcessGroup) -> list[int | None]:
-    """Good workers until nothing is left, then they are asked to stop. What is stuck, the checker finds."""
+    """Run reliable workers until all work has ended, then stop them. The checker finds stuck work."""
     await _take_up(place)
     group.employ(workers=WORKERS)
     deadline = time.monotonic() + PATIENCE

@@ -1,4 +1,4 @@
-"""The checker over the history of a campaign, with what only its processes could have seen."""
+"""The checker over the history of a campaign, with observations that only its processes have."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from redrive.verify import Witness, verify
 MUST_BE_CHECKED = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I10", "I16")
 LAST_WORDS = 3000
 SLOWEST_LEAP = 1.0
-"""A clock that is set back makes a wait look shorter by as much; see Skew."""
+"""A clock that is set back makes a wait look shorter by this much; see Skew."""
 
 
 def witness_of(site: Site) -> Witness:
-    """What the enqueuers have heard, and what an idempotent receiver has accepted: the first of each key."""
+    """Return the requested starts, and the first effect that an idempotent receiver accepted per key."""
     sink = site.sink
     asked = {name: run_id for note in sink.of("asked") for name, run_id in note["runs"].items()}
     return Witness(
@@ -33,7 +33,7 @@ def witness_of(site: Site) -> Witness:
 async def check(
     site: Site, group: ProcessGroup, exit_codes: Sequence[int | None], time: tuple[float, float]
 ) -> list[str]:
-    """What was promised and is not so."""
+    """Return the broken promises."""
     return [
         *await _verified(site, group),
         *await _strangers(site),
@@ -68,7 +68,7 @@ async def _strangers(site: Site) -> list[str]:
 
 
 async def zombies(site: Site) -> list[str]:
-    """The result that counts must be that of the last holder of the lease."""
+    """Check that each stored result is that of the last holder of the lease."""
     rows = await look(
         parts_of(site.app).database, "SELECT id, epoch, result FROM redrive.runs WHERE state = 'SUCCESS'"
     )
@@ -80,7 +80,7 @@ async def zombies(site: Site) -> list[str]:
 
 
 async def _times(site: Site, time: tuple[float, float]) -> list[str]:
-    """By the clock of the database, however wrong those of the workers are."""
+    """Check the times by the database's clock, however wrong those of the workers are."""
     if site.database == "sqlite":
         return []
     rows = await look(

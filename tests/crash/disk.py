@@ -1,7 +1,7 @@
 """A disk that becomes full, and is freed again.
 
-Where mounting is permitted, it is a small file system of its own, whose size is set to what is in use. Where
-it is not, the kernel's limit on the size of files stands for it, set on every process that writes.
+Where mounting is permitted, it is a small file system whose size is set to its current use. Elsewhere, the
+kernel's limit on file sizes replaces it, in every process that writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Disk(Protocol):
 
 
 def small_disk(folder: Path) -> Disk:
-    """Under this folder, which must exist and be empty."""
+    """Yield a disk at this folder, which must exist and be empty."""
     done = _mount(folder, "-t", "tmpfs", "-o", f"size={_ROOMY}", "tmpfs")
     if done.returncode == 0:
         return Mounted(folder)
@@ -42,7 +42,7 @@ class Mounted:
         self._folder = folder
 
     def fill(self, processes: Iterable[int]) -> None:
-        for _ in range(_TRIES):  # others may write between the look and the change, which is refused then
+        for _ in range(_TRIES):  # a write between the read and the change makes the change fail
             if self._resized(shutil.disk_usage(self._folder).used):
                 return
         raise RuntimeError("the disk cannot be made smaller")
@@ -65,7 +65,7 @@ class Limited:
         _limit(processes, resource.RLIM_INFINITY)
 
     def close(self) -> None:
-        """Nothing was mounted."""
+        """Do nothing: nothing is mounted."""
 
 
 def _limit(processes: Iterable[int], size: int) -> None:

@@ -1,7 +1,7 @@
-"""A process that starts runs, says which of them were acknowledged, and may die at any moment.
+"""A process that starts runs, reports the acknowledged ones, and may die at any moment.
 
-Some runs have an idempotency key: those that were left without an answer are asked for again by its
-successor. Now and then a key is used for other work, which must be refused.
+Some runs have an idempotency key: if such a start was not answered, the next enqueuer repeats it. Sometimes
+it reuses a key for different work, which Redrive must reject.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_CONCURRENT = 6
 
 
 class Request(NamedTuple):
-    """`names` stand for its runs, and are their idempotency keys when it is `keyed`."""
+    """A start of runs. `names` identify its runs, and are their keys if it is `keyed`."""
 
     workflow: str
     org: str
@@ -42,7 +42,7 @@ class Enqueuer:
         self._number = 0
 
     async def run(self, again: list[list[Any]]) -> None:
-        """Until it is killed."""
+        """Start runs until killed."""
         for repeated in again:
             await self._ask(Request(*repeated))
         while True:
@@ -69,7 +69,7 @@ class Enqueuer:
         return Request(workflow, random.choice(ORGS), names, payloads, random.random() < 0.5)
 
     async def _ask(self, request: Request) -> bool:
-        """Was it acknowledged?"""
+        """Start the runs and return whether Redrive acknowledged them."""
         self._line.tell("request", request=request)
         try:
             ids = await self._start(request)
@@ -80,7 +80,7 @@ class Enqueuer:
         return True
 
     async def _start(self, request: Request) -> list[str]:
-        """One by one when it is one, and otherwise all or nothing."""
+        """Start a single run, or all of several runs or none."""
         workflow, org, names, payloads, keyed = request
         if len(names) == 1:
             run = await self._app.start(workflow, payloads[0], org=org, key=names[0] if keyed else None)
@@ -101,7 +101,7 @@ class Enqueuer:
 
 
 def unanswered(sink: Sink, place: int) -> list[Any]:
-    """The requests with a key, of all who had this place before, to which nobody has heard an answer."""
+    """Return the keyed starts of all earlier enqueuers in this place that no answer has reached."""
     answered = {name for note in sink.of("acknowledged") for name in note["names"]}
     requests = (Request(*note["request"]) for note in sink.of("request"))
     return [

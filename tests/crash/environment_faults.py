@@ -1,4 +1,4 @@
-"""Faults of what is around the processes: the way to the database, its server, its disk, the clocks."""
+"""Faults around the processes: the connection to the database, its server, its disk, the clocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FULL = ("disk is full", "disk I/O error")
 
 
 class Cut(Fault):
-    """The connection is cut right after a commit, before the answer."""
+    """Cuts the connection right after a commit, before the answer."""
 
     databases = ("postgresql",)
     pause = (0.1, 0.3)
@@ -29,7 +29,7 @@ class Cut(Fault):
         assert self.site.proxy is not None
         self.site.proxy.cut_after(self.random.choice(self.STATEMENTS))
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         assert self.site.proxy is not None
         cuts = {f"cut after {name}": self.site.proxy.cut[name] for name in self.STATEMENTS}
         sink = self.site.sink
@@ -41,7 +41,7 @@ class Cut(Fault):
 
 
 class Server(Fault):
-    """PostgreSQL goes down at once and is started again, or one of its processes is killed."""
+    """Stops PostgreSQL at once and starts it again, or kills one of its processes."""
 
     databases = ("postgresql",)
     pause = (1.0, 3.0)
@@ -57,7 +57,7 @@ class Server(Fault):
     async def stop(self) -> None:
         await self._until_up()
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         recovered = self.site.sink.count("store.recovered")
         return {
             "restarts": self._restarts,
@@ -113,7 +113,7 @@ class FullDisk(Fault):
         assert self.site.disk is not None
         self.site.disk.free(self.group.processes)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"disk full": self._errors(), "operations resumed": self.site.sink.count("store.recovered")}
 
     def _errors(self) -> int:
@@ -122,7 +122,10 @@ class FullDisk(Fault):
 
 
 class Skew(Fault):
-    """Wrong clocks. On PostgreSQL every worker has its own; SQLite is one machine, and its clock leaps."""
+    """Wrong clocks.
+
+    On PostgreSQL each worker has its own clock; SQLite has one machine, whose clock jumps.
+    """
 
     pause = (0.5, 1.5)
 
@@ -139,7 +142,7 @@ class Skew(Fault):
             )
             set_error(self.site.folder / "clock-0", self._error)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         wrong = {child.number for child in self.site.starter.children.values() if child.spec.get("clock")}
         worked = [note for note in self.site.sink.of("effect") if note.child in wrong]
         leaps = {"leaps of the clock": self.strikes} if self.site.database == "sqlite" else {}

@@ -1,4 +1,4 @@
-"""A fault: it strikes again and again, at times of chance, and can say how often it has bitten."""
+"""A fault: it strikes repeatedly at random times, and counts how often it took effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.crash.site import Site
 
 
 class Fault:
-    """`bites` names what must have been seen at the end, and how often it was."""
+    """A fault. `occurrences` counts its effects by name; each must have occurred by the end."""
 
     databases: tuple[str, ...] = ("sqlite", "postgresql")
     pause = (0.1, 0.5)
@@ -23,15 +23,15 @@ class Fault:
         self.strikes = 0
 
     def prepare(self) -> None:
-        """Before the first process is started."""
+        """Prepare, before the first process starts."""
 
     async def strike(self) -> None:
         raise NotImplementedError
 
     async def stop(self) -> None:
-        """Everything works again."""
+        """Repair everything."""
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         raise NotImplementedError
 
     async def run(self) -> None:

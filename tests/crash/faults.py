@@ -21,10 +21,10 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "sqlite": [("kill",), ("point",), ("kill", "disk"), ("stop", "skew")],
     "postgresql": [("kill",), ("point",), ("stop", "proxy", "skew"), ("kill", "server")],
 }
-"""The first of each is the one that is measured: nothing but kills. Both forms go through all of them."""
+"""Sets of faults. The first of each database is the one that is measured: only kills."""
 
 
 def sets_of(database: str, wanted: Collection[str] = tuple(FAULTS)) -> list[tuple[str, ...]]:
-    """The sets of faults for a database, as far as they are wanted."""
+    """Return the sets of a database, reduced to the wanted faults."""
     sets = [tuple(fault for fault in each if fault in wanted) for each in TOGETHER[database]]
     return list(dict.fromkeys(each for each in sets if each))

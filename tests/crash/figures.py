@@ -1,4 +1,4 @@
-"""The figures of failure: what a campaign cost, and how long it took to recover."""
+"""The figures of failure: the cost of a campaign, and the time to recover."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHERE failed.outcome = 'failed' AND failed.delay IS NOT NULL
 
 @dataclass(frozen=True)
 class Spread:
-    """Of `count` measurements."""
+    """The distribution of `count` measurements."""
 
     count: int
     p50: float | None
@@ -46,12 +46,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Figures:
-    """seconds        of faults under load
-    in_flight         kills of workers that had claims, so that somebody had to take them over
-    lost              attempts that were taken over from whoever had let the lease expire
+    """The figures of a campaign.
+
+    seconds           of faults under load
+    in_flight         kills of workers with claims, which other workers had to take over
+    lost              attempts whose lease expired, and which another worker took over
     fenced            results that came too late and were dropped
-    duplicates        effects that came in again for the same key, in the same replay
-    replays           replays of dead letters that were begun: asked for one by one, in bulk, automatic
+    duplicates        effects that arrived again for the same key, in the same replay
+    replays           replays of dead letters that started: single, in bulk, automatic
     reclaimed_after   from a kill to the record of the lost attempt, in leases
     late_by           start of a retry after its planned time, in seconds
     """
@@ -133,8 +135,8 @@ async def figures_of(
 
 
 def _killed(site: Site, group: ProcessGroup) -> dict[int, float]:
-    """When each was killed; who kills himself says so in the last moment."""
-    return {**group.killed, **{note.child: note.at for note in site.sink.of("bitten")}}
+    """Return when each process was killed. A process that kills itself reports it right before."""
+    return {**group.killed, **{note.child: note.at for note in site.sink.of("trap_hit")}}
 
 
 def _spread(values: Sequence[float]) -> Spread:

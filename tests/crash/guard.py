@@ -1,4 +1,4 @@
-"""The control: workers that fence neither their completions nor themselves: results of zombies count."""
+"""The control: workers without fences, so that results of zombies count."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ _FOR_GOOD = ExitStack()
 
 
 def without_fences() -> None:
-    """Until this process ends."""
+    """Switch the fences off until this process ends."""
     for patch in _FENCES:
         _FOR_GOOD.enter_context(patch.applied())

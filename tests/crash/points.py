@@ -1,4 +1,4 @@
-"""All points at which a process is made to die, each between two things that belong together."""
+"""All points where the tests kill a process, each between two actions that belong together."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ PLACES: dict[str, dict[str, tuple[str, ...]]] = {
     "enqueuer": {"enqueue": ("before", "after")},
     "replayer": _REPLAYER,
 }
-"""By roles. Workers begin the replays of an operation (pick) and what is due (lock_due), record what came of
-them (settle) and bring operations forward (save); a replayer begins single ones, and steers operations."""
+"""Statements and moments by role.
+
+Workers start replays of operations (pick) and due redrives (lock_due), record their ends (settle) and advance
+operations (save). A replayer starts single replays, and pauses, resumes and cancels operations.
+"""
 
 _MAX_COUNT = {
     "claim": 6,
@@ -55,7 +58,7 @@ _MAX_COUNT = {
 
 
 def every_point(random: Random) -> list[Point]:
-    """In an order of chance, and each at a time of chance."""
+    """Return all points in random order, each at a random occurrence."""
     points = [
         Point(role, name, moment, random.randint(1, _MAX_COUNT.get(name, 3)))
         for role, places in PLACES.items()
@@ -67,7 +70,7 @@ def every_point(random: Random) -> list[Point]:
 
 
 class Points:
-    """Those that wait for a process to reach them."""
+    """The points that wait for a process to reach them."""
 
     def __init__(self) -> None:
         self._waiting: list[Point] = []
@@ -82,7 +85,7 @@ class Points:
         return sum(point.role == role for point in self._waiting)
 
     def take(self, role: str) -> Point | None:
-        """The next one for a process of this role."""
+        """Take the next point for a process of this role."""
         for number, point in enumerate(self._waiting):
             if point.role == role:
                 return self._waiting.pop(number)

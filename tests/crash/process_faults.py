@@ -1,4 +1,4 @@
-"""Faults of processes: killed at any moment, killed at named points, and frozen."""
+"""Faults of processes: killed at random moments, killed at named points, and frozen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW = 5
 
 
 class Kill(Fault):
-    """kill -9, at any moment."""
+    """kill -9 at random moments."""
 
     pause = (0.1, 0.6)
     SHARES: ClassVar = {"worker": 15, "enqueuer": 2, "replayer": 3}
@@ -26,33 +26,35 @@ class Kill(Fault):
             self.strikes += 1
             self.group.kill(child)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"killed": self.strikes}
 
 
 class AtPoint(Fault):
-    """kill -9, at every named point."""
+    """kill -9 at every named point."""
 
     def prepare(self) -> None:
         self._all = every_point(self.random)
         self.group.points.add(self._all)
 
     async def strike(self) -> None:
-        """A process that is started without a point would live for ever: there are always some left, and
-        first of all those that nobody has reached yet."""
-        bites = self.bites()
+        """Add points when few are left, first those that no process has reached yet.
+
+        A process that starts without a point would never die.
+        """
+        occurrences = self.occurrences()
         for role in PLACES:
             if self.group.points.count(role) < FEW:
                 points = [each for each in every_point(self.random) if each.role == role]
-                missing = [each for each in points if not bites[each.place]]
+                missing = [each for each in points if not occurrences[each.place]]
                 self.group.points.add(missing or points)
 
     async def stop(self) -> None:
         self.group.points.clear()
 
-    def bites(self) -> dict[str, int]:
-        bitten = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("bitten"))
-        return {each.place: bitten[each.place] for each in self._all}
+    def occurrences(self) -> dict[str, int]:
+        hits = Counter(note["point"].rpartition(":")[0] for note in self.site.sink.of("trap_hit"))
+        return {each.place: hits[each.place] for each in self._all}
 
 
 class Stop(Fault):
@@ -73,5 +75,5 @@ class Stop(Fault):
             child.send(signal.SIGCONT)
             self.group.frozen.discard(child.number)
 
-    def bites(self) -> dict[str, int]:
+    def occurrences(self) -> dict[str, int]:
         return {"frozen past the lease": self.strikes, "lease lost": self.site.sink.count("step.lease_lost")}

@@ -1,4 +1,4 @@
-"""The processes under fire: workers, enqueuers and replayers, each replaced as soon as it has died."""
+"""The processes of a campaign: workers, enqueuers and replayers; each is replaced when it dies."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MAX_DIED = 50
 
 
 class ProcessGroup:
-    """`points` are given to processes that are started from now on, one each; what was not reached
-    comes again, and is easier to reach then.
+    """The processes of a campaign.
 
-    errors  by how much the clocks of workers are wrong, each in its turn
-    killed  when each child was killed, by us or by its own trap
+    points  each new process gets one; a point that was not reached returns, and is then easier to reach
+    errors  the errors of the workers' clocks, assigned in turn
+    killed  when each child was killed, by the test or by its own trap
     """
 
     def __init__(self, site: Site, random: Random, *, lease: float, unguarded: bool = False) -> None:
@@ -51,7 +51,7 @@ class ProcessGroup:
         self.frozen: set[int] = set()
         self.died_by_itself: list[str] = []
 
-    # Who is there
+    # The processes
 
     @property
     def processes(self) -> list[int]:
@@ -61,7 +61,7 @@ class ProcessGroup:
         return [child for child in self._alive.values() if child.spec["role"] == role]
 
     def anyone(self, role: str) -> Child | None:
-        """One of them, by chance, that has begun and is not frozen."""
+        """Return a random process of this role that has started and is not frozen."""
         ready = [
             child
             for child in self._of(role)
@@ -69,7 +69,7 @@ class ProcessGroup:
         ]
         return self._random.choice(ready) if ready else None
 
-    # Starting and ending
+    # Starting and stopping
 
     def employ(self, *, workers: int, enqueuers: int = 0, replayers: int = 0) -> None:
         for number in range(workers):
@@ -80,11 +80,11 @@ class ProcessGroup:
             self._places.append(asyncio.create_task(self._replay()))
 
     async def dismiss(self) -> None:
-        """All are killed at once, and nobody follows."""
+        """Kill all processes, and start no others."""
         await self._end(self.kill)
 
     async def retire(self) -> list[int | None]:
-        """All are asked to stop, and nobody follows; their exit codes."""
+        """Stop all processes, start no others, and return their exit codes."""
         return await self._end(lambda child: child.send(signal.SIGTERM))
 
     def kill(self, child: Child) -> None:
@@ -104,12 +104,12 @@ class ProcessGroup:
             self._bury(child)
         return [child.exit_code for child in children]
 
-    # One place of work
+    # One place
 
     async def _work(self, place: int) -> None:
         known = {"options": self._options, "unguarded": self._unguarded, "clock": self._clock(place)}
         while True:
-            point = self.points.take("worker") if place else None  # somebody must get on with the work
+            point = self.points.take("worker") if place else None  # at least one worker must make progress
             await self._accompany(self._start("worker", point, **known), point)
 
     async def _enqueue(self, place: int) -> None:
@@ -135,14 +135,14 @@ class ProcessGroup:
         return child
 
     async def _accompany(self, child: Child, point: Point | None) -> None:
-        """Until it is dead."""
+        """Wait until the process is dead."""
         if point is not None:
             await self._lead_to(point, child)
         await child.ended.wait()
         self._bury(child)
         if len(self.died_by_itself) >= MAX_DIED:
             raise RuntimeError("the programs of the crew cannot run: nobody takes this place any more")
-        if point is not None and not self._told(child, "bitten"):
+        if point is not None and not self._told(child, "trap_hit"):
             self.points.add([point._replace(number=1)])
 
     async def _lead_to(self, point: Point, child: Child) -> None:
@@ -151,7 +151,7 @@ class ProcessGroup:
                 await asyncio.sleep(0.02)
             await asyncio.sleep(RUNNING_BEFORE_STOP)
             child.send(signal.SIGTERM)
-        with suppress(TimeoutError):  # wait_for would swallow a cancellation that comes with the end
+        with suppress(TimeoutError):  # wait_for would swallow a cancellation that arrives with the end
             async with asyncio.timeout(MAX_WAIT_FOR_POINT_LENGTH):
                 await child.ended.wait()
         if child.exit_code is None:

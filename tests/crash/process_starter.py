@@ -27,7 +27,7 @@ PAUSE = 0.01
 
 
 class Child:
-    """A process of the nursery."""
+    """A process of the starter."""
 
     def __init__(self, starter: ProcessStarter, number: int, spec: Spec) -> None:
         self._nursery = starter
@@ -46,7 +46,7 @@ class Child:
 
 
 class ProcessStarter:
-    """`async with Nursery(log) as nursery`: the test's side of it."""
+    """The test's side of the starter: `async with ProcessStarter(log) as starter`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -89,7 +89,7 @@ class ProcessStarter:
 
 
 class _Home:
-    """The nursery itself."""
+    """The starter itself."""
 
     def __init__(self, log: str) -> None:
         self._log = log
@@ -131,7 +131,7 @@ class _Home:
             _tell(number=self._numbers.pop(process), exit_code=os.waitstatus_to_exitcode(status))
 
     def _live(self, spec: Spec) -> NoReturn:
-        """In the child: nothing of the nursery is left but what it has imported."""
+        """Run in the child: it keeps nothing of the starter but the imported modules."""
         log = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (log, 1), (log, 2)):

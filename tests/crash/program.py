@@ -1,4 +1,4 @@
-"""What a process of these tests does, over a database with traps: it works, starts work, or replays it."""
+"""The program of a process: it works, starts runs, or replays them, on a database with traps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TOLD = (
 )
 
 REDRIVE_INTERVAL = 0.2
-"""Seconds; the settings allow nothing as quick."""
+"""Seconds; less than the settings allow."""
 
 Spec = dict[str, Any]
 
@@ -68,12 +68,12 @@ def _application(spec: Spec, trap: Trap, line: Line) -> Redrive:
     rewire(app, Seam(parts_of(app).database, trap, line), clock, parts_of(app).random)
     define(app, line, trap)
 
-    def told(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, _TOLD):
             trap.draining = trap.draining or isinstance(event, WorkerStopping)
             line.tell(name_of(event), **fields_of(event))
 
-    app.listen(told)
+    app.listen(on_event)
     return app
 
 

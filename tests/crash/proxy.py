@@ -1,7 +1,7 @@
-"""Between a process and PostgreSQL: cuts the connection when a commit is done and nobody knows it yet.
+"""A proxy in front of PostgreSQL that cuts the connection when a commit is done and unacknowledged.
 
-When the statement it waits for has been forwarded, the first byte of the answer is awaited, and dropped
-together with the connection.
+After it has forwarded the statement, it waits for the first byte of the answer and drops it together with the
+connection.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Proxy:
     ) -> None:
         talk = WireProtocol(self._texts)
         while chunk := await reader.read(_CHUNK):
-            for statement in talk.heard(chunk) & self._wanted:
+            for statement in talk.committed(chunk) & self._wanted:
                 self._wanted.discard(statement)
                 self.cut[statement] += 1
                 answers.clear()

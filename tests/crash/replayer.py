@@ -1,7 +1,7 @@
-"""A process that deals with dead letters, and may die at any moment: it replays them one by one and in bulk,
-pauses, resumes and cancels what it has begun, and closes and reopens some in between.
+"""A process that handles dead letters, and may die at any moment.
 
-What was changed by others in the same moment is refused, and no matter here.
+It replays them one at a time and in bulk, pauses, resumes and cancels its bulk replays, and closes and
+reopens some letters. Redrive rejects changes that conflict with others, which is fine here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Replayer:
         self._random = random
 
     async def run(self) -> None:
-        """Until it is killed."""
+        """Act until killed."""
         while True:
             try:
                 failures = self._app.failures(org=self._random.choice(ORGS), by="ana")

@@ -1,4 +1,4 @@
-"""The checker over replays: each that was acknowledged is there, was begun once, and has ended."""
+"""The checker of replays: each acknowledged replay exists, was started once, and has ended."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def check_replays(site: Site) -> list[str]:
 
 
 async def _missing(site: Site) -> list[str]:
-    """What was acknowledged must be there."""
+    """Check that acknowledged replays and operations exist."""
     replays = {row[0] for row in await look(parts_of(site.app).database, "SELECT id FROM redrive.replays")}
     operations = {
         row[0] for row in await look(parts_of(site.app).database, "SELECT id FROM redrive.replay_operations")
@@ -57,7 +57,7 @@ async def _missing(site: Site) -> list[str]:
 
 
 async def _repeated(site: Site) -> list[str]:
-    """In one replay an effect comes again only after an attempt of it that was not seen to succeed."""
+    """Check that within a replay, an effect repeats only after an attempt without a recorded success."""
     effects = Counter((note["key"], note["replay"]) for note in site.sink.of("effect"))
     ways = Counter(
         (step_key(org, run_id, key, index), replay)

@@ -1,4 +1,4 @@
-"""What came of a campaign, as a table for people and as a line of JSON."""
+"""The result of a campaign, as a table for people and as a line of JSON."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from tests.crash.figures import Figures, Spread
 
 @dataclass(frozen=True)
 class Report:
-    """bites  how often each fault was seen to bite
-    findings  what was promised and is not so
+    """The result of a campaign.
+
+    occurrences     how often each fault took effect
+    findings  the broken promises
     """
 
     database: str
     faults: tuple[str, ...]
     seed: int
-    bites: dict[str, int]
+    occurrences: dict[str, int]
     findings: list[str]
     figures: Figures
 
     @property
     def vacuous(self) -> list[str]:
-        """The faults that never bit: they prove nothing."""
-        return [name for name, count in self.bites.items() if not count]
+        """Return the faults that never took effect: they prove nothing."""
+        return [name for name, count in self.occurrences.items() if not count]
 
     @property
     def sound(self) -> bool:
         return not self.findings and not self.vacuous
 
     def __str__(self) -> str:
-        rows = [*self.figures.rows(), *self.bites.items()]
+        rows = [*self.figures.rows(), *self.occurrences.items()]
         width = max(len(name) for name, _ in rows)
         table = [f"{name:<{width}}  {_shown(value):>24}" for name, value in rows]
         problems = [f"BROKEN  {each}" for each in self.findings]

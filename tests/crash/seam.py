@@ -1,6 +1,6 @@
-"""A database with traps: every statement and every commit of a process passes here.
+"""A database with traps: every statement and every commit of a process passes through it.
 
-It also tells what cannot be seen from outside: which runs were asked for, and how often a commit of unknown
+It also reports what others cannot see: which runs a start requested, and how often a commit with an unknown
 outcome turned out to be done.
 """
 
@@ -54,7 +54,7 @@ class SessionSeam:
             self._trap.reach(name, "after")
 
     def enter(self, name: str, rows: Sequence[Any]) -> None:
-        """A statement within a transaction begins."""
+        """Note the start of a statement in a transaction."""
         self._tell_asked(name, rows)
         self._trap.reach(name, "before")
 
@@ -124,7 +124,7 @@ class _Watched(OpenTransaction):
 
 
 def _written(changes: Sequence[Any], found: Sequence[Row]) -> int:
-    """How many changes are done although no answer had come: the token is theirs, the run is elsewhere."""
+    """Count changes that are stored although no answer came: the token is theirs, and the run has moved."""
     known = {change.id: change for change in changes}
     return sum(
         token == known[run_id].token and (place != "leased" or epoch != known[run_id].epoch)

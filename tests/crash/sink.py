@@ -1,8 +1,7 @@
-"""The outside world: it receives what processes tell it, whatever becomes of them afterwards.
+"""The external systems: they receive notes from processes, even from processes that die right after.
 
-A note is one datagram to a socket of the test process. What was sent before a `kill -9` arrives, nothing
-arrives by halves, and a full disk does not matter to it. An effect counts once for every key; the rest are
-duplicates.
+A note is one datagram to a socket of the test process. A note sent before a `kill -9` arrives, none arrives
+partially, and a full disk does not affect it. An effect counts once per key; the others are duplicates.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Note:
 
 
 class Line:
-    """The way from a process to the sink."""
+    """The connection of a process to the sink."""
 
     def __init__(self, path: str, child: int) -> None:
         self._child = child
@@ -58,7 +57,7 @@ class Sink:
         self._thread.start()
 
     def of(self, what: str) -> list[Note]:
-        """What was told under this name, in the order of its arrival."""
+        """Return the notes of this name, in the order of their arrival."""
         return list(self._notes[what])
 
     def count(self, what: str) -> int:
@@ -69,12 +68,12 @@ class Sink:
 
     @property
     def effects(self) -> dict[str, int]:
-        """How often an effect came in for each key."""
+        """Return how often each key's effect arrived."""
         return Counter(note["key"] for note in self.of("effect"))
 
     @property
     def duplicates(self) -> int:
-        """Effects that came in again for the same key in the same replay."""
+        """Count effects that arrived again for the same key in the same replay."""
         effects = self.of("effect")
         return len(effects) - len({(note["key"], note["replay"]) for note in effects})
 

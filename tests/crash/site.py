@@ -1,4 +1,4 @@
-"""Where a campaign takes place: a database of its own, what lies around it, and the outside world."""
+"""The environment of a campaign: a separate database with its surroundings, and the external systems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = "redrive"
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """`url` is the database itself, `worker_url` the way that processes take to it."""
+    """A database. `url` is its address, `worker_url` the address that processes use."""
 
     url: str
     worker_url: str
@@ -44,7 +44,7 @@ class Site(Ground):
 
 @asynccontextmanager
 async def site(database: str, *, small: bool = False) -> AsyncIterator[Site]:
-    """`small`: on a disk that can be filled."""
+    """Set up a site. `small`: its disk can be filled."""
     async with AsyncExitStack() as stack:
         # Not pytest's tmp_path: the name of a socket must be short.
         folder = Path(tempfile.mkdtemp(prefix="crash-"))

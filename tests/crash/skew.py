@@ -1,4 +1,4 @@
-"""A wall clock that is wrong by as much as a file says; whoever opens the file shares its error."""
+"""A wall clock whose error is in a file; all processes that open the file share the error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ERROR = struct.Struct("d")
 
 
 def set_error(path: Path, seconds: float) -> None:
-    """Wrong from now on, for everybody who looks at this clock. In place: others have it mapped."""
+    """Set the error for all processes, in place, because they have the file mapped."""
     path.touch()
     with path.open("r+b") as file:
         file.write(_ERROR.pack(seconds))

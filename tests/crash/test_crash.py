@@ -1,4 +1,4 @@
-"""Nothing is lost, done twice or left behind, whatever happens to processes, servers, disks and clocks."""
+"""No work is lost, duplicated or stuck, whatever happens to processes, servers, disks and clocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_every_promise_is_kept(database: str, faults: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("database", TOGETHER)
 async def test_without_fences_the_result_of_a_zombie_counts_and_is_found(database: str) -> None:
-    """The control: the same campaign, with workers that fence neither their completions nor themselves."""
+    """The control: the same campaign, with workers that fence neither their writes nor themselves."""
     report = await campaign(database, ("stop",), seed=SEED, seconds=2.0, unguarded=True)
     assert any(finding.startswith("I4") for finding in report.findings), str(report)
 
@@ -60,8 +60,8 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("tampering", SPOILT)
-async def test_what_is_wrong_with_replays_is_found(tampering: str) -> None:
-    """The control of the checker: a bulk replay of one letter, which is sound, and then is not."""
+async def test_damaged_replays_are_found(tampering: str) -> None:
+    """The control of the checker: a bulk replay of one letter, first intact and then damaged."""
     async with site("sqlite") as place:
         await _replayed_in_bulk(place)
         assert await check_replays(place) == []
@@ -89,7 +89,7 @@ async def test_an_effect_that_no_attempt_explains_is_found() -> None:
 
 
 async def _replayed_in_bulk(place: Site) -> str:
-    """The idempotency key of the step that was."""
+    """Replay a letter in bulk, and return the idempotency key of its step."""
     app, org, keys = place.app, ORGS[0], []
 
     @app.task(max_attempts=1)
@@ -122,5 +122,5 @@ def test_every_point_is_a_statement_or_part_of_the_work() -> None:
     assert {name for places in PLACES.values() for name in places} <= known | {"effect", DRAIN}
 
 
-def test_every_commit_after_which_the_connection_is_cut_is_recognised() -> None:
+def test_every_commit_after_which_the_connection_is_cut_is_recognized() -> None:
     assert set(Cut.STATEMENTS) <= set(known_texts("redrive").values())

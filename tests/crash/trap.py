@@ -1,10 +1,10 @@
-"""Points at which a process kills itself: `worker:claim:after:2` is when its second claim was committed.
+"""Points where a process kills itself: `worker:claim:after:2` is right after its second claim is committed.
 
-before  right before the statement is executed, which may be in the middle of a transaction
+before  right before the statement executes, which may be in the middle of a transaction
 inside  at the end of the transaction that contains it, before its COMMIT
-after   it is committed, and nobody has been told yet
+after   after its commit, before the process learns of it
 
-The statements of a drain are counted from the moment at which the worker was told to stop.
+The statements of a drain count from the moment when the worker gets the signal to stop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DRAIN = "drain"
 
 
 class Point(NamedTuple):
-    """`role` is that of the processes that come by there."""
+    """A point. `role` is that of the processes that reach it."""
 
     role: str
     name: str
@@ -51,7 +51,7 @@ class Trap:
             return
         self._reached += 1
         if self._reached == self._point.number:
-            self._line.tell("bitten", point=str(self._point))
+            self._line.tell("trap_hit", point=str(self._point))
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _is_meant(self, name: str) -> bool:

@@ -1,6 +1,6 @@
-"""What a client says to PostgreSQL: enough of it to see which of our statements are committed.
+"""The PostgreSQL protocol of a client: enough of it to see which statements are committed.
 
-Texts are named by Parse, used by Bind and executed up to a Sync; BEGIN and COMMIT are plain queries.
+Parse names texts, Bind uses them, and they execute up to a Sync; BEGIN and COMMIT are plain queries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SSL_REQUEST = 80877103
 
 
 def known_texts(schema: str) -> dict[str, str]:
-    """The name of each statement by its text, as it is sent to a server."""
+    """Return the name of each statement by its text, as sent to a server."""
     return {
         each.postgres.text.replace("redrive.", f"{quoted(schema)}."): name
         for module in ("runs", "leases", "records", "limits", "replays", "bulk_replays", "automatic_redrive")
@@ -24,7 +24,7 @@ def known_texts(schema: str) -> dict[str, str]:
 
 
 class WireProtocol:
-    """What a client says on one connection; `heard` gives the statements that have just been committed."""
+    """The messages of a client on one connection; `committed` returns the statements just committed."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -34,7 +34,7 @@ class WireProtocol:
         self._executed: set[str] = set()
         self._in_transaction = False
 
-    def heard(self, chunk: bytes) -> set[str]:
+    def committed(self, chunk: bytes) -> set[str]:
         self._rest += chunk
         committed: set[str] = set()
         while (message := self._next()) is not None:

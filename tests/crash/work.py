@@ -1,8 +1,7 @@
-"""What is executed under fire: plain jobs, jobs in threads, scarce ones, retries, dead letters, workflows.
+"""The work of a campaign: plain jobs, threads, limited jobs, retries, dead letters, workflows.
 
-Some dead letters succeed when they are replayed, once or twice; others are redriven automatically.
-
-Every step does one thing to the outside world, at its end, and gives the fence under which it did so.
+Some dead letters succeed when they are replayed, once or twice; Redrive redrives others automatically. Every
+step has one side effect, at its end, which carries its fence.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _retry(max_attempts: int) -> RetryPolicy:
 
 
 def replay(context: Context) -> int:
-    """In which replay of its run this is."""
+    """Return the number of the run's current replay."""
     return context._claim.replays
 
 
@@ -101,7 +100,7 @@ def define(app: Redrive, line: Line, trap: Trap) -> None:
 
     @app.task(max_attempts=1, redrive="immediate", max_redrives=2)
     async def redriven(work: Payload, context: Context) -> Payload:
-        if replay(context) < 1 + work["works_in_replay"]:  # the second redrive helps, or is the last
+        if replay(context) < 1 + work["works_in_replay"]:  # the second redrive succeeds, or is the last
             raise ConnectionError("not yet")
         return await act(work, context)
 

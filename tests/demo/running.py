@@ -1,4 +1,4 @@
-"""A demo as a process of its own, as somebody starts it in a terminal, and what it says."""
+"""A demo in a separate process, started as in a terminal, and its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 SECONDS = 90.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 REDRIVE = f"{sys.executable} -m redrive.cli"
 
@@ -54,19 +54,19 @@ class Demo:
         self._lines.extend(self.process.stdout)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(list(self._lines))
 
     def wait_for(self, pattern: str) -> str:
-        """What it has said that looks so, as soon as it has."""
-        found = until(lambda: self._found(pattern), lambda: f"{pattern!r} in {self.said}")
+        """Wait for output that matches the pattern, and return the match."""
+        found = until(lambda: self._found(pattern), lambda: f"{pattern!r} in {self.output}")
         return str(found[1] if found.groups() else found[0])
 
     def _found(self, pattern: str) -> re.Match[str] | None:
-        found = re.search(pattern, self.said)
+        found = re.search(pattern, self.output)
         if found is None:
             assert self.process.poll() is None, (
-                f"it has ended before {pattern!r}: {self.said} {self._errors()}"
+                f"it has ended before {pattern!r}: {self.output} {self._errors()}"
             )
         return found
 
@@ -80,7 +80,7 @@ class Demo:
 
     @property
     def database_url(self) -> str:
-        """As the file names it that other terminals load."""
+        """Return the address in the file that other terminals load."""
         [*_, address] = shlex.split(Path(shlex.split(self.preparation)[1]).read_text())
         return address.removeprefix("REDRIVE_DATABASE_URL=")
 
@@ -89,7 +89,7 @@ class Demo:
         return self.wait_for(r"\n(\. .+)\n")
 
     def type(self, command: str) -> str:
-        """In another terminal, in which one has typed first what the demo says."""
+        """Execute a command in another terminal, after the preparation that the demo prints."""
         done = subprocess.run(
             f"{self.preparation}\n{command}",
             shell=True,
@@ -122,7 +122,7 @@ class Demo:
         return set(_descendants(self.process.pid))
 
     def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
-        """How it has ended, and what it has said on stderr."""
+        """Stop the demo, and return its exit code and stderr."""
         self.process.send_signal(number)
         return self.ended()
 
@@ -136,7 +136,7 @@ class Demo:
         return self.process.stderr.read()
 
     def folders(self) -> list[str]:
-        """What it has left in the folder for temporary things."""
+        """List the temporary folders that it has left behind."""
         return [each.name for each in self.home.iterdir() if each.name.startswith("redrive-demo-")]
 
 
@@ -159,7 +159,7 @@ def demo(home: Path, *options: str) -> Iterator[Demo]:
 
 
 def until(ask: Callable[[], Any], what: Callable[[], str] = lambda: "it") -> Any:
-    """Ask until the answer is something."""
+    """Repeat the call until it returns a value."""
     deadline = time.monotonic() + SECONDS
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"waited in vain for {what()}"
@@ -168,7 +168,7 @@ def until(ask: Callable[[], Any], what: Callable[[], str] = lambda: "it") -> Any
 
 
 def is_alive(pid: int) -> bool:
-    """A process that has ended and that nobody has asked about is not."""
+    """Tell whether a process is alive. A zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

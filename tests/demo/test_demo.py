@@ -1,4 +1,4 @@
-"""`redrive demo`: what is to be seen, the guided path as it is typed, and how it ends."""
+"""`redrive demo`: its content, the guided path as typed commands, and how it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redrive.settings import Settings
 
 
 def failures(url: str) -> tuple[set[str], set[str], int]:
-    """Fingerprints, categories and the number of dead letters."""
+    """Return the fingerprints, the categories and the number of dead letters."""
 
     async def ask() -> tuple[set[str], set[str], int]:
         async with Redrive(url, settings=Settings(), log=False) as app:
@@ -29,7 +29,7 @@ def failures(url: str) -> tuple[set[str], set[str], int]:
 
 
 def typed(running: Demo, beginning: str) -> str:
-    """The command that the demo names, as it names it now."""
+    """Wait for a command in the demo's output, and return it."""
     return running.wait_for(rf"\n +(redrive {beginning}.*)\n")
 
 
@@ -50,7 +50,7 @@ def test_the_guided_path_can_be_typed_from_the_first_failure_to_its_end(tmp_path
         running.type(watch)
         running.wait_for("✓ 5  Watch it resolve")
         ends_well(running, signal.SIGINT)
-        assert "deleted with the demo; use --directory DIR to keep them" in running.said
+        assert "deleted with the demo; use --directory DIR to keep them" in running.output
 
 
 def test_drills_on_postgresql_end_as_an_operator_expects_g15(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_drills_on_postgresql_end_as_an_operator_expects_g15(tmp_path: Path) -> 
         assert all(len(each["expectations"]) >= 5 for each in outcomes)
         assert set(running.state()["services"].values()) == {"up"}
         ends_well(running, signal.SIGTERM)
-        assert "deleted with the demo's PostgreSQL database" in running.said
+        assert "deleted with the demo's PostgreSQL database" in running.output
         assert running.drill().returncode == 3, "there is none any more"
 
 
@@ -79,7 +79,7 @@ def test_a_drill_that_does_not_end_well_says_so_and_breaks_nothing_else(tmp_path
         assert {name for name, state in running.state()["services"].items() if state != "up"} == {"carrier"}
         assert "did you mean 'outage'" in running.drill("outrage").stderr
         ends_well(running, signal.SIGINT)
-        assert f"kept in {kept}" in running.said
+        assert f"kept in {kept}" in running.output
         assert failures(running.database_url)[2] > 0
 
 
@@ -113,8 +113,8 @@ def ends_well(running: Demo, number: signal.Signals) -> None:
     children = running.children()
     assert len(children) >= 3
     assert running.end(number) == (0, "")
-    assert re.search(r"lost +0 ", running.said)
-    assert re.search(r"broken promises +0 ", running.said)
-    assert "0 of them twice" in running.said
+    assert re.search(r"lost +0 ", running.output)
+    assert re.search(r"broken promises +0 ", running.output)
+    assert "0 of them twice" in running.output
     assert not [each for each in children if is_alive(each)]
     assert running.folders() == []

@@ -1,4 +1,4 @@
-"""The guide in a terminal: what is done has a mark, and no line is longer than a terminal is wide."""
+"""The guide in a terminal: finished steps have a mark, and no line is wider than the terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines(progress: GuideProgress, *seen: int) -> list[str]:
 
 
 def marked(shown: list[str]) -> list[str]:
-    """The titles with a mark."""
+    """Return the titles with a mark."""
     return [line.split("  ")[1] for line in shown if line[1:2] not in ("", " ") and line.endswith(TITLES)]
 
 
@@ -46,7 +46,7 @@ def test_only_steps_that_are_done_have_a_mark() -> None:
     assert "→" not in "".join(line for progress in STATES for line in lines(progress))
 
 
-def test_what_can_be_done_now_has_an_explanation_and_a_command() -> None:
+def test_the_next_step_has_an_explanation_and_a_command() -> None:
     shown = lines(FAILED)
     for title, command in (
         (TITLES[0], "redrive dlq groups"),

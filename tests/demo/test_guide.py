@@ -1,4 +1,4 @@
-"""The guide as HTML: its steps, and the one that comes next."""
+"""The guide as HTML: its steps, and the next one."""
 
 from __future__ import annotations
 

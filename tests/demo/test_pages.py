@@ -53,13 +53,13 @@ def guide(page: Page) -> Locator:
 
 
 async def _follow(page: Page, title: str, *, done: int) -> None:
-    """So many steps are done when one has gone there."""
+    """Follow a link of the guide, after which this many steps are done."""
     await guide(page).get_by_role("link", name=title).click()
     await expect(guide(page).locator("li.done")).to_have_count(done)
 
 
 async def _is_clean(page: Page) -> None:
-    """On a phone as well, light and dark."""
+    """Check the page on a phone and a desktop, light and dark."""
     for size, theme in ((PHONE, "light"), (PHONE, "dark"), (DESK, "dark"), (DESK, "light")):
         await page.set_viewport_size(size)
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
@@ -72,7 +72,7 @@ async def _is_clean(page: Page) -> None:
 
 
 async def _hide(page: Page) -> None:
-    """It is not there any more, also on the next page."""
+    """Hide the guide, also on the next page."""
     await guide(page).get_by_role("button", name="Hide the guide").click()
     await expect(guide(page)).to_have_count(0)
     await page.goto("/app/admin")

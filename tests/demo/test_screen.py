@@ -1,4 +1,4 @@
-"""The screen of the demo: a terminal shows what was drawn last, and no more is written than has changed."""
+"""The screen of the demo: a terminal shows the latest drawing, and only changes are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"\033\[(\d*)([A-Za-z])|(.|\n)", re.DOTALL)
 
 
 class Terminal(io.StringIO):
-    """As much of one as it takes: it moves up and down, clears, and breaks lines that are too long."""
+    """A minimal terminal: it moves up and down, clears, and wraps lines that are too long."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def test_what_is_drawn_again_takes_the_place_of_what_was_drawn_before() -> None:
+def test_a_new_drawing_replaces_the_previous_one() -> None:
     terminal = Terminal()
     screen = DemoScreen(terminal)
     long, longer = "x" * (COLUMNS + 5), "y" * (2 * COLUMNS + 5)
@@ -98,7 +98,7 @@ def test_lines_that_have_not_changed_are_not_written_again() -> None:
     assert terminal.getvalue().count("the 2nd") == 1
 
 
-def test_what_is_said_stays_above_what_is_drawn_next() -> None:
+def test_messages_stay_above_the_next_drawing() -> None:
     terminal = Terminal()
     screen = DemoScreen(terminal)
     screen.draw(["drawn"])
@@ -117,7 +117,7 @@ def test_another_size_begins_with_an_empty_terminal(monkeypatch: pytest.MonkeyPa
     assert terminal.shown == ["one", "two"]
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert DemoScreen(Terminal()).paint(GREEN, "fine") == "fine"
     monkeypatch.delenv("NO_COLOR")
     assert DemoScreen(Terminal()).paint(GREEN, "fine") == "\033[32mfine\033[0m"

@@ -1,4 +1,4 @@
-"""The outside world of the demo, over HTTP: it acts once for a key, and breaks when it is told to."""
+"""The external services of the demo, over HTTP: they act once per key, and break on request."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_fault_of_a_drill_ends_by_itself(tmp_path: Path) -> None:
     assert world.states()["mail"] == "up"
 
 
-def test_calm_ends_an_outage_and_nothing_else(outside: Outside) -> None:
+def test_calm_ends_only_the_outage(outside: Outside) -> None:
     outside.world.break_("payments", by="outage")
     outside.world.break_("mail", by="person")
     outside.control(calm=60)
@@ -138,7 +138,7 @@ def test_other_sites_cannot_steer_it_through_a_browser(outside: Outside, headers
     assert not outside.zones.is_fixed
 
 
-def test_a_name_that_leads_here_by_a_trick_reads_nothing(outside: Outside) -> None:
+def test_a_foreign_host_name_reads_nothing(outside: Outside) -> None:
     assert outside.client.get("/control", headers={"Host": "evil.example"}).status_code == 403
 
 

@@ -1,4 +1,4 @@
-"""Pages are written by a package in docs/, which is imported from the root of the repository."""
+"""Makes the package docs importable: it generates pages, and is in the root of the repository."""
 
 import sys
 from pathlib import Path

@@ -1,12 +1,12 @@
-"""A page that is a story: what to paste, to type and to change, in order, and what is shown then.
+"""A page that a reader follows in order: it pastes code, types commands, changes files and shows the output.
 
-    python   the first one is the file that its first line names; others are for tests of their own
+    python   the first block is the file that its first line names; other tests run the others
     diff     a change of that file
-    sh       what is typed into a real terminal; `redrive worker` and `redrive serve` get one of their own
-    text     what the block before it shows: ids, times and widths may differ
+    sh       commands for a real terminal; `redrive worker` and `redrive serve` each get another one
+    text     the output of the block before it: ids, times and widths may differ
 
-What is looked at may be asked several times: a worker may still be at it. Questions are answered with yes.
-`python -m tests.docs.story docs/start.md` writes into a page what is shown now.
+Commands that only read may run several times, because a worker may still be executing. The answer to every
+question is yes. `python -m tests.docs.story docs/start.md` updates the output on a page.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Place:
         }
 
     def type(self, text: str) -> str:
-        """What the terminal shows until the commands have ended, both of their streams."""
+        """Type a command and return what the terminal shows until it ends, stdout and stderr."""
         process, master = self._started(text)
         shown = _read(master)
         process.wait(SECONDS)
@@ -73,7 +73,7 @@ class Place:
         return shown
 
     def keep(self, name: str, text: str) -> str:
-        """Leave it running, instead of what ran under this name; what it says first."""
+        """Start a command, replacing the one of this name, and return its first output."""
         self.end(name)
         process, master = self._started(f"exec {text}")
         self._running[name] = process
@@ -82,7 +82,7 @@ class Place:
         return shown
 
     def end(self, name: str) -> None:
-        """As by Ctrl-C."""
+        """Stop a command with Ctrl-C."""
         process = self._running.pop(name, None)
         if process is not None:
             process.send_signal(signal.SIGINT)
@@ -117,7 +117,7 @@ class Story:
         self.file = ""
 
     def play(self) -> Iterator[tuple[str, str, str]]:
-        """What is typed, what the page shows, and what was really shown."""
+        """Yield what the reader types, what the page shows, and what the terminal really showed."""
         for number, block in enumerate(self.blocks):
             shown = self._after(number)
             if block.kind == "python" and not self.file:
@@ -128,8 +128,8 @@ class Story:
             elif block.kind == "sh" and "pip install" not in block.text:
                 yield block.text, shown, self._typed(block.text, shown)
 
-    def told(self, really: str) -> str:
-        """As the page would tell it: with its ids, and somebody's home."""
+    def as_on_page(self, really: str) -> str:
+        """Write the output as the page would, with its ids and home directory."""
         for shown, real in self.ids.items():
             really = really.replace(real, shown)
         really = really.replace("\r", "").replace(str(self.place.directory), HOME)
@@ -159,15 +159,16 @@ class Story:
         return answer
 
     def _learn(self, shown: str, answer: str) -> None:
-        """Which of the real ids stands for which of the page."""
+        """Learn which real id corresponds to which id of the page."""
         for told, real in zip(_ID.findall(shown), _ID.findall(answer), strict=False):
             self.ids.setdefault(told, real)
 
 
 def comparable(text: str, other: str) -> tuple[str, str]:
-    """Both texts without ids, times and widths.
+    """Return both texts without ids, times and widths.
 
-    A longer age leaves less room for the last column, so compare a cut line up to its cut."""
+    A longer age leaves less room for the last column, so compare a truncated line up to its cut.
+    """
     lines = list(zip_longest(_masked(text), _masked(other), fillvalue=""))
     ends = [min((_cut(line) for line in pair if line.endswith("…")), default=None) for pair in lines]
     return (
@@ -189,7 +190,7 @@ def _masked(text: str) -> list[str]:
 
 
 def _cut(line: str) -> int:
-    """Where the last word of a line begins that is cut off."""
+    """Return where the truncated last word of a line starts."""
     return line.rfind(" ") + 1
 
 
@@ -198,18 +199,18 @@ def _is_question(text: str) -> bool:
 
 
 def _drain(master: int) -> None:
-    """Nobody looks at it, but what is written must not make it wait."""
+    """Read and drop the output, so that the process never waits for a reader."""
     _read(master)
     os.close(master)
 
 
 def _read(master: int) -> str:
-    """All that it shows; a question is answered with yes."""
+    """Read all output; answer questions with yes."""
     shown = b""
     while True:
         try:
             piece = os.read(master, 4096)
-        except OSError:  # how Linux says that nobody is at the other end any more
+        except OSError:  # Linux reports the other end's exit like this
             piece = b""
         if not piece:
             return shown.decode()
@@ -219,15 +220,15 @@ def _read(master: int) -> str:
 
 
 def rewritten(page: Path) -> str:
-    """The page with what is really shown now."""
+    """Return the page with the output of now."""
     text = page.read_text()
     with TemporaryDirectory() as directory:
         place = Place(Path(directory))
         try:
             story = Story(page, place, timeout=5.0)
             for typed, shown, really in story.play():
-                if shown:  # all of them, so that their times belong together
-                    told = story.told(really)
+                if shown:  # all of them, so that their times are consistent
+                    told = story.as_on_page(really)
                     text = text.replace(
                         f"{typed}```\n\n```text\n{shown}", f"{typed}```\n\n```text\n{told}", 1
                     )

@@ -1,4 +1,4 @@
-"""The drawing of the packages is that of the import contracts, and the walk names modules that exist."""
+"""The diagram of the packages matches the import contracts, and the tour names modules that exist."""
 
 from __future__ import annotations
 

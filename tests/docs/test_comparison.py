@@ -1,4 +1,4 @@
-"""The programs of docs/comparison.md: a peer's is the file that was run, Redrive's have sound types."""
+"""The programs of docs/comparison.md: a peer's is the file that was run, Redrive's type-checks."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every Python block of the documentation runs, and prints what the block after it shows."""
+"""Every Python block of the documentation runs, and prints the block after it."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from sybil.parsers.markdown import CodeBlockParser
 from tests.threads import background_threads
 
 ROOT = Path(__file__).parents[2]
-STORIES = {ROOT / "docs" / "start.md"}  # played by test_start.py
+STORIES = {ROOT / "docs" / "start.md"}  # test_start.py plays it
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - STORIES)
 
 

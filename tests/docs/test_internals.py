@@ -1,4 +1,4 @@
-"""Pages about the inside name modules that there are."""
+"""Pages about internals name modules that exist."""
 
 import re
 from pathlib import Path

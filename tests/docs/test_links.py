@@ -1,4 +1,4 @@
-"""Every link between pages leads somewhere, also to the heading it names."""
+"""Every link between pages leads to an existing page and heading."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages and drawings that follow from the code are what the code says now."""
+"""Generated pages and diagrams match the current code."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_every_page_of_the_reference_is_known() -> None:
     assert written - {"reference/index.md"} == {name for name in PAGES if name.startswith("reference/")}
 
 
-def test_every_table_is_told_of() -> None:
+def test_every_table_is_described() -> None:
     told = (DOCS / "internals" / "storage.md").read_text()
     assert [name for name in tables() if f"`{name}`" not in told] == []
 

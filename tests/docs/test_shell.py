@@ -56,7 +56,7 @@ def terminal(directory: Path) -> Iterator[Terminal]:
 
 @contextmanager
 def serving(command: str, directory: Path) -> Iterator[int]:
-    """Its port. It must end well when it is told to."""
+    """Serve, and yield the port. The server must exit with 0 when it is stopped."""
     typed = ["bash", "-c", f"export REDRIVE_SERVER_PORT=0\nexec {command}"]
     with _process(typed, directory, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
@@ -79,7 +79,7 @@ def _process(command: list[str], directory: Path, **streams: int) -> Iterator[su
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_to_type_works(page: Path, tmp_path: Path) -> None:
+def test_the_commands_to_type_work(page: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     text = page.read_text().replace(".venv/bin/redrive", f"{sys.executable} -m redrive.cli")
     [command] = [command for command in _COMMAND.findall(text) if "-m redrive.cli serve" in command]

@@ -1,4 +1,4 @@
-"""The site can be built without a warning, is complete, and asks no other host for anything."""
+"""The site builds without a warning, is complete, and requests nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vi
 
 
 class Reader(HTMLParser):
-    """What a browser would fetch, and where the navigation leads."""
+    """Collects what a browser would load, and where the navigation leads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def test_every_page_is_there(site: Path) -> None:
     assert expected <= {page.relative_to(site) for page in site.rglob("*.html")}
 
 
-def test_nothing_is_fetched_from_another_host(site: Path) -> None:
+def test_the_site_fetches_nothing_from_another_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         assert [url for url in read(page).fetched if re.match(r"(https?:)?//", url)] == [], page
     for sheet in site.rglob("*.css"):

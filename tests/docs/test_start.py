@@ -1,4 +1,4 @@
-"""The first page works as it is written: from the first run to the first replay, in real terminals."""
+"""The first page works as written: from the first run to the first replay, in real terminals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PAGES = [ROOT / "docs" / "start.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_story_of(page: Path) -> None:
-    """In a directory with a short name, so that lines break where they do for a reader."""
+def test_the_page_works_as_written(page: Path) -> None:
+    """In a directory with a short name, so that lines wrap where they do for a reader."""
     with TemporaryDirectory() as directory:
         play(page, Place(Path(directory)))
 

@@ -1,4 +1,4 @@
-"""An application on an empty database of each kind, and the doctor's word about it."""
+"""An application on an empty database of each kind, and the doctor's report about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def postgres_app(live_postgres: PostgresServer) -> AsyncIterator[Redrive]:
 
 @asynccontextmanager
 async def on_postgres(server: PostgresServer) -> AsyncIterator[Redrive]:
-    """In a schema of its own."""
+    """An application in a separate schema."""
     schema = f"test_{uuid.uuid4().hex}"
     async with made(server.url, schema=schema) as app:
         yield app

@@ -1,4 +1,4 @@
-"""Reading a report: what the doctor says about one check."""
+"""Reading a report: the doctor's finding about one check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def only(report: HealthReport, check: str) -> Finding:
 
 
 def is_complete(finding: Finding) -> bool:
-    """What is not well says what that means, and what to do."""
+    """Tell whether a problem names its meaning and its remedy."""
     if finding.state in (State.OK, State.NOTE, State.UNKNOWN):
         return bool(finding.seen)
     return bool(finding.seen and finding.meaning and finding.advice)

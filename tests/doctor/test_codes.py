@@ -1,4 +1,4 @@
-"""The doctor's modules hold facts only: declared codes with their fields, and no sentences."""
+"""The doctor's modules contain only facts: declared codes with their fields, and no sentences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_finding_has_the_declared_fields() -> None:
         if isinstance(node, ast.Call) and node.args and (code := code_of(node.args[0]))
     ]
     assert len(given) > 60
-    whole = [(code, names) for code, names in given if None not in names]  # not `**fields`
+    whole = [(code, names) for code, names in given if None not in names]  # without `**fields`
     assert len(whole) > 50
     assert [(code, names) for code, names in whole if names != set(code.fields)] == []
 
@@ -57,7 +57,7 @@ async def test_a_real_report_has_the_declared_fields_as_json_values(app: Redrive
 
 
 def texts() -> Iterator[str]:
-    """Texts that are no docstrings."""
+    """Yield texts that are not docstrings."""
     docstrings = [node.value for node in NODES if isinstance(node, ast.Expr)]
     for node in NODES:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:

@@ -1,4 +1,4 @@
-"""What the doctor says about a PostgreSQL server, its troubles provoked for real where that is possible."""
+"""The doctor's findings about a PostgreSQL server, with real problems where possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVER = Server("18.1 (Debian)", False, 12_000_000, 5, 0, 0.0)
 
 @contextmanager
 def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Iterator[int]:
-    """Its process. One that must see the same all the time keeps rows from being cleaned up."""
+    """A process with an open transaction. `keeps_rows`: its snapshot keeps old rows from being cleaned up."""
     with psycopg.connect(server.url, application_name="report") as connection:
         if keeps_rows:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -41,7 +41,7 @@ def in_transaction(server: PostgresServer, *, keeps_rows: bool = False) -> Itera
         yield connection.info.backend_pid
 
 
-async def test_what_the_server_is(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_the_server_is_described(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     report = await examine(parts_of(postgres_app).database)
     with psycopg.connect(live_postgres.url) as connection:
         version = connection.info.parameter_status("server_version")
@@ -53,7 +53,7 @@ async def test_what_the_server_is(postgres_app: Redrive, live_postgres: Postgres
 
 
 async def test_a_server_that_does_not_write_to_its_disk(postgres_app: Redrive) -> None:
-    """That of the tests is started so. I1."""
+    """I1: the server of the tests is started like this."""
     fsync, pages = about(await examine(parts_of(postgres_app).database), "durability")
     assert (fsync.state, fsync.seen) == (State.BAD, "fsync is off")
     assert (pages.state, pages.seen) == (State.WARN, "full_page_writes is off")
@@ -95,7 +95,7 @@ async def test_a_long_transaction(
     assert only(await examine(parts_of(postgres_app).database), "transactions").state is State.OK
 
 
-async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) -> None:
+async def test_a_user_without_the_right_to_see_other_sessions(live_postgres: PostgresServer) -> None:
     user = f"reader_{uuid.uuid4().hex}"
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {user} LOGIN")
@@ -110,14 +110,14 @@ async def test_a_user_who_may_not_see_the_others(live_postgres: PostgresServer) 
     assert "pg_read_all_stats" in found.advice
 
 
-async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_rows_that_vacuum_does_not_remove(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     schema = parts_of(postgres_app).settings.schema
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.organizations SET (autovacuum_enabled = false)")
         for _ in range(30):
             connection.execute(f"UPDATE {schema}.organizations SET title = title || '.'")
         counted = f"SELECT pg_stat_get_dead_tuples('{schema}.organizations'::regclass) >= 30".encode()
-        while connection.execute(counted).fetchone() != (True,):  # the server counts a moment later
+        while connection.execute(counted).fetchone() != (True,):  # the server's statistics are late
             time.sleep(0.05)
     report = await examine(parts_of(postgres_app).database, limits=DoctorLimits(dead_rows=30))
     found = only(report, "tables")
@@ -127,7 +127,7 @@ async def test_rows_that_no_one_cleans_up(postgres_app: Redrive, live_postgres: 
     assert found.command == f"psql -c 'VACUUM (ANALYZE) {schema}.organizations'"
 
 
-async def test_a_slot_that_no_one_uses(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
+async def test_an_unused_replication_slot(postgres_app: Redrive, live_postgres: PostgresServer) -> None:
     name = f"slot_{uuid.uuid4().hex}"
     with psycopg.connect(live_postgres.url, autocommit=True) as connection:
         connection.execute("SELECT pg_create_physical_replication_slot(%s)", [name])
@@ -164,7 +164,7 @@ async def test_a_server_that_is_away() -> None:
         await examine(parts_of(made("postgresql://app:canary-7@127.0.0.1:1/shop")).database)
 
 
-# What the one server of the tests cannot be
+# Findings that the server of the tests cannot have
 
 
 def test_a_standby() -> None:
@@ -187,7 +187,7 @@ def test_a_prepared_transaction_that_was_forgotten() -> None:
     assert found.command == """psql -c 'ROLLBACK PREPARED '"'"'it'"'"''"'"'s'"'"''"""
 
 
-def test_a_server_without_housekeeping() -> None:
+def test_a_server_without_autovacuum() -> None:
     [found] = judge_tables([], {"autovacuum": "off"}, DEFAULT_LIMITS)
     assert (found.state, found.seen) == (State.BAD, "autovacuum is off on this server")
 

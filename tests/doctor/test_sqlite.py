@@ -1,4 +1,4 @@
-"""What the doctor says about a SQLite file, and that it leaves it alone."""
+"""The doctor's findings about a SQLite file, which it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_one_in_memory() -> None:
         assert report.is_well(strict=True)
 
 
-async def test_a_command_to_be_copied_does_nothing_else(tmp_path: Path) -> None:
+async def test_a_command_to_copy_does_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "our work; touch x.db"
     app = await migrated(path)
     path.chmod(0o644)

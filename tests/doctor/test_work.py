@@ -1,4 +1,4 @@
-"""What the doctor says about work, on both databases, each trouble provoked for real."""
+"""The doctor's findings about work, on both databases, each with a real problem."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from redrive.verify import verify
 
 IMPATIENT = DoctorLimits(leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0)
 OF_THE_SERVER = {"fsync is off", "full_page_writes is off"}
-"""How the PostgreSQL of tests is started: it has nothing to lose."""
+"""Findings about the PostgreSQL server of the tests, which holds nothing valuable."""
 
 
 async def until(done: Callable[[], Awaitable[bool]]) -> None:
@@ -39,7 +39,7 @@ async def until(done: Callable[[], Awaitable[bool]]) -> None:
 
 @asynccontextmanager
 async def at_work(app: Redrive, **options: Any) -> AsyncIterator[None]:
-    """A worker that has said that it is there. At the end it is gone, as if killed: nothing is given back."""
+    """A worker with a heartbeat. At the end it vanishes, as if killed, and returns nothing."""
     worker = app.worker(**{"poll_seconds": 0.02, "queues": ("default",), **options})
     working = asyncio.create_task(worker.run())
     try:
@@ -55,7 +55,7 @@ async def some(app: Redrive, text: str) -> bool:
 
 
 async def killed(app: Redrive) -> None:
-    """A worker begins something that takes long, and is gone."""
+    """Let a worker start a long step and vanish."""
 
     @app.task
     async def endless() -> None:
@@ -90,7 +90,7 @@ async def test_a_queue_without_a_worker(app: Redrive) -> None:
 
 
 async def test_work_that_no_worker_knows(app: Redrive) -> None:
-    """Its runs are ready when the doctor is asked, and are held by a worker that does not know them."""
+    """Its runs are ready when the doctor examines them; a worker that doesn't know them holds them."""
 
     @app.task
     async def ship() -> None: ...
@@ -145,7 +145,7 @@ async def test_a_worker_that_was_killed(app: Redrive) -> None:
 
 
 async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(app: Redrive) -> None:
-    """I6: it still holds the lease, and its heartbeat says what blocks it."""
+    """I6: it still holds the lease, and its heartbeat names the step that blocks it."""
 
     @app.task(timeout=10.0)
     async def wedge() -> None: ...
@@ -187,7 +187,7 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
     assert "its timeout is 10 s" in violation.text
     assert (await verify(database, leeway=120.0)).sound
 
-    # A blocked worker renews no leases, so they usually end before anyone looks.
+    # A blocked worker renews no leases, so they usually expire before the examination.
     table = "leases" if is_postgres else "runs"
     await ask(database, f"UPDATE redrive.{table} SET leased_until = :now - 30")
     assert only(await examine(database), "timeouts").state is State.BAD
@@ -197,7 +197,7 @@ async def test_a_worker_whose_event_loop_is_blocked_and_the_step_that_blocks_it(
 
 
 async def test_a_blocking_step_past_its_timeout_is_reported_without_leeway(app: Redrive) -> None:
-    """I6: otherwise the report would say that no step does what it says of the worker."""
+    """I6: the report would otherwise contradict what it says about the worker."""
 
     @app.task(timeout=0.001)
     async def wedge() -> None: ...
@@ -247,7 +247,7 @@ async def test_more_than_the_workers_get_done(app: Redrive) -> None:
 
 
 async def test_a_breaker_that_has_opened(app: Redrive) -> None:
-    """I11: what waits for it is told."""
+    """I11: the finding names the held work."""
     app.breaker(
         "gateway", BreakerPolicy(window_calls=2, minimum_calls=2, cool_down=3600.0, longest_open=3600.0)
     )
@@ -267,7 +267,7 @@ async def test_a_breaker_that_has_opened(app: Redrive) -> None:
 
 
 @pytest.mark.parametrize("state", ["OPEN", "CLOSED"])
-async def test_a_breaker_that_someone_keeps(app: Redrive, state: str) -> None:
+async def test_a_breaker_that_an_operator_forced(app: Redrive, state: str) -> None:
     await app.breakers(by="ben").force("pay ments", state, reason="maintenance", seconds=7200.0)
     found = only(await examine(parts_of(app).database), "breakers")
     assert (found.state, found.command) == (State.WARN, "redrive breaker auto 'pay ments'")
@@ -339,7 +339,7 @@ async def test_a_key_that_is_missing(app: Redrive) -> None:
 
 
 async def test_tables_of_another_version(app: Redrive) -> None:
-    """Work is not looked at then: its tables may be others."""
+    """The doctor then skips work: the tables may differ."""
     database = parts_of(app).database
     await ask(database, "UPDATE redrive.migrations SET version = 13 WHERE version = 16")
     await ask(database, "DELETE FROM redrive.migrations WHERE version > 16")

@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand: whoever sleeps, sleeps until then."""
+"""A clock that a test moves: sleepers sleep until the test lets the time pass."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HandClock:
         return len(self._sleepers)
 
     async def advance(self, seconds: float) -> None:
-        """Wait until somebody sleeps who will be woken by it, then let the time pass."""
+        """Wait until a sleeper would wake up by then, and let the time pass."""
         while not (due := self._due(seconds)):
             self._asleep.clear()
             await self._asleep.wait()

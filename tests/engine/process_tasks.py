@@ -1,4 +1,4 @@
-"""Tasks for test_process: a process of its own finds them only at the top level of a module."""
+"""Tasks for test_process: a separate process finds them only at the top level of a module."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def die_of(number: int) -> None:
 
 @isolated
 def die_with_heir(file: str) -> None:
-    """What is forked off holds all of its files open. Its process id is written into `file`."""
+    """Fork a child, which keeps all files open, and exit. Write the child's process id to `file`."""
     if heir := os.fork():
         Path(file).write_text(str(heir), encoding="ascii")
     else:
@@ -243,5 +243,5 @@ def _leave_pid(path: str) -> None:
 
 
 def _never_give_the_lock_back() -> None:
-    """One call of C code, in which Python looks at no signal and lets no other thread run."""
+    """Run one call of C code, in which Python handles no signal and lets no other thread run."""
     sum(range(10**15))

@@ -18,7 +18,7 @@ RESULTS: dict[str, JsonValue] = {FIRST: {"deep": [1, None, 2**70, "nul \x00 and 
 
 
 def claim(payload: str, run_input: str) -> Claim:
-    """The second step of a run: it is given what the first has given."""
+    """Build a claim of the second step of a run, with the result of the first step as its payload."""
     return Claim(
         id="run-1",
         org="acme",

@@ -1,4 +1,4 @@
-"""A worker to be killed by test_process: executes the named task of process_tasks, or one of its own."""
+"""A worker for test_process to kill: executes the named task of process_tasks, or a task of its own."""
 
 from __future__ import annotations
 

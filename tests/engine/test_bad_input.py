@@ -1,4 +1,4 @@
-"""Bad input: each with its clear error, and nothing lost."""
+"""Bad input: a clear error for each kind, and no lost work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cases import loop_over
-from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, settle, sql, working
+from tests.engine.workbench import EventCollector, app_at, bench, check_ended, new_app, settle, sql, working
 
 from redrive.engine.context import Context
 from redrive.errors import (
@@ -178,7 +178,7 @@ async def test_a_payload_beyond_the_usual_limits_can_still_become_a_dead_letter(
         await check_ended(app, 1)
 
 
-# What tasks raise
+# Exceptions of tasks
 
 
 class Hostile(Exception):
@@ -671,7 +671,7 @@ async def test_many_runs_cannot_share_a_key() -> None:
         assert len(await test.started()) == 1
 
 
-# Rows that somebody has tampered with
+# Rows that were tampered with
 
 
 GARBAGE = [
@@ -687,7 +687,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("body", GARBAGE)
-async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost(body: str) -> None:
+async def test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not_lost(body: str) -> None:
     app = new_app()
 
     @app.task
@@ -698,7 +698,7 @@ async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_l
     async def good() -> str:
         return "good"
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with bench(app, timeout=3.0) as test:
         run, other = await app.start(bad), await app.start(good)
         [[before]] = await sql(app, "SELECT body FROM definitions WHERE workflow = 'bad'")
@@ -706,7 +706,7 @@ async def test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_l
         await test.drain()
         assert await other.result() == "good"
         assert (await run.view()).place == "waiting"
-        assert any(run.id in each.error for each in heard.of(StoreFailed))
+        assert any(run.id in each.error for each in emitted.of(StoreFailed))
         await sql(app, "UPDATE definitions SET body = ?1 WHERE workflow = 'bad'", before)
         await test.advance(60)
         assert await run.result() == "read after all"
@@ -792,8 +792,8 @@ def test_every_error_here_is_one_of_ours() -> None:
         assert issubclass(kind, RedriveError)
 
 
-async def test_an_input_that_cannot_be_read_is_buried_by_a_limited_task_too() -> None:
-    """Its key cannot be made: it shares one with its like, and the attempt itself tells."""
+async def test_an_unreadable_input_becomes_a_dead_letter_for_a_limited_task_too() -> None:
+    """The worker can't compute its limit key: it shares one key with all such work, and the attempt fails."""
     app = new_app()
 
     @app.task(concurrency=1, concurrency_key=lambda payload: payload["id"])

@@ -1,4 +1,4 @@
-"""Breakers that hold work back: opened by the window, probed, released in growing steps (P4, P5, I11)."""
+"""Breakers that hold work: opened by the window, probed, released in growing steps (P4, P5, I11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle, sql
+from tests.engine.workbench import EventCollector, bench, check_ended, new_app, seamed, settle, sql
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
@@ -27,7 +27,7 @@ FOUR = BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=30.0, probe_slot
 
 
 class Bank:
-    """A dependency that is up or down, and counts who asks it."""
+    """A dependency that is up or down, and counts its calls."""
 
     def __init__(self, policy: BreakerPolicy = FOUR, *, retry: RetryPolicy = ONCE, **options: Any) -> None:
         self.app: Redrive = new_app()
@@ -59,7 +59,7 @@ def new_bank(policy: BreakerPolicy = FOUR, *, retry: RetryPolicy = ONCE, **optio
 
 
 async def open_it(bank: Bank, test: Harness) -> None:
-    """Four failures."""
+    """Open the breaker with four failures."""
     bank.test = test
     await bank.app.start_many(bank.pay, [None] * 4)
     await test.drain()
@@ -114,7 +114,7 @@ async def test_the_documented_window_of_twenty_calls() -> None:
     [HttpStatusError("no", status=400), HttpStatusError("no", status=404), RateLimitedError(), ValueError()],
     ids=["400", "404", "429", "our own"],
 )
-async def test_errors_that_say_nothing_against_the_dependency_do_not_open_it(error: Exception) -> None:
+async def test_errors_that_are_not_the_fault_of_the_dependency_do_not_open_it(error: Exception) -> None:
     app = new_app()
     app.breaker("bank", FOUR)
 
@@ -136,7 +136,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
     async def other() -> str:
         return "done"
 
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with seamed(bank.app, watch=True) as (test, _):
         await open_it(bank, test)
         runs = await bank.app.start_many(bank.pay, [None] * 5)
@@ -149,7 +149,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
             assert (row.attempt, row.failures, row.holds) == (0, 0, 1)
             events = [each for each in (await run.history()).events if each.what == "held"]
             assert events[0].detail == fact("held", holder="breaker:bank")
-        assert len(heard.of(StepHeld)) == 5
+        assert len(emitted.of(StepHeld)) == 5
         await test.advance(29.0)
         assert not bank.calls
         bank.down = False
@@ -161,7 +161,7 @@ async def test_held_work_waits_uncharged_and_visible_while_other_work_continues(
 
 
 async def test_probes_never_exceed_their_slots() -> None:
-    """I11: two slots, twenty runs that wait."""
+    """I11: two slots, and twenty waiting runs."""
     bank = new_bank(BreakerPolicy(window_calls=4, minimum_calls=4, probe_slots=2, successes_to_close=6))
     async with bench(bank.app) as test:
         await open_it(bank, test)
@@ -194,7 +194,7 @@ async def test_a_failed_probe_opens_it_again_for_a_whole_cool_down() -> None:
         await check_ended(bank.app, 14)
 
 
-async def test_what_was_held_comes_back_in_growing_steps() -> None:
+async def test_held_work_is_released_in_growing_steps() -> None:
     bank = new_bank(ramp=Ramp(first=3, factor=2.0, every=1.0))
     async with bench(bank.app) as test:
         await open_it(bank, test)
@@ -232,7 +232,7 @@ async def test_a_probe_function_decides() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, ConnectionError("still down"), "sync False"])
-async def test_a_probe_that_raises_or_says_no_keeps_it_open(answer: Any) -> None:
+async def test_a_probe_that_raises_or_returns_false_keeps_it_open(answer: Any) -> None:
     asked: list[int] = []
 
     async def probe() -> bool:
@@ -258,7 +258,7 @@ async def test_a_probe_that_raises_or_says_no_keeps_it_open(answer: Any) -> None
 async def test_a_person_can_open_and_close_it() -> None:
     bank = new_bank()
     bank.down = False
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with bench(bank.app) as test:
         bank.test = test
         await bank.app.breakers(by="ann").force("bank", "OPEN", reason="maintenance")
@@ -271,7 +271,7 @@ async def test_a_person_can_open_and_close_it() -> None:
         await bank.app.breakers(by="ann").force("bank", "CLOSED", reason="over")
         await test.advance(1.0)
         assert await run.state() == "SUCCESS"
-    assert heard.of(BreakerChanged) == [
+    assert emitted.of(BreakerChanged) == [
         BreakerChanged(breaker="bank", before="CLOSED", after="OPEN", reason="forced by ann: maintenance"),
         BreakerChanged(breaker="bank", before="OPEN", after="CLOSED", reason="forced by ann: over"),
     ]
@@ -356,7 +356,7 @@ async def test_a_hint_of_the_server_keeps_it_open_longer() -> None:
 
 
 async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> None:
-    """Otherwise the slot is taken until it expires, and its expiry opens the breaker again."""
+    """The slot would otherwise stay taken until it expires, and its expiry opens the breaker again."""
     app = new_app()
     policy = BreakerPolicy(
         window_calls=4, minimum_calls=4, cool_down=30.0, probe_slots=3, successes_to_close=3
@@ -384,15 +384,15 @@ async def test_a_probe_that_a_full_limit_keeps_back_gives_its_slot_back() -> Non
     assert state.state == "CLOSED"
 
 
-async def test_every_change_of_its_state_is_told_also_those_that_time_brings() -> None:
+async def test_every_change_of_its_state_is_emitted_also_changes_by_time() -> None:
     bank = new_bank()
-    heard = Ear(bank.app)
+    emitted = EventCollector(bank.app)
     async with bench(bank.app) as test:
         await open_it(bank, test)
         bank.down = False
         await bank.app.start_many(bank.pay, [None] * 2)
         await settle(test, bank.app)
-    assert [(each.before, each.after) for each in heard.of(BreakerChanged)] == [
+    assert [(each.before, each.after) for each in emitted.of(BreakerChanged)] == [
         ("CLOSED", "OPEN"),
         ("OPEN", "HALF_OPEN"),
         ("HALF_OPEN", "CLOSED"),

@@ -1,4 +1,4 @@
-"""Cancelling a run: at once where it waits, soon where it is executed, and never undone by a late result."""
+"""Cancelling a run: at once if it waits, soon if it executes, and no late result undoes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     app_at,
     bench,
     check_ended,
@@ -31,7 +31,7 @@ AGAIN = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(1.0)))
 
 
 @pytest.mark.parametrize("delay", [0.0, 60.0], ids=["ready", "waiting"])
-async def test_what_is_not_executed_yet_is_cancelled_at_once(delay: float) -> None:
+async def test_a_run_that_is_not_executing_is_cancelled_at_once(delay: float) -> None:
     app = new_app()
     calls: list[int] = []
 
@@ -89,7 +89,7 @@ async def test_a_run_that_waits_for_its_retry_is_cancelled_at_once() -> None:
     assert len(calls) == 1
 
 
-async def test_what_has_ended_cannot_be_cancelled() -> None:
+async def test_a_finished_run_cannot_be_cancelled() -> None:
     app = new_app()
 
     @app.task
@@ -148,7 +148,7 @@ async def test_no_further_step_is_started_after_the_request(options: dict[str, A
     assert (calls, state) == (["first"], "CANCELLED")
 
 
-async def test_a_success_that_came_before_the_worker_was_told_counts() -> None:
+async def test_a_success_before_the_worker_learned_of_the_cancellation_counts() -> None:
     app = new_app()
 
     @app.task
@@ -183,7 +183,7 @@ async def test_a_cancelled_run_whose_worker_died_is_not_executed_again() -> None
 
 async def test_an_async_task_is_stopped_while_it_is_executed(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     began, tidied = asyncio.Event(), asyncio.Event()
 
     @app.task(concurrency=1)
@@ -204,7 +204,7 @@ async def test_an_async_task_is_stopped_while_it_is_executed(tmp_path: Path) -> 
         [attempt] = (await run.history()).attempts
         await check_ended(app, 1)
     assert (attempt.outcome, attempt.reason) == ("cancelled", "cancelled")
-    assert [each.state for each in heard.of(RunFinished)] == ["CANCELLED"]
+    assert [each.state for each in emitted.of(RunFinished)] == ["CANCELLED"]
 
 
 async def test_a_sync_task_is_stopped_where_it_listens(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ async def test_a_sync_task_is_stopped_where_it_listens(tmp_path: Path) -> None:
 
 
 async def test_a_task_that_does_not_want_to_stop_ends_by_itself(tmp_path: Path) -> None:
-    """Its success is a success: what was done cannot be undone by a wish."""
+    """Its success is a success: a request can't undo finished work."""
     app = app_at(tmp_path / "work.db")
     began = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What a task may ask about the attempt it is executed in."""
+"""The context of an attempt: what a task can read from it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_every_field() -> None:
     }
 
 
-async def test_what_was_not_given_has_a_sensible_value() -> None:
+async def test_missing_values_have_sensible_defaults() -> None:
     app = new_app()
 
     @app.task
@@ -222,7 +222,7 @@ async def test_a_task_defers_itself_by_seconds_or_to_a_time() -> None:
         if context.attempt == 2:
             context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))
         if context.attempt == 3:
-            context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))  # not in the future any more
+            context.defer(datetime.fromtimestamp(EPOCH + 1_000, UTC))  # no longer in the future
         return context.attempt
 
     async with bench(app) as test:
@@ -284,7 +284,7 @@ async def test_completing_within_a_transaction_is_refused_on_sqlite() -> None:
         assert await test.execute(pay) == "the ordinary way"
 
 
-async def test_an_override_of_the_policy_is_what_the_task_is_told() -> None:
+async def test_the_task_sees_an_override_of_the_policy() -> None:
     app = new_app()
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What becomes a dead letter (M5, M6), how it is handled (M1, M4, M12), and what happens to the rest."""
+"""Which failures become dead letters (M5, M6), and how they are handled (M1, M4, M12)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, sql
+from tests.engine.workbench import EventCollector, bench, sql
 
 from redrive import FinalError, Template
 from redrive.app import Redrive
@@ -55,7 +55,7 @@ async def letters(app: Redrive) -> int:
         ("disabled", set()),
     ],
 )
-async def test_the_strategy_says_what_enters_m5(strategy: str, kept: set[str]) -> None:
+async def test_the_strategy_decides_which_failures_enter_m5(strategy: str, kept: set[str]) -> None:
     app = app_with(dlq_strategy=strategy)
     async with bench(app):
         for kind in ("network", "validation"):
@@ -101,7 +101,7 @@ async def test_on_request_a_run_enters_the_group_that_its_worker_determined(
             assert (group.reason.code, group.reason.fields["step"]) == ("same_call_path", "work")
 
 
-async def test_what_has_not_failed_does_not_enter() -> None:
+async def test_a_run_that_has_not_failed_does_not_enter() -> None:
     app = app_with()
 
     @app.task
@@ -115,8 +115,8 @@ async def test_what_has_not_failed_does_not_enter() -> None:
             await app.failures().add(run.id)
 
 
-async def test_dead_letters_of_runs_are_redriven_only_when_someone_asks_for_it() -> None:
-    """The budget of a task is a promise; a second mechanism underneath would break it (W4)."""
+async def test_dead_letters_of_runs_are_redriven_only_on_request() -> None:
+    """A task's budget is a promise; a second mechanism below it would break the promise (W4)."""
     app = app_with()
     async with bench(app) as test:
         run = await failed(app, "network")
@@ -159,7 +159,7 @@ async def test_exhausted_for_seven_days_it_is_archived_m10() -> None:
         assert (letter.state, letter.resolved_by) == ("ARCHIVED", "redrive")
 
 
-async def test_a_template_handles_what_matches_m12() -> None:
+async def test_a_template_handles_matching_failures_m12() -> None:
     app = app_with()
     app.template(
         Template(
@@ -216,7 +216,7 @@ async def test_a_retry_does_not_get_around_the_strategy_m5() -> None:
         await check_sound(app)
 
 
-async def test_a_number_of_redrives_is_that_of_whoever_names_one_last() -> None:
+async def test_the_most_specific_number_of_redrives_applies() -> None:
     app = app_with(dlq_redrive="exponential", dlq_default_max_retries=7)
 
     @app.task(max_attempts=1, max_redrives=9)
@@ -238,7 +238,7 @@ async def test_a_number_of_redrives_is_that_of_whoever_names_one_last() -> None:
         assert found == {"work": ("exponential", 7), "own": ("exponential", 9), "policy": ("linear", 7)}
 
 
-async def test_what_is_no_template_and_no_policy_is_refused_at_once() -> None:
+async def test_an_object_that_is_no_template_and_no_policy_is_rejected_at_once() -> None:
     app = app_with()
     with pytest.raises(InvalidValueError):
         app.template("gateway")  # type: ignore[arg-type]
@@ -256,13 +256,13 @@ async def test_what_is_no_template_and_no_policy_is_refused_at_once() -> None:
 async def test_m9_a_configured_size_alerts_and_never_rejects_a_letter() -> None:
     app = app_with(dlq_max_size=100)
     async with bench(app) as test:
-        ear = Ear(app)
+        emitted = EventCollector(app)
         runs = [await app.start("work", "network") for _ in range(103)]
         states = [await run.wait() for run in runs]
         assert states == [RunState.DLQ_PENDING] * 103
         assert await letters(app) == 103
         await test.advance(61.0)
-        [alert] = [told for told in ear.of(AlertRaised) if told.alert == "queue_nearly_full"]
+        [alert] = [told for told in emitted.of(AlertRaised) if told.alert == "queue_nearly_full"]
         assert "of 100 dead letters" in alert.message
         statistics = await app.failures().statistics()
         assert statistics.lifetime.refused == 0

@@ -1,4 +1,4 @@
-"""Work whose payloads and results are encrypted: executed as ever, readable only with the key (M11, I9)."""
+"""Runs with encrypted payloads and results: executed as usual, readable only with the key (M11, I9)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def app_with(*keys: str) -> Redrive:
 
 
 async def stored(app: Redrive) -> list[str]:
-    """Every text that a run needs to execute, as the tables hold it."""
+    """Return every stored text that a run needs to execute."""
     texts = await sql(
         app,
         "SELECT input FROM runs UNION ALL SELECT step_input FROM runs UNION ALL SELECT result FROM runs "
@@ -110,7 +110,7 @@ async def test_a_retry_and_a_dead_letter_show_redacted_evidence_as_ever() -> Non
             assert "hunter2" not in repr(await sql(app, f"SELECT * FROM {table}")), table
 
 
-async def test_an_idempotency_key_recognises_the_same_payload_although_it_is_sealed_differently() -> None:
+async def test_an_idempotency_key_recognizes_the_same_payload_although_it_is_sealed_differently() -> None:
     app = app_with(KEY)
 
     @app.task
@@ -174,7 +174,7 @@ async def test_a_letter_of_work_that_could_never_be_opened_keeps_the_sealed_payl
 
 async def test_a_separate_process_receives_readable_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2])
-    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or it would import pytest
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # the child would import pytest
     encryption = Encryption([KEY])
     sealed = claim(
         encryption.encrypt('{"cents":7,"day":"2026-01-02"}'), encryption.encrypt('{"the":"input"}')

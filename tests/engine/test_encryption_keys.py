@@ -1,4 +1,4 @@
-"""The vault: sealing and opening, keys and their rotation, and texts that look sealed but are not (M11)."""
+"""Encryption: encrypting and decrypting, key rotation, and texts that only look encrypted (M11)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_look_alike_that_was_stored_without_keys_is_still_readable_with_them(t
     assert Encryption([NEW]).decrypt(stored) == text
 
 
-def test_without_keys_a_text_is_given_back_as_it_is() -> None:
+def test_without_keys_a_text_is_returned_unchanged() -> None:
     text = encode({"a": 1})
     assert NO_ENCRYPTION.encrypt(text) is text
     assert NO_ENCRYPTION.decrypt(text) is text
@@ -69,7 +69,7 @@ def test_without_keys_a_text_is_given_back_as_it_is() -> None:
 
 
 def test_without_keys_nothing_is_imported() -> None:
-    """Otherwise everybody pays who does not use it."""
+    """Programs without encryption would pay for the import."""
     import subprocess
 
     program = "import sys, redrive.app; sys.exit('cryptography' in sys.modules)"
@@ -91,7 +91,7 @@ def test_a_missing_key_is_named(encryption: Encryption) -> None:
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), SealedError)
 
 
-def test_work_whose_key_is_missing_is_given_back_uncharged() -> None:
+def test_work_whose_key_is_missing_is_released_uncharged() -> None:
     failure = classify(SealedError("no key", key_id="x"))
     assert failure.unavailable
     assert not failure.may_have_executed
@@ -99,7 +99,7 @@ def test_work_whose_key_is_missing_is_given_back_uncharged() -> None:
 
 
 @pytest.mark.parametrize("change", ["cut", "swap", "foreign", "empty"])
-def test_a_damaged_value_is_told_from_a_missing_key(change: str) -> None:
+def test_a_damaged_value_is_distinguished_from_a_missing_key(change: str) -> None:
     sealed = Encryption([NEW]).encrypt("1")
     broken = {
         "cut": sealed[:40],

@@ -1,4 +1,4 @@
-"""Random histories of random policies: budgets hold, nothing is lost, states add up (I1 I3 I7 I10 I16)."""
+"""Random histories of random policies: budgets hold, no run is lost, states add up (I1 I3 I7 I10 I16)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SCRIPTS = st.lists(st.sampled_from(Does), min_size=1, max_size=12)
 
 
 @dataclass
-class Told:
-    """What one run did."""
+class RunRecord:
+    """The attempts and the end of one run."""
 
     script: list[Does]
     done: list[Does] = field(default_factory=list)
@@ -65,14 +65,14 @@ def test_whatever_happens_the_promises_hold(
 
 async def play(policy: RetryPolicy, scripts: list[list[Does]], steps: int, seed: int) -> None:
     app = new_app()
-    told: dict[tuple[str, int], Told] = {}
+    told: dict[tuple[str, int], RunRecord] = {}
     given_scripts: dict[str, list[Does]] = {}
 
     @app.task(retry=policy, concurrency=2)
     async def act(context: Context) -> Any:
         own = told.setdefault(
             (context.run_id, context.step_index),
-            Told(given_scripts[context.run_id][context.step_index :]),
+            RunRecord(given_scripts[context.run_id][context.step_index :]),
         )
         own.moments.append(test.clock.time)
         what = own.next()
@@ -105,7 +105,7 @@ async def play(policy: RetryPolicy, scripts: list[list[Does]], steps: int, seed:
             assert (run_row.state == "SUCCESS") == (last.done[-1] is Does.SUCCEED)
 
 
-def check_step(told: Told, policy: RetryPolicy) -> None:
+def check_step(told: RunRecord, policy: RetryPolicy) -> None:
     counts = Counter(told.done)
     assert counts[Does.FAIL] + counts[Does.LIMITED] + counts[Does.FINAL] <= policy.max_attempts
     assert counts[Does.HINTED] <= policy.max_rate_limit_waits + 1

@@ -1,4 +1,4 @@
-"""Starting runs: stored first, once for every key, and taken in order (G8, D6)."""
+"""Starting runs: stored first, once for every key, and executed in order (G8, D6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.testing import EPOCH
 
 
-async def test_a_new_run_is_stored_as_it_was_said() -> None:
+async def test_a_new_run_is_stored_with_the_given_values() -> None:
     app = new_app(queues=["express"])
 
     @app.task
@@ -205,10 +205,10 @@ async def test_more_than_a_piece_is_started_as_a_whole_or_not_at_all() -> None:
         return number
 
     async with seamed(app) as (test, seam):
-        seam.fail("enqueue_new", after=True)  # the answer to a commit is lost, and it is tried again
+        seam.fail("enqueue_new", after=True)  # the answer to the commit is lost, and the engine retries
         runs = await app.start_many(work, range(3 * PIECE_SIZE + 1))
         assert len({run.id for run in runs}) == len(await test.started()) == 3 * PIECE_SIZE + 1
-        assert seam.bitten == ["enqueue_new"]
+        assert seam.triggered == ["enqueue_new"]
         with pytest.raises(PayloadError):
             await app.start_many(work, [*range(2 * PIECE_SIZE), "no number"])
         assert len(await test.started()) == 3 * PIECE_SIZE + 1

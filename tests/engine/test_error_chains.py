@@ -1,4 +1,4 @@
-"""A chain of errors is printed as Python prints it, byte for byte, although most of it is remembered."""
+"""A chain of errors is printed exactly as Python prints it, although most of it comes from a cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def printed_by_python(error: BaseException) -> str:
 
 
 def check(make: Callable[[], BaseException]) -> None:
-    """Twice: the second time the tracebacks are remembered."""
+    """Compare twice: the second time, the tracebacks come from the cache."""
     for _ in range(2):
         error = make()
         expected = printed_by_python(error)
@@ -75,7 +75,7 @@ class UnprintableError(Exception):
 
 
 class EmptyError(Exception):
-    """False where it is asked for its truth."""
+    """An error that is false in a boolean context."""
 
     def __len__(self) -> int:
         return 0
@@ -216,7 +216,10 @@ def fail_with(error: BaseException) -> None:
 
 
 def through_redrive(error: BaseException) -> BaseException:
-    """Raised through a frame of Redrive: left out of the error's own traceback, kept in that of a cause."""
+    """Raise the error through a frame of Redrive.
+
+    The traceback of the error omits the frame, and that of a cause keeps it.
+    """
     place: dict[str, Any] = {"__name__": "redrive.engine.invoker"}
     exec(compile(INVOKER, "invoker.py", "exec"), place)
     caught: BaseException = place["invoke"](fail_with, error)

@@ -1,11 +1,11 @@
-"""The engine tells: every event once, with the right fields; and no listener can harm the work."""
+"""Events of the engine: each is emitted once, with the right fields, and no listener can harm the work."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     app_at,
     bench,
     check_ended,
@@ -27,9 +27,9 @@ from redrive.policy import Exponential
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(5.0)))
 
 
-async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
+async def test_the_events_of_a_run_that_succeeds_after_a_failure() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task(retry=TWICE)
     async def flaky(context: Context) -> str:
@@ -41,7 +41,7 @@ async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
     async with bench(app) as test:
         run = await app.start(flaky, org="acme", correlation_id="trace")
         await test.advance(60)
-    queued, first, retry, second, succeeded, finished = heard.events
+    queued, first, retry, second, succeeded, finished = collector.events
     assert queued == event.RunQueued(
         org="acme", run_id=run.id, workflow="flaky", queue="default", correlation_id="trace"
     )
@@ -75,9 +75,9 @@ async def test_the_story_of_a_run_that_succeeds_after_a_failure() -> None:
     )
 
 
-async def test_the_story_of_a_run_that_dies() -> None:
+async def test_the_events_of_a_run_that_fails() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def bad() -> None:
@@ -86,11 +86,11 @@ async def test_the_story_of_a_run_that_dies() -> None:
     async with bench(app) as test:
         run = await app.start(bad)
         await test.drain()
-    [died], [finished] = heard.of(event.StepDied), heard.of(event.RunFinished)
+    [died], [finished] = collector.of(event.StepDied), collector.of(event.RunFinished)
     assert (died.ref.run_id, died.state, died.explanation.reason) == (run.id, "DLQ_PENDING", "final_error")
     assert died.failure.message == "broken"
     assert finished.state == "DLQ_PENDING"
-    assert [name_of(each) for each in heard.events] == [
+    assert [name_of(each) for each in collector.events] == [
         "run.queued",
         "step.started",
         "step.died",
@@ -98,9 +98,9 @@ async def test_the_story_of_a_run_that_dies() -> None:
     ]
 
 
-async def test_waits_that_cost_nothing_are_told_as_such() -> None:
+async def test_uncharged_waits_are_emitted_as_such() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task(retry=TWICE)
     async def waits(context: Context) -> None:
@@ -111,14 +111,14 @@ async def test_waits_that_cost_nothing_are_told_as_such() -> None:
 
     async with bench(app) as test:
         await test.execute(waits)
-    [retry], [released] = heard.of(event.RetryScheduled), heard.of(event.StepReleased)
+    [retry], [released] = collector.of(event.RetryScheduled), collector.of(event.StepReleased)
     assert (retry.delay, retry.counted, retry.explanation.reason) == (30.0, False, "rate_limit_hint")
     assert (released.delay, released.reason, released.ref.attempt) == (40.0, "deferred", 2)
 
 
-async def test_a_result_that_came_too_late_is_told_once_and_changes_nothing() -> None:
+async def test_a_late_result_is_emitted_once_and_changes_nothing() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def slow(context: Context) -> int:
@@ -131,17 +131,17 @@ async def test_a_result_that_came_too_late_is_told_once_and_changes_nothing() ->
         await settle(test, app)
         assert await run.result() == 2
         history = await run.history()
-    [lost] = heard.of(event.LeaseLost)
+    [lost] = collector.of(event.LeaseLost)
     assert (lost.ref.run_id, lost.ref.attempt) == (run.id, 1)
-    [released] = heard.of(event.StepReleased)
+    [released] = collector.of(event.StepReleased)
     assert released.reason == "lease_lost"
-    assert len(heard.of(event.RunFinished)) == len(heard.of(event.StepSucceeded)) == 1
+    assert len(collector.of(event.RunFinished)) == len(collector.of(event.StepSucceeded)) == 1
     assert [(each.number, each.outcome) for each in history.attempts] == [(1, "lost"), (2, "succeeded")]
 
 
-async def test_a_breaker_its_held_work_and_its_recovery_are_told() -> None:
+async def test_events_of_a_breaker_its_held_work_and_its_recovery() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
     app.breaker("bank", BreakerPolicy(window_calls=2, minimum_calls=2, cool_down=30.0, successes_to_close=1))
     down = True
 
@@ -156,24 +156,24 @@ async def test_a_breaker_its_held_work_and_its_recovery_are_told() -> None:
         down = False
         held = await app.start(pay)
         await test.drain()
-        [told] = heard.of(event.StepHeld)
+        [told] = collector.of(event.StepHeld)
         assert (told.ref.run_id, told.held_by) == (held.id, "breaker:bank")
         await settle(test, app)
         assert [await run.state() for run in (*first, held)] == ["SUCCESS"] * 3
-    changes = [(each.breaker, each.before, each.after) for each in heard.of(event.BreakerChanged)]
+    changes = [(each.breaker, each.before, each.after) for each in collector.of(event.BreakerChanged)]
     assert changes == [("bank", "CLOSED", "OPEN"), ("bank", "HALF_OPEN", "CLOSED")] or changes == [
         ("bank", "CLOSED", "OPEN"),
         ("bank", "OPEN", "HALF_OPEN"),
         ("bank", "HALF_OPEN", "CLOSED"),
     ]
-    released = heard.of(event.HeldReleased)
+    released = collector.of(event.HeldReleased)
     assert {each.held_by for each in released} == {"breaker:bank"}
-    assert sum(each.runs for each in released) == len(heard.of(event.StepHeld))
+    assert sum(each.runs for each in released) == len(collector.of(event.StepHeld))
 
 
-async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> None:
+async def test_events_of_queues_workers_and_the_database(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def work() -> None: ...
@@ -182,17 +182,17 @@ async def test_queues_workers_and_the_database_are_told_of(tmp_path: Path) -> No
         await app.queues(by="me").pause("default", reason="deploy")
         await app.queues(by="you").resume("default")
         await (await app.start(work)).result(5)
-    assert heard.of(event.QueuePaused) == [event.QueuePaused("default", "me", "deploy")]
-    assert heard.of(event.QueueResumed) == [event.QueueResumed("default", "you")]
-    assert heard.of(event.WorkerStarted) == [event.WorkerStarted(worker.id, ("default",), 7)]
-    assert heard.of(event.WorkerStopping) == [event.WorkerStopping(worker.id, 0, 2.0, "stop")]
-    assert heard.of(event.WorkerStopped) == [event.WorkerStopped(worker.id, 0)]
-    assert isinstance(heard.events[-1], event.WorkerStopped)
+    assert collector.of(event.QueuePaused) == [event.QueuePaused("default", "me", "deploy")]
+    assert collector.of(event.QueueResumed) == [event.QueueResumed("default", "you")]
+    assert collector.of(event.WorkerStarted) == [event.WorkerStarted(worker.id, ("default",), 7)]
+    assert collector.of(event.WorkerStopping) == [event.WorkerStopping(worker.id, 0, 2.0, "stop")]
+    assert collector.of(event.WorkerStopped) == [event.WorkerStopped(worker.id, 0)]
+    assert isinstance(collector.events[-1], event.WorkerStopped)
 
 
-async def test_an_outage_of_the_database_is_told_with_its_end() -> None:
+async def test_an_outage_of_the_database_is_emitted_with_its_end() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -203,15 +203,15 @@ async def test_an_outage_of_the_database_is_told_with_its_end() -> None:
         seam.fail("complete", times=3)
         await test.drain()
         assert await run.result() == 1
-    failed = heard.of(event.StoreFailed)
+    failed = collector.of(event.StoreFailed)
     assert [(each.doing, each.error) for each in failed] == [("record", "the line is cut")] * 3
     assert [0.05 <= each.wait / 2**number <= 0.1 for number, each in enumerate(failed)] == [True] * 3
-    assert [each.doing for each in heard.of(event.StoreRecovered)] == ["record"]
+    assert [each.doing for each in collector.of(event.StoreRecovered)] == ["record"]
 
 
-async def test_starting_the_same_key_again_is_not_told_as_a_new_run() -> None:
+async def test_starting_the_same_key_again_emits_no_new_run() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def work() -> None: ...
@@ -220,12 +220,12 @@ async def test_starting_the_same_key_again_is_not_told_as_a_new_run() -> None:
         first = await app.start(work, key="k")
         second = await app.start(work, key="k")
     assert first.id == second.id
-    assert [each.run_id for each in heard.of(event.RunQueued)] == [first.id]
+    assert [each.run_id for each in collector.of(event.RunQueued)] == [first.id]
 
 
 async def test_a_run_cancelled_before_it_began_has_finished_too() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def work() -> None: ...
@@ -235,12 +235,12 @@ async def test_a_run_cancelled_before_it_began_has_finished_too() -> None:
         assert await run.cancel() == "cancelled"
         await test.drain()
         await check_ended(app, 1)
-    assert [(each.run_id, each.state) for each in heard.of(event.RunFinished)] == [(run.id, "CANCELLED")]
+    assert [(each.run_id, each.state) for each in collector.of(event.RunFinished)] == [(run.id, "CANCELLED")]
 
 
 async def test_every_event_has_a_name_and_flat_fields() -> None:
     app = new_app()
-    heard = Ear(app)
+    collector = EventCollector(app)
 
     @app.task(retry=TWICE)
     async def flaky(context: Context) -> None:
@@ -251,12 +251,12 @@ async def test_every_event_has_a_name_and_flat_fields() -> None:
     async with bench(app) as test:
         await app.start(flaky)
         await test.advance(60)
-    for each in heard.events:
+    for each in collector.events:
         fields = fields_of(each)
         assert fields["event"] == name_of(each)
         assert fields["run_id"]
         assert all(isinstance(value, str | int | float | bool) for value in fields.values()), fields
-    [retry] = heard.of(event.RetryScheduled)
+    [retry] = collector.of(event.RetryScheduled)
     assert fields_of(retry)["delay_ms"] == 5_000.0
     assert fields_of(retry)["attempt"] == 1
 
@@ -266,13 +266,13 @@ async def test_every_event_has_a_name_and_flat_fields() -> None:
 
 async def test_a_listener_that_raises_harms_nothing() -> None:
     app = new_app()
-    heard: list[Event] = []
+    collector: list[Event] = []
 
     def broken(told: Event) -> None:
         raise RuntimeError("listening failed")
 
     app.listen(broken)
-    app.listen(heard.append)
+    app.listen(collector.append)
 
     @app.task(retry=TWICE)
     async def flaky(context: Context) -> str:
@@ -282,21 +282,21 @@ async def test_a_listener_that_raises_harms_nothing() -> None:
 
     async with bench(app) as test:
         assert await test.execute(flaky) == "done"
-    assert len(heard) == 6
+    assert len(collector) == 6
 
 
 class Choosy:
     def __init__(self, *kinds: type) -> None:
         self.kinds = kinds
         self.asked: list[type] = []
-        self.heard: list[Event] = []
+        self.collector: list[Event] = []
 
     def wants(self, kind: type[Event]) -> bool:
         self.asked.append(kind)
         return kind in self.kinds
 
     def __call__(self, told: Event) -> None:
-        self.heard.append(told)
+        self.collector.append(told)
 
 
 async def test_events_without_a_listener_are_not_created() -> None:
@@ -309,14 +309,14 @@ async def test_events_without_a_listener_are_not_created() -> None:
 
     async with bench(app) as test:
         await test.execute(work)
-    assert [type(each) for each in choosy.heard] == [event.RunFinished]
+    assert [type(each) for each in choosy.collector] == [event.RunFinished]
 
 
-async def test_what_a_listener_does_not_want_it_is_not_told_when_others_want_it() -> None:
+async def test_a_listener_gets_only_the_events_it_wants_when_others_want_more() -> None:
     app = new_app()
     choosy = Choosy(event.RunFinished)
     app.listen(choosy)
-    everything = Ear(app)
+    everything = EventCollector(app)
 
     @app.task
     async def work() -> None: ...
@@ -324,10 +324,10 @@ async def test_what_a_listener_does_not_want_it_is_not_told_when_others_want_it(
     async with bench(app) as test:
         await test.execute(work)
     assert len(everything.events) == 4
-    assert [type(each) for each in choosy.heard] == [event.RunFinished]
+    assert [type(each) for each in choosy.collector] == [event.RunFinished]
 
 
-async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
+async def test_a_listener_whose_filter_raises_harms_nothing() -> None:
     class Broken:
         def wants(self, kind: type[Event]) -> bool:
             raise RuntimeError("no idea")
@@ -346,19 +346,19 @@ async def test_a_listener_that_cannot_say_what_it_wants_harms_nothing() -> None:
         assert await test.execute(work) == 1
 
 
-async def test_a_listener_may_leave_while_it_is_told_something() -> None:
+async def test_a_listener_may_unsubscribe_during_an_event() -> None:
     app = new_app()
-    heard: list[Event] = []
+    collector: list[Event] = []
 
     def once(told: Event) -> None:
         parts_of(app).event_bus.forget(once)
 
     app.listen(once)
-    app.listen(heard.append)
+    app.listen(collector.append)
 
     @app.task
     async def work() -> None: ...
 
     async with bench(app) as test:
         await test.execute(work)
-    assert len(heard) == 4
+    assert len(collector) == 4

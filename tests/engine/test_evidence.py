@@ -1,4 +1,4 @@
-"""Evidence: bounded, redacted, storable, and never failing."""
+"""Evidence of a failure: limited, redacted, storable, and collecting it never fails."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_classifier_of_the_application_is_asked() -> None:
     )
 
 
-def test_what_no_exception_tells() -> None:
+def test_evidence_without_an_exception() -> None:
     evidence = evidence_without_error(
         Category.CANCELLED, ErrorClass.RETRYABLE, "lease_lost", "the worker died", step="pay"
     )
@@ -150,7 +150,7 @@ def test_what_no_exception_tells() -> None:
 
 
 def charge_in(file: str, name: object) -> BaseException:
-    """The same code in different modules."""
+    """Return the traceback of the same code in different modules."""
     place: dict[str, Any] = {"__name__": name}
     exec(compile("def charge():\n    raise ConnectionError('refused')\n", file, "exec"), place)
     try:
@@ -174,7 +174,7 @@ def test_equal_code_in_one_file_is_distinguished_by_its_module() -> None:
     assert paypal.fingerprint.value != stripe.fingerprint.value
 
 
-def test_the_same_way_is_told_the_same_again_with_what_is_said_now() -> None:
+def test_an_equal_failure_has_the_same_stack_with_the_current_message() -> None:
     first, second = (made_of(charge_in("shop.py", "shop")) for _ in range(2))
     assert first.stack == second.stack
     assert first.fingerprint == second.fingerprint
@@ -224,7 +224,7 @@ def test_a_secret_across_the_cut_is_redacted_before_it_is_cut_i9() -> None:
 
 
 PIECE = 4
-"""Characters of a secret that must not be stored together."""
+"""The number of consecutive characters of a secret that must not be stored."""
 
 
 def pieces(secret: str, surroundings: str) -> set[str]:
@@ -241,14 +241,14 @@ def stored_texts(message: str) -> str:
 
 
 def test_no_part_of_a_secret_reaches_a_stored_text_i9() -> None:
-    """The pattern is derived from the message: a secret must be gone before it is cut to pieces."""
+    """The pattern derives from the message, so a secret must be gone before the message is cut."""
     checked = 0
     for sample in (*corpus.secret_samples(), *corpus.held_out_samples()):
         if not isinstance(sample.content, str):
             continue
         message = DEFAULT_REDACTOR.text(sample.content)
         if any(corpus.survives(secret, message) for secret in sample.secrets):
-            continue  # not recognised at all: `tests/policy/test_redact.py` counts these
+            continue  # the redactor misses it: `tests/policy/test_redact.py` counts these
         stored, harmless = stored_texts(sample.content), stored_texts(message)
         for secret in sample.secrets:
             left = {piece for piece in pieces(secret, harmless) if piece in stored}

@@ -1,4 +1,4 @@
-"""The story of a run, put together from what was written (P9, W6)."""
+"""The history of a run, assembled from its records (P9, W6)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_lost_deferred_and_held_attempts_are_part_of_it() -> None:
     assert history.events[1].detail == fact("held", holder="breaker:bank")
 
 
-async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() -> None:
+async def test_of_a_queued_run_and_of_an_executing_run() -> None:
     app = new_app()
     seen: list[str] = []
 
@@ -131,7 +131,7 @@ async def test_of_a_run_that_has_only_been_queued_and_of_one_that_is_executed() 
     assert seen == ["queued", "started"]
 
 
-async def test_what_is_executed_is_told_just_as_it_is_told_later() -> None:
+async def test_an_attempt_in_progress_appears_as_it_does_afterwards() -> None:
     app = new_app()
     seen: list[TimelineEvent] = []
 
@@ -184,7 +184,7 @@ async def test_a_replay_from_an_earlier_step_moves_nothing_that_was_before_it() 
 
 
 async def test_a_run_that_continues_while_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is told is of one moment: no end without the step before it, no step after the end."""
+    """The history is of one moment: no end without the previous step, no step after the end."""
     app = new_app()
 
     @app.task

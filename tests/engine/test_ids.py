@@ -38,7 +38,7 @@ def drawn_by_a_child(ids: Ids) -> list[int]:
 
 def test_forked_children_never_repeat_the_numbers_of_their_parent_or_of_each_other() -> None:
     ids = Ids(SYSTEM_CLOCK, BlockRandom())
-    before = ids.token()  # the rest of the block is left for whoever draws next
+    before = ids.token()  # the next caller gets the rest of the block
     first, second = drawn_by_a_child(ids), drawn_by_a_child(ids)
     own = [ids.token() for _ in range(SEVERAL_BLOCKS)]
     assert len(first) == len(second) == SEVERAL_BLOCKS

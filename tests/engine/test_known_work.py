@@ -1,4 +1,4 @@
-"""Workers claim only work that they know; work that no worker knows is held and shown; tasks have aliases."""
+"""Workers claim only known work; work that no worker knows is held and shown; tasks have aliases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.engine.hand_clock import HandClock
-from tests.engine.workbench import Ear, app_at, new_app, sql, working
+from tests.engine.workbench import EventCollector, app_at, new_app, sql, working
 
 from redrive.app import Redrive
 from redrive.engine.definition import Definition
@@ -93,7 +93,7 @@ async def test_a_held_workflow_is_released_by_a_worker_that_has_its_tasks_but_do
 async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tmp_path: Path) -> None:
     web, limited = program(tmp_path, "ship"), program(tmp_path, "ship")
     web.workflow("order", [parts_of(web).registry.tasks["ship"]])
-    heard = Ear(limited)
+    emitted = EventCollector(limited)
     await web.open()
     other, run = await web.start("ship"), await web.start("order")
     async with working(program(tmp_path, "price")):
@@ -102,12 +102,12 @@ async def test_a_worker_that_is_limited_to_workflows_releases_their_held_runs(tm
         async with working(limited, workflows=("order",)):
             assert await run.result(30) == "ship"
         assert (await other.view()).held_by == "task:ship"
-    assert heard.of(HeldReleased) == [HeldReleased("task:ship", 1)]
+    assert emitted.of(HeldReleased) == [HeldReleased("task:ship", 1)]
     await web.close()
 
 
 async def test_a_worker_releases_nothing_in_the_queues_of_others(tmp_path: Path) -> None:
-    """It would not claim it, and a worker of that queue would hold it again."""
+    """It would not claim the run, and a worker of that queue would hold it again."""
     web, elsewhere = program(tmp_path, "ship"), app_at(tmp_path / "work.db")
     add(elsewhere, "ship", queue="express")
     await web.open()
@@ -134,7 +134,7 @@ async def test_a_worker_executes_a_workflow_that_only_other_programs_register(tm
 
 
 async def test_a_worker_that_stopped_a_moment_ago_may_come_back(tmp_path: Path) -> None:
-    """A restart moves no work, and alarms nobody."""
+    """A restart moves no work and raises no alarm."""
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "ship", "zip")
     await tuesday.open()
     async with working(program(tmp_path, "ship")):
@@ -155,7 +155,7 @@ async def until_workers(app: Redrive, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_worker_of_the_version_before_counts_as_one_that_knows_everything(tmp_path: Path) -> None:
+async def test_a_worker_of_the_previous_version_counts_as_knowing_everything(tmp_path: Path) -> None:
     monday, tuesday = program(tmp_path, "price"), program(tmp_path, "ship")
     await tuesday.open()
     await parts_of(tuesday).store.limits.heartbeat("old", "v0", '["default"]', 4, 0, "running")

@@ -1,4 +1,4 @@
-"""Leases: renewed beside the work, and a worker that cannot renew them fences itself (P7, I4)."""
+"""Leases: renewed next to the work, and a worker that cannot renew them fences itself (P7, I4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Event
 import apsw
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     Seam,
     app_at,
     bench,
@@ -45,7 +45,7 @@ from redrive.testing import EPOCH
 TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(0.05)))
 
 
-async def test_it_renews_what_is_a_third_of_its_time_old_and_nothing_else() -> None:
+async def test_it_renews_only_leases_older_than_a_third_of_their_time() -> None:
     app = new_app()
 
     @app.task
@@ -131,7 +131,7 @@ def faulty(path: Path) -> tuple[Redrive, Seam]:
 
 async def test_long_work_keeps_its_lease(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def long(context: Context) -> int:
@@ -141,12 +141,12 @@ async def test_long_work_keeps_its_lease(tmp_path: Path) -> None:
     async with working(app, lease_seconds=0.3):
         run = await app.start(long)
         assert await run.result(8) == 1
-    assert not heard.of(LeaseLost)
-    assert not heard.of(StepReleased)
+    assert not emitted.of(LeaseLost)
+    assert not emitted.of(StepReleased)
 
 
 async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
-    """Renewal does not share a scheduler with the work it vouches for."""
+    """Renewal does not depend on the event loop that executes the work."""
     app, other = app_at(tmp_path / "work.db"), app_at(tmp_path / "work.db")
     calls: list[int] = []
     kept: list[bool] = []
@@ -170,9 +170,9 @@ async def test_a_blocked_event_loop_keeps_its_leases(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
-    """The handler is cancelled, nothing is written, and the step is executed again afterwards."""
+    """The worker cancels the handler and writes nothing, and the step executes again afterwards."""
     app, seam = faulty(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     stopped: list[float] = []
     began = asyncio.Event()
 
@@ -200,12 +200,12 @@ async def test_a_worker_that_cannot_renew_fences_itself(tmp_path: Path) -> None:
         await check_ended(app, 1)
     assert 0.3 <= stopped[0] <= 2.0
     assert first.outcome == "lost"
-    assert 1 <= len(heard.of(LeaseLost)) <= 2
-    assert [each.requeued for each in heard.of(WorkerStopped)] == [0]
+    assert 1 <= len(emitted.of(LeaseLost)) <= 2
+    assert [each.requeued for each in emitted.of(WorkerStopped)] == [0]
 
 
 async def test_a_step_that_keeps_killing_workers_becomes_a_dead_letter() -> None:
-    """Twice among others, then three times alone (RELIABILITY); an innocent neighbour is not taken along."""
+    """Twice next to others, then three times in isolation (RELIABILITY); an innocent neighbor is spared."""
     app = new_app()
     calls: list[tuple[str, int]] = []
 
@@ -262,7 +262,7 @@ async def test_unsafe_work_with_a_lost_lease_is_not_repeated() -> None:
 
 
 async def test_the_time_that_a_lonely_step_takes_does_not_pass_by_itself() -> None:
-    """While something suspect is executed alone, the worker waits for it without moving the clock."""
+    """While a suspect executes in isolation, the worker waits for it without moving the clock."""
     app = new_app()
     moments: list[float] = []
 
@@ -283,8 +283,8 @@ async def test_the_time_that_a_lonely_step_takes_does_not_pass_by_itself() -> No
     assert moments == [0.0] * 6
 
 
-async def test_what_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -> None:
-    """A row that no code of ours can judge: its lease is not renewed any more, and other work goes on."""
+async def test_a_run_that_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -> None:
+    """No code can judge the row: the worker stops renewing its lease, and other work continues."""
     app = app_at(tmp_path / "work.db")
 
     @app.task
@@ -306,7 +306,7 @@ async def test_what_escapes_the_executor_is_not_leased_forever(tmp_path: Path) -
         assert len(worker.in_flight) <= 1
 
 
-async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it() -> None:
+async def test_a_lease_found_lost_counts_as_expired_before_the_loop_learns_of_it() -> None:
     app = new_app()
 
     @app.task
@@ -327,7 +327,7 @@ async def test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has
 
 
 async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
-    """Both threads use the same leases, and may take turns wherever Python collects garbage."""
+    """Both threads use the same leases, and Python may switch threads wherever it collects garbage."""
     app = new_app()
 
     @app.task
@@ -353,8 +353,8 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
         gc.callbacks.append(claimed_meanwhile)
         gc.enable()
         try:
-            test.clock.advance(30)  # all are due: the list of them is long enough for a collection
-            gc.set_threshold(20)  # a worker that starts in another thread makes it large
+            test.clock.advance(30)  # all are due: the list is long enough for a garbage collection
+            gc.set_threshold(20)  # a worker that starts in another thread raises it
             await lease_renewer.renew(parts_of(app).database)
         finally:
             gc.set_threshold(*threshold)
@@ -363,7 +363,7 @@ async def test_claims_that_come_while_it_looks_do_not_end_it() -> None:
 
 
 class SilentLoop:
-    """The watch of a loop that does not answer, while the database is away."""
+    """A watch that reports a loop that doesn't answer, while the database is away."""
 
     awaits_answer = True
 
@@ -381,7 +381,7 @@ class SilentLoop:
 async def test_a_silent_loop_is_reported_even_after_its_leases_were_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failed report is repeated, and is no error of the thread."""
+    """The thread repeats a failed report, and does not fail itself."""
     monkeypatch.setattr("redrive.engine.lease_renewer.WATCH_SECONDS", 0.02)
     watch, lost, database = SilentLoop(), Event(), parts_of(new_app()).database
     renewer = LeaseRenewer("test", database, SYSTEM_CLOCK, renew_runs, lambda leases: lost.set(), watch)
@@ -423,7 +423,7 @@ async def test_a_process_that_has_just_ended_does_not_keep_other_leases_from_bei
 
 
 async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
-    """Its neighbours could not run, so they are not suspects that must be executed alone."""
+    """Its neighbors could not run, so they are not suspects to isolate."""
     app = new_app()
 
     @app.task
@@ -432,7 +432,7 @@ async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
     async with bench(app) as test:
         await app.start_many(work, [None] * 2)
         store = parts_of(app).store
-        [culprit, neighbour] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 60.0))
+        [culprit, neighbor] = await store.leases.claim("default", 2, Holder(7, "blocked", "", 60.0))
         await store.limits.heartbeat("blocked", "", "[]", 10, 2, "running")
         step = BlockingStep(culprit.id, culprit.org, "work", "work", "work", 1)
         await store.limits.note_blocked("blocked", 70.0, step)
@@ -441,7 +441,7 @@ async def test_only_the_step_that_blocks_the_event_loop_is_blamed() -> None:
         await worker.maintenance.reclaim()
         await worker.parts.recorder.flush()
         losses = await sql(app, "SELECT id, losses FROM runs")
-    assert {row[0]: row[1] for row in losses} == {culprit.id: 1, neighbour.id: 0}
+    assert {row[0]: row[1] for row in losses} == {culprit.id: 1, neighbor.id: 0}
 
 
 async def test_a_heartbeat_ends_the_report_of_a_blocked_event_loop() -> None:

@@ -1,4 +1,4 @@
-"""Limits of concurrency, over all workers: never exceeded, and always freed."""
+"""Limits of concurrency over all workers: never exceeded, and always freed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     app_at,
     bench,
     check_ended,
@@ -33,7 +33,7 @@ TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
 class Meter:
-    """How many are inside at once, by name."""
+    """Counts how many executions of each name are in progress at once."""
 
     def __init__(self) -> None:
         self.inside: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class Meter:
 
 async def test_a_task_executes_no_more_often_at_once_than_its_limit() -> None:
     app, meter = new_app(), Meter()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task(concurrency=3)
     async def work(number: int) -> None:
@@ -65,8 +65,8 @@ async def test_a_task_executes_no_more_often_at_once_than_its_limit() -> None:
         assert {(await run.view()).attempt for run in runs} == {1}
     assert meter.most["work"] == 3
     assert meter.total == 20
-    assert {each.held_by for each in heard.of(StepHeld)} == {"limit:task:work"}
-    assert sum(each.runs for each in heard.of(HeldReleased)) == len(heard.of(StepHeld))
+    assert {each.held_by for each in emitted.of(StepHeld)} == {"limit:task:work"}
+    assert sum(each.runs for each in emitted.of(HeldReleased)) == len(emitted.of(StepHeld))
 
 
 async def test_each_key_has_its_own_limit() -> None:
@@ -110,7 +110,7 @@ async def test_each_org_has_a_limit_over_all_of_its_tasks() -> None:
     assert meter.most == {"acme": 2, "other": 2, "two": 1}
 
 
-async def test_a_key_that_cannot_be_made_limits_nothing_and_loses_nothing() -> None:
+async def test_a_limit_key_that_fails_limits_nothing_and_loses_nothing() -> None:
     app = new_app()
 
     def broken(payload: Any) -> str:
@@ -267,7 +267,7 @@ async def test_a_lost_answer_at_the_gate_takes_no_slot_forever() -> None:
         run = await app.start(work)
         seam.fail("occupy", after=True)
         await test.drain()
-        assert seam.bitten == ["occupy"]
+        assert seam.triggered == ["occupy"]
         await test.advance(120)
         assert await run.state() == "SUCCESS"
         await check_ended(app, 1)
@@ -321,7 +321,7 @@ async def test_a_lease_that_is_lost_before_the_gate_leaves_nothing_behind() -> N
 
 
 async def test_a_full_limit_with_a_lost_slot_is_not_full_forever() -> None:
-    """A worker died with its slot; whoever judges the lost attempt frees it."""
+    """A worker died with its slot; the worker that records the lost attempt frees the slot."""
     app = new_app()
 
     @app.task(concurrency=1)
@@ -339,7 +339,7 @@ async def test_a_full_limit_with_a_lost_slot_is_not_full_forever() -> None:
 
 
 async def test_no_payload_can_end_the_worker_by_its_key(tmp_path: Path) -> None:
-    """Keys are made of what users send: one that cannot be stored must not stop everybody's work."""
+    """Keys derive from user input: one that cannot be stored must not stop other work."""
     app = app_at(tmp_path / "work.db")
 
     @app.task(concurrency=1, concurrency_key=lambda payload: payload["user"])
@@ -373,7 +373,7 @@ async def test_a_limit_that_is_forgotten_before_its_work_is_held_does_not_hold_i
         await app.start(work, 2)
 
         async def meanwhile() -> None:
-            """The first has ended, and some worker forgets the counters that nobody uses."""
+            """Let the first run end, and let a worker forget unused counters."""
             leave.set()
             while (await first.view()).place != "ended":
                 await asyncio.sleep(0)

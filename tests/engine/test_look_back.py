@@ -1,4 +1,4 @@
-"""How much of an index a poll reads."""
+"""How much of an index each poll reads."""
 
 from __future__ import annotations
 

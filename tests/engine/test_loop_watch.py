@@ -19,7 +19,7 @@ from redrive.store.database import Session
 
 
 class Watched:
-    """A watch of the running loop, of which the test is the thread that renews leases."""
+    """A watch of the running loop; the test acts as the thread that renews leases."""
 
     def __init__(self, lease_seconds: float) -> None:
         self.clock = HandClock()
@@ -31,7 +31,7 @@ class Watched:
         self.written.append(silence)
 
     def vouches_after(self, seconds: float) -> bool:
-        """Without a turn of the loop, look every second."""
+        """Check the watch every second, without an iteration of the loop."""
         for _ in range(int(seconds)):
             self.clock.time += 1.0
             vouches = self.watch.vouches()
@@ -77,7 +77,7 @@ async def test_a_silent_loop_is_reported_after_a_moment() -> None:
 
 
 async def test_an_answer_is_awaited_until_it_comes() -> None:
-    """A loop that was asked just now may sleep, and so may the thread that asked it."""
+    """A loop that has just been asked may be suspended, and so may the thread that asked."""
     watched = Watched(20.0)
     assert watched.watch.vouches()
     assert not watched.watch.awaits_answer
@@ -102,6 +102,6 @@ async def test_a_blocked_loop_that_is_asked_to_stop_ends_the_process(monkeypatch
                 time.sleep(0.05)
             assert [code for code, _ in ended] == [1]
             assert "it is blocked" in ended[0][1]
-            await heard.wait()  # the loop is told as well
+            await heard.wait()  # the loop gets the signal as well
     finally:
         loop.remove_signal_handler(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The memory of a worker stays within the bound that docs/operations/sizing.md gives."""
+"""A worker's memory stays within the limit that docs/operations/sizing.md gives."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from redrive.parts import parts_of
 from redrive.store.leases import Leases
 
 BASE, BUDGET, COPIES = 60, 34, 4
-"""Megabytes of an idle worker, the default of worker_payload_bytes, and how often a worker holds a text: as
-read, as argument, as result, and as written."""
+"""Megabytes of an idle worker, megabytes of payloads by default, and the copies of a text in a worker.
+
+The copies are the text as read, the argument, the result, and the text as written.
+"""
 RUNS, CONCURRENCY = 200, 100
 
 
 def _worker(app: Redrive, **options: Any) -> Worker:
-    """A worker of which the test calls the parts, in virtual time too."""
+    """A worker whose parts the test calls, in virtual time too."""
     parts = parts_of(app)
     return parts.worker(WorkerOptions(**{**parts.declared.worker_defaults, **options}), Threads(1))
 
@@ -84,7 +86,7 @@ async def test_a_payload_larger_than_the_budget_is_executed(tmp_path: Path) -> N
 
 
 async def test_a_large_payload_limits_claims_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limited claim reads the size of each payload first, so it takes longer."""
+    """A limited claim reads the size of each payload first, so it is slower."""
     app = new_app()
     limits: list[int | None] = []
     real = Leases.claim

@@ -31,7 +31,7 @@ SOME_ID = uuid.UUID(int=7)
 T = TypeVar("T")
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -53,7 +53,7 @@ class Odd(enum.Enum):
 class Model(BaseModel):
     cents: int
     when: dt.datetime = NOON
-    colours: set[Colour] = set()
+    colors: set[Color] = set()
 
 
 class Outer(BaseModel):
@@ -127,7 +127,7 @@ class Everything:
     pair: Pair
     address: Address
     shapes: list[Circle | Square]
-    names: dict[Colour, Model]
+    names: dict[Color, Model]
     counts: dict[int, float]
     levels: dict[Level, dict[dt.date, list[Model]]]
     maybe: Model | None
@@ -160,12 +160,12 @@ class Late:
 
 def everything() -> Everything:
     return Everything(
-        model=Model(cents=1, colours={Colour.RED, Colour.BLUE}),
+        model=Model(cents=1, colors={Color.RED, Color.BLUE}),
         point=Point(1),
         pair=Pair(1),
         address={"street": "Main\0\ud800", "model": Model(cents=2)},
         shapes=[Circle(), Square(2.5), Square(1.0, "s")],
-        names={Colour.RED: Model(cents=3)},
+        names={Color.RED: Model(cents=3)},
         counts={1: 1.5, 2**80: -0.0},
         levels={Level.HIGH: {NOON.date(): [Model(cents=4)]}},
         maybe=None,
@@ -212,14 +212,14 @@ TYPED = [
     (SOME_ID, uuid.UUID),
     (Decimal("1.10"), Decimal),
     (Decimal("Infinity"), Decimal),
-    (Colour.RED, Colour),
+    (Color.RED, Color),
     (Level.HIGH, Level),
     (Rights.READ | Rights.WRITE, Rights),
     (b"\xff\0", bytes),
     ({1, 2}, set[int]),
     (frozenset({"a"}), frozenset[str]),
     ((1, "a"), tuple[int, str]),
-    ({Colour.RED: 1}, dict[Colour, int]),
+    ({Color.RED: 1}, dict[Color, int]),
     ({SOME_ID: 1}, dict[uuid.UUID, int]),
     ([1, None], Sequence[int | None]),
     ({"a": [1]}, Mapping[str, list[int]]),
@@ -230,7 +230,7 @@ TYPED = [
 
 
 @loop_over(("value", "annotation"), TYPED)
-def test_what_is_written_is_read_back_in_its_type(value: object, annotation: object) -> None:
+def test_a_written_value_is_read_back_in_its_type(value: object, annotation: object) -> None:
     read = from_json(stored(value), annotation)
     assert read == value
     assert type(read) is type(value)
@@ -363,7 +363,7 @@ REFUSED = [
     ({1: "a"}, "$ has a key of type int"),
     ({"a": {1: "a", "1": "b"}}, "$.a has a key of type int"),
     (Late(raw={1: "a", "1": "b"}), "$.raw has two keys that are equal as text"),
-    ({Colour.RED: 1, "red": 2}, "$ has two keys that are equal as text"),
+    ({Color.RED: 1, "red": 2}, "$ has two keys that are equal as text"),
     ({None: 1}, "$ has a key of type NoneType"),
     ({True: 1}, "$ has a key of type bool"),
     ({(1, 2): 1}, "$ has a key of type tuple"),
@@ -391,7 +391,7 @@ REFUSED = [
 
 
 @loop_over(("value", "message"), REFUSED)
-def test_what_cannot_be_stored_is_refused_with_its_place(value: object, message: str) -> None:
+def test_a_value_that_cannot_be_stored_is_rejected_with_its_place(value: object, message: str) -> None:
     with pytest.raises(NotStorableError) as caught:
         to_json(value)
     assert message in str(caught.value)
@@ -432,7 +432,7 @@ MISFITS = [
     ({}, Amount, "Object missing required field `cents`"),
     ([{"cents": 1}, {"cents": None}], list[Amount], "at `$[1].cents`"),
     ("noon", dt.datetime, "Invalid RFC3339 encoded datetime"),
-    ("green", Colour, "Invalid enum value 'green'"),
+    ("green", Color, "Invalid enum value 'green'"),
     ({"x": {}}, dict[int, Any], "Expected `int`, got `str` - at `key` in `$`"),
     ({}, Address, "missing required field `street`"),
     ({"type": "oval"}, Circle | Square, "Invalid value 'oval'"),
@@ -451,14 +451,16 @@ MISFITS = [
 
 
 @loop_over(("value", "annotation", "message"), MISFITS)
-def test_a_misfit_says_what_was_expected_and_where(value: Any, annotation: object, message: str) -> None:
+def test_a_mismatch_names_the_expected_type_and_the_place(
+    value: Any, annotation: object, message: str
+) -> None:
     with pytest.raises(PayloadError) as caught:
         from_json(value, annotation)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_message_names_what_was_read() -> None:
+def test_the_message_names_the_given_value() -> None:
     with pytest.raises(
         PayloadError, match=r"^payload of 'charge': Expected `int`, got `str` - at `\$.cents`$"
     ):
@@ -543,7 +545,7 @@ LEAVES = st.one_of(
     st.uuids(),
     st.decimals(allow_nan=False),
     st.binary(max_size=20),
-    st.sampled_from(Colour),
+    st.sampled_from(Color),
     st.sampled_from(Level),
 )
 
@@ -567,7 +569,7 @@ def test_a_leaf_comes_back_or_is_refused(value: object) -> None:
         address=st.fixed_dictionaries({"street": st.text()}),
         shapes=st.lists(st.builds(Circle, half_width=st.floats(allow_nan=False, allow_infinity=False))),
         names=st.dictionaries(
-            st.sampled_from(Colour), st.builds(Model, when=st.datetimes(), cents=st.just(1))
+            st.sampled_from(Color), st.builds(Model, when=st.datetimes(), cents=st.just(1))
         ),
         counts=st.dictionaries(st.integers(), st.floats(allow_nan=False, allow_infinity=False)),
         levels=st.just({}),
@@ -589,7 +591,7 @@ ANYTHING = st.recursive(
     st.none() | st.text() | st.integers() | st.floats() | LEAVES | st.builds(object) | st.builds(Hostile),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.text() | st.integers() | st.sampled_from(Colour), inner, max_size=3)
+        | st.dictionaries(st.text() | st.integers() | st.sampled_from(Color), inner, max_size=3)
         | st.tuples(inner, inner)
         | st.builds(lambda each: Late(raw=each), inner)
         | st.builds(lambda each: Box[Any](content=each), inner)
@@ -608,7 +610,7 @@ def test_anything_is_stored_or_refused(value: object) -> None:
     assert to_json(written) == written
 
 
-# Stored text is read in one pass where possible: with the same result as its value.
+# Stored text is read in one pass if possible, with the same result as reading its value.
 
 PLAIN_TYPES = [dict, list, str, int, float, bool, type(None)]
 OTHER_TYPES: list[Any] = [
@@ -647,7 +649,7 @@ LIKELY = st.recursive(
 
 
 def outcome(function: Callable[..., Any], *args: object) -> object:
-    """What a function returns, or what it says is wrong."""
+    """Return the result of the function, or its error, as text."""
     try:
         value = function(*args)
     except (PayloadError, TypeError) as error:

@@ -37,7 +37,7 @@ class Address(TypedDict):
 
 
 class Opaque:
-    """Not a type of JSON, so a default of it is not shown."""
+    """Not a JSON type, so the form does not show such a default."""
 
 
 def whole(order: Order) -> None: ...

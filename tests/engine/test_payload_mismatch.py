@@ -1,4 +1,4 @@
-"""The fields that a task expects and those of its payload."""
+"""Comparing the fields that a task expects with those of a payload."""
 
 from __future__ import annotations
 

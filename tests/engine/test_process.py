@@ -35,12 +35,12 @@ ROOT = str(Path(__file__).parents[2])
 @pytest.fixture(autouse=True)
 def _found_by_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
-    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # or each would import pytest
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # the child would import pytest
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
-    children, files = set(active_children()), _open_files()  # a server for tests of pages may be among them
+    children, files = set(active_children()), _open_files()  # they may include a server for tests of pages
     yield
     assert set(active_children()) <= children
     gc.collect()
@@ -67,7 +67,7 @@ async def death_of(task: AnyTask, payload: object = None) -> str:
 
 
 async def appears(path: Path) -> int:
-    """The process id that a task has left there."""
+    """Wait for the process id that a task writes to the file."""
     for _ in range(6_000):
         if path.exists():
             return int(path.read_text())
@@ -78,7 +78,7 @@ async def appears(path: Path) -> int:
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        # Whoever has inherited it may be slow to bury it.
+        # The parent that inherited it may be slow to reap it.
         return sys.platform != "linux" or ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except (ProcessLookupError, FileNotFoundError):
         return False
@@ -92,7 +92,7 @@ def dies(pid: int) -> bool:
     return False
 
 
-# What it gives
+# Results
 
 
 async def test_a_result_comes_back() -> None:
@@ -163,7 +163,7 @@ async def test_it_may_start_processes_itself() -> None:
     assert await executed(tasks.pooled, None) == [1, 2]
 
 
-# How it fails
+# Errors
 
 
 async def test_a_failure_is_the_one_it_would_be_in_process() -> None:
@@ -191,7 +191,7 @@ def _raised(function: Callable[..., Any], *args: Any) -> BaseException:
     assert here is not None
     return caught.value.with_traceback(
         here.tb_next
-    )  # from the function on: no worker has the frame of a test
+    )  # starting with the function: no worker has the frame of a test
 
 
 async def test_a_verdict_with_its_wait_survives() -> None:
@@ -221,15 +221,15 @@ async def test_completing_within_a_transaction_is_not_to_be_had() -> None:
     assert error.evidence.failure.error_type == "redrive.errors.InvalidValueError"
 
 
-# How it dies
+# Crashes
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_an_exit_is_told_with_its_code(code: int) -> None:
+async def test_an_exit_is_reported_with_its_code(code: int) -> None:
     assert f"without a result, with exit code {code}" in await death_of(tasks.exit_with, code)
 
 
-async def test_a_crash_is_told_with_its_signal() -> None:
+async def test_a_crash_is_reported_with_its_signal() -> None:
     assert (await death_of(tasks.die_of, int(signal.SIGSEGV))).endswith("killed by SIGSEGV")
 
 
@@ -240,10 +240,10 @@ async def test_a_kill_hints_at_memory() -> None:
 async def test_it_is_noticed_though_its_own_child_lives_on(tmp_path: Path) -> None:
     file = tmp_path / "heir"
     assert "exit code 3" in await death_of(tasks.die_with_heir, str(file))
-    os.kill(int(file.read_text(encoding="ascii")), signal.SIGKILL)  # fails if it has ended
+    os.kill(int(file.read_text(encoding="ascii")), signal.SIGKILL)  # fails if the process has ended
 
 
-async def test_one_that_closes_its_files_is_given_up() -> None:
+async def test_a_process_that_closes_its_files_is_given_up() -> None:
     assert "SIGKILL" in await death_of(tasks.close_files)
 
 
@@ -255,7 +255,7 @@ async def test_no_process_to_be_had_is_retryable(monkeypatch: pytest.MonkeyPatch
     assert "could not start a process" in await death_of(tasks.nothing)
 
 
-# How it is stopped
+# Stopping
 
 
 @pytest.mark.parametrize("task", [tasks.spin, tasks.spin_in_c, tasks.stubborn], ids=lambda task: task.name)
@@ -265,7 +265,7 @@ async def test_the_timeout_is_a_hard_one(task: AnyTask, tmp_path: Path) -> None:
     assert not is_alive(await appears(tmp_path / "pid"))
 
 
-async def test_one_that_never_stops_talking_does_not_hold_up_the_loop() -> None:
+async def test_a_process_with_endless_output_does_not_block_the_loop() -> None:
     with pytest.raises(AttemptTimeoutError):
         await executed(tasks.tell_for_ever, None, timeout=2.0)
 
@@ -315,7 +315,7 @@ async def test_it_has_a_moment_to_tidy_up(task: AnyTask, tmp_path: Path) -> None
     assert (tmp_path / "pid.tidied").exists()
 
 
-async def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
+async def test_processes_that_it_has_started_end_with_it(tmp_path: Path) -> None:
     running = asyncio.create_task(executed(tasks.spin_with_child, str(tmp_path / "pid")))
     await appears(tmp_path / "pid")
     grandchild = int((tmp_path / "pid.child").read_text())
@@ -336,7 +336,7 @@ async def test_it_dies_with_its_worker(name: str, tmp_path: Path) -> None:
         assert dies(int((tmp_path / "pid.child").read_text()))
 
 
-# Where it is found
+# Finding the function
 
 
 def _worker(name: str, argument: str) -> subprocess.Popen[str]:
@@ -360,7 +360,7 @@ async def test_one_within_a_function_is_refused() -> None:
         await executed(tasks.hidden(), 1)
 
 
-async def test_one_that_only_the_worker_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_function_that_only_the_worker_has_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     task = tasks.hidden()
     monkeypatch.setattr(tasks, "made_up", task, raising=False)
     assert "'inner'" in str(await failure_of(task, 1))

@@ -1,4 +1,4 @@
-"""The recorder and a database that fails: nothing lost, nothing recorded twice."""
+"""The recorder and a database that fails: no record is lost, and none is written twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import (
-    Ear,
+    EventCollector,
     Seam,
     bench,
     check_ended,
@@ -46,7 +46,10 @@ TWICE = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
 def story(app: Redrive) -> dict[str, list[int]]:
-    """A flow of two steps, the first of which fails once, and a task that dies; the attempts by name."""
+    """A workflow of two steps, the first of which fails once, and a task that dies.
+
+    Collects attempts by name.
+    """
     calls: dict[str, list[int]] = {}
 
     async def note(context: Context) -> None:
@@ -88,12 +91,12 @@ STATEMENTS = [
 async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bool) -> None:
     app = new_app()
     calls = story(app)
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with seamed(app, watch=True) as (test, seam):
         flow, dead = await app.start("flow"), await app.start("dead")
         seam.fail(statement, after=after, times=2 if not after else 1)
         await settle(test, app)
-        assert set(seam.bitten) == {statement}
+        assert set(seam.triggered) == {statement}
         assert await flow.result() == "one two"
         await check_ended(app, 2)
         history = await flow.history()
@@ -105,11 +108,11 @@ async def test_a_write_that_fails_is_made_exactly_once(statement: str, after: bo
         (1, 1, "succeeded"),
     ]
     assert len(rows) == len({tuple(row) for row in rows}) == 2
-    told = Counter(type(each) for each in heard.events)
+    told = Counter(type(each) for each in emitted.events)
     assert [told[each] for each in (StepSucceeded, RetryScheduled, StepRecovered, StepDied)] == [1, 1, 1, 1]
     assert told[RunFinished] == 2
     assert told[LeaseLost] == 0
-    assert dead.id in {each.run_id for each in heard.of(RunFinished)}
+    assert dead.id in {each.run_id for each in emitted.of(RunFinished)}
 
 
 async def test_a_long_outage_of_the_database_is_survived() -> None:
@@ -122,14 +125,14 @@ async def test_a_long_outage_of_the_database_is_survived() -> None:
         seam.fail("settled", times=60)
         await settle(test, app)
         assert await flow.result() == "one two"
-        assert len(seam.bitten) == 63 + 1
+        assert len(seam.triggered) == 63 + 1
         await check_ended(app, 1)
-    # Longer than the lease: somebody else might have begun the second step, so this worker does not.
+    # Longer than the lease: another worker might have started the second step, so this one does not.
     assert calls == {"first": [1, 2], "second": [2]}
 
 
 async def test_a_batch_of_which_some_were_written_is_completed() -> None:
-    """One lost answer for many runs; the rest goes in with the second write."""
+    """One lost answer for many runs; the second write adds the rest."""
     app = new_app()
 
     @app.task
@@ -146,9 +149,9 @@ async def test_a_batch_of_which_some_were_written_is_completed() -> None:
 
 
 async def test_a_bad_row_in_a_batch_does_not_take_the_others_with_it() -> None:
-    """A trigger refuses one run, as a constraint would; its lease expires, and it is judged again."""
+    """A trigger rejects one run, like a constraint; its lease expires, and another worker judges it."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
     refuse = """CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.result = '13'
         BEGIN SELECT RAISE(ABORT, 'unlucky'); END"""
 
@@ -162,8 +165,8 @@ async def test_a_bad_row_in_a_batch_does_not_take_the_others_with_it() -> None:
         await test.drain()
         states = [await run.state() for run in runs]
         assert [*map(str, states)] == ["SUCCESS"] * 13 + ["RUNNING"] + ["SUCCESS"] * 6
-        assert [each.doing for each in heard.of(StoreFailed)] == ["record"]
-        assert "unlucky" in heard.of(StoreFailed)[0].error
+        assert [each.doing for each in emitted.of(StoreFailed)] == ["record"]
+        assert "unlucky" in emitted.of(StoreFailed)[0].error
         await sql(app, "DROP TRIGGER refuse")
         test.clock.advance(61)
         await test.drain()
@@ -190,9 +193,9 @@ async def test_an_odd_error_of_the_database_does_not_end_the_recorder() -> None:
         assert await run.result() == 1
 
 
-async def test_a_result_whose_lease_is_lost_is_dropped_though_others_of_the_batch_win() -> None:
+async def test_a_result_whose_lease_is_lost_is_dropped_although_others_of_the_batch_are_written() -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work(number: int, context: Context) -> list[int]:
@@ -206,12 +209,12 @@ async def test_a_result_whose_lease_is_lost_is_dropped_though_others_of_the_batc
         results = [await run.result() for run in runs]
         await check_ended(app, 6)
     assert results == [[number, 2 if number == 3 else 1] for number in range(6)]
-    assert [each.ref.run_id for each in heard.of(LeaseLost)] == [runs[3].id]
-    assert len(heard.of(RunFinished)) == 6
+    assert [each.ref.run_id for each in emitted.of(LeaseLost)] == [runs[3].id]
+    assert len(emitted.of(RunFinished)) == 6
 
 
 async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
-    """The own attempt, and the judgement of it as lost: only one of them has the lease."""
+    """The attempt itself, and the record of its loss: only one of them has the lease."""
     app = new_app()
 
     @app.task
@@ -255,9 +258,9 @@ async def test_two_records_of_one_run_in_one_batch_are_distinguished() -> None:
 
 
 async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> None:
-    """A worker has lost a lease, has claimed the run again and finishes both attempts."""
+    """A worker lost a lease, claimed the run again and finishes both attempts."""
     app = new_app()
-    ear = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -273,13 +276,13 @@ async def test_two_completions_of_one_run_in_one_batch_are_distinguished() -> No
             worker._recorder.complete(await worker._executor.works.of(claim), result, 0.0)
         await worker._recorder.flush()
         assert await run.result() == 2
-    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
+    assert [len(emitted.of(kind)) for kind in (LeaseLost, StepSucceeded, RunFinished)] == [1, 1, 1]
 
 
 async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
-    """The same for a step that goes on: only the attempt that has the lease does."""
+    """The same for a step that continues: only the attempt with the lease does."""
     app = new_app()
-    ear = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -302,7 +305,7 @@ async def test_two_advances_of_one_run_in_one_batch_are_distinguished() -> None:
         ]
         await worker._recorder.flush()
         assert [answer.result() for answer in answers] == [None, Recorded("leased")]
-    assert [len(ear.of(kind)) for kind in (LeaseLost, StepSucceeded)] == [1, 1]
+    assert [len(emitted.of(kind)) for kind in (LeaseLost, StepSucceeded)] == [1, 1]
 
 
 # Claiming
@@ -351,7 +354,7 @@ async def test_a_claim_is_not_lost_when_its_adoption_fails_too() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
 async def test_a_takeover_whose_answer_is_lost_is_finished(after: bool) -> None:
-    """Without looking, the runs would wait until the lease of the takeover expires too."""
+    """Without this read, the runs would wait until the lease of the takeover expires too."""
     app = new_app()
     attempts: list[int] = []
 
@@ -398,7 +401,7 @@ async def test_every_other_write_can_fail_without_losing_anything(statement: str
 
 
 async def drained(test: Harness, seam: Seam) -> None:
-    """Let time pass as a worker does: what fails because the database is away is tried again."""
+    """Let time pass, and try again when the database is away, as a worker does."""
     for _ in range(400):
         try:
             await test.advance(10.0)
@@ -416,7 +419,7 @@ async def drained(test: Harness, seam: Seam) -> None:
 @pytest.mark.parametrize("statement", ["define", "enqueue_new"])
 async def test_starting_survives_a_short_outage_and_stores_nothing_twice(statement: str, after: bool) -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work(number: int) -> int:
@@ -433,7 +436,7 @@ async def test_starting_survives_a_short_outage_and_stores_nothing_twice(stateme
         await test.drain()
         assert [await each.result() for each in (run, *many, keyed)] == [1, 2, 3, 4]
         await check_ended(app, 4)
-    assert {each.doing for each in heard.of(StoreFailed)} == {"enqueue"}
+    assert {each.doing for each in emitted.of(StoreFailed)} == {"enqueue"}
 
 
 async def test_starting_does_not_wait_forever_for_a_database_that_is_away() -> None:
@@ -496,7 +499,7 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
 
 
 async def test_after_an_outage_results_are_written_before_leases_are_taken_over() -> None:
-    """The worker holds a result, and its own lease has expired. It must not take its own run over."""
+    """The worker holds a result, and its own lease has expired. It must not take over its own run."""
     app = new_app()
     executed: list[int] = []
 

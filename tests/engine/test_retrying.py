@@ -1,4 +1,4 @@
-"""Retrying as it is stored and executed: the counting of REQUIREMENTS in exact numbers (W1–W6, D2–D9, P2)."""
+"""Retries as stored and executed: the counts of REQUIREMENTS in exact numbers (W1–W6, D2–D9, P2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, check_ended, new_app, seamed, settle
+from tests.engine.workbench import EventCollector, bench, check_ended, new_app, seamed, settle
 
 from redrive import Backoff, Category, Redrive, RetryPolicy, Rule
 from redrive.engine.context import Context
@@ -33,7 +33,10 @@ SECOND = RetryPolicy(max_attempts=3, backoff=Backoff(Exponential(1.0, 2.0)))
 
 
 async def outcome(errors: list[Any], policy: RetryPolicy, **options: Any) -> tuple[RunView, list[float], Any]:
-    """One run of a task that raises these in turn and then succeeds: the run, when it ran, and its letter."""
+    """Run a task that raises these errors in turn and then succeeds.
+
+    Return the run, the times of its attempts, and its letter.
+    """
     app = new_app()
     moments: list[float] = []
 
@@ -75,12 +78,12 @@ async def test_the_jitter_of_a_step_reaches_all_of_its_interval_and_nothing_else
     async def down() -> None:
         raise ConnectionError
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with bench(app) as test:
         await app.start_many(down, [None] * 60)
         await settle(test, app)
     for number, planned in enumerate((2.0, 4.0, 8.0), start=1):
-        delays = [each.delay for each in heard.of(RetryScheduled) if each.explanation.failures == number]
+        delays = [each.delay for each in emitted.of(RetryScheduled) if each.explanation.failures == number]
         assert len(delays) == 60
         assert planned * 0.75 <= min(delays) < planned * 0.80
         assert planned * 1.20 < max(delays) <= planned * 1.25
@@ -129,7 +132,7 @@ async def test_the_time_of_the_next_attempt_is_stored_and_cleared_when_it_starts
     assert (done.state, done.failures, done.error_class, done.first_failed_at) == ("SUCCESS", 0, None, None)
 
 
-async def test_a_hint_is_waited_for_exactly_and_costs_nothing() -> None:
+async def test_the_wait_for_a_hint_is_exact_and_costs_nothing() -> None:
     errors = [RateLimitedError(retry_after=each) for each in (7.25, 90.0, 0.5)] + DOWN
     run, moments, letter = await outcome(errors, SECOND)
     assert gaps(moments) == [7.25, 90.0, 0.5, 1.0, 2.0]
@@ -215,7 +218,7 @@ async def test_final_and_unknown_errors_end_at_once(error: Exception, category: 
     assert category is None or letter.category == category
 
 
-async def test_an_application_can_say_what_its_errors_are() -> None:
+async def test_an_application_can_classify_its_own_errors() -> None:
     class BusyError(Exception):
         pass
 
@@ -225,7 +228,7 @@ async def test_an_application_can_say_what_its_errors_are() -> None:
     assert gaps(moments) == [1.0, 2.0]
 
 
-# Effects that must not be repeated
+# Effects that must not happen twice
 
 
 async def test_unsafe_work_that_may_have_been_executed_is_not_repeated() -> None:
@@ -255,7 +258,7 @@ async def test_unsafe_work_that_its_own_open_breaker_blocked_is_repeated() -> No
     assert (run.state, run.attempt) == ("SUCCESS", 4)
 
 
-# What costs nothing
+# Waits that cost no attempt
 
 
 async def test_deferring_costs_no_attempt() -> None:
@@ -274,7 +277,7 @@ async def test_a_task_can_defer_itself_too_often() -> None:
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -3.0, 1e300])
 async def test_an_odd_deferral_does_not_strand_the_work(seconds: float) -> None:
-    """Not for ever unseen, and not in circles."""
+    """It must neither disappear forever nor loop."""
     app = new_app()
     moments: list[float] = []
 
@@ -316,7 +319,7 @@ async def test_an_unavailable_dependency_costs_no_attempt() -> None:
     ],
     ids=["final", "spent", "rate limited", "unsafe", "unavailable", "deferred"],
 )
-async def test_the_task_says_how_it_ends_and_a_dead_letter_is_written_in_each_case(
+async def test_the_task_decides_how_its_run_ends_and_a_dead_letter_is_written_in_each_case(
     ending: str, state: str, step_state: str, errors: list[Exception], reason: str, options: dict[str, Any]
 ) -> None:
     policy = replace(SECOND, max_rate_limit_waits=2, max_holds=2)
@@ -339,7 +342,7 @@ async def test_waiting_callers_learn_the_outcome() -> None:
         assert caught.value.state == "DLQ_PENDING"
 
 
-async def test_a_dead_letter_contains_the_whole_story() -> None:
+async def test_a_dead_letter_contains_the_full_context() -> None:
     app = new_app()
 
     @app.task(retry=SECOND)
@@ -372,9 +375,9 @@ async def test_a_dead_letter_contains_the_whole_story() -> None:
     assert letter.decision.code == "attempts_spent"
 
 
-async def test_success_after_retries_is_told_with_the_failures() -> None:
+async def test_success_after_retries_is_emitted_with_the_failures() -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
     tries: list[int] = []
 
     @app.task(retry=SECOND)
@@ -387,11 +390,11 @@ async def test_success_after_retries_is_told_with_the_failures() -> None:
     async with bench(app) as test:
         assert await test.execute(flaky) == 3
     assert tries == [0, 1, 2]
-    assert [each.explanation.failures for each in heard.of(RetryScheduled)] == [1, 2]
+    assert [each.explanation.failures for each in emitted.of(RetryScheduled)] == [1, 2]
 
 
 async def test_waiting_retries_do_not_hold_new_work_up_nor_are_they_overtaken_forever() -> None:
-    """D6, D9: by submission time, so the old run's retry comes before the new work of its moment."""
+    """D6, D9: in the order of submission, so the old run's retry comes before newer work."""
     app = new_app()
     order: list[str] = []
     failed: set[str] = set()

@@ -1,4 +1,4 @@
-"""Runs as a list and as a story, and queues as one org sees them: redacted, and of that org alone.
+"""Lists and histories of runs, and queues: redacted, and of one organization only.
 
 W6, W13, W14, I8, I9, M11, P9.
 """
@@ -36,7 +36,7 @@ SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
 
 def app_on(database: Database, **settings: Any) -> Redrive:
-    """One whose second step fails as its payload says."""
+    """An application with a workflow whose second step fails as its payload says."""
     app = Redrive("sqlite://:memory:", settings=Settings(**settings), log=False)
 
     @app.task(name="reserve")
@@ -82,7 +82,7 @@ async def world(database: Database) -> World:
 
 
 def shown(view: object) -> str:
-    """All that is in it, as JSON: it must be possible."""
+    """Return the whole view as JSON, which must be possible."""
     return json.dumps(view, default=msgspec.to_builtins, allow_nan=False)
 
 
@@ -116,7 +116,7 @@ async def test_a_list_shows_the_newest_first_without_payloads(world: World) -> N
 
 
 async def test_a_list_has_the_first_line_of_the_last_error_redacted(world: World, database: Database) -> None:
-    """A run that succeeded after a failure has none, and neither has one that never failed."""
+    """A run that succeeded after a failure has no such line, and neither has a run that never failed."""
     secret = f"no: api_key={SECRET}"
     failed, retrying = await world.worked_off("for good"), await world.worked_off("once")
     await world.worked_off()
@@ -173,7 +173,7 @@ REFUSED = (
 )
 
 
-async def test_what_is_not_understood_is_refused(world: World) -> None:
+async def test_invalid_queries_are_rejected(world: World) -> None:
     book = await world.book()
     for query, message in REFUSED:
         with pytest.raises(InvalidValueError, match=message):
@@ -237,7 +237,7 @@ async def test_a_run_that_has_failed_names_its_dead_letter(world: World) -> None
     assert run.next_retry_at is None
 
 
-async def test_the_steps_tell_everything_w6(world: World) -> None:
+async def test_the_steps_have_all_fields_w6(world: World) -> None:
     run_id = await world.worked_off("once", correlation_id="c-7")
 
     [reserve, charge, ship] = await (await world.book()).steps(run_id)
@@ -261,7 +261,7 @@ async def test_the_steps_tell_everything_w6(world: World) -> None:
     assert SECRET not in shown([reserve, charge, ship])
 
 
-async def test_the_override_of_a_replay_is_told_w6(world: World) -> None:
+async def test_the_override_of_a_replay_is_shown_w6(world: World) -> None:
     run_id = await world.worked_off("for good")
     book, failures = await world.book(), world.app.failures(by="ana")
     letter = (await book.view(run_id)).dead_letter
@@ -275,7 +275,7 @@ async def test_the_override_of_a_replay_is_told_w6(world: World) -> None:
     assert [run.id for run in (await book.list("is:replaying")).runs] == [run_id]
 
 
-async def test_attempts_and_events_tell_the_story_p9(world: World) -> None:
+async def test_attempts_and_events_make_up_the_history_p9(world: World) -> None:
     run_id = await world.worked_off("for good")
     book = await world.book()
 
@@ -292,10 +292,10 @@ async def test_attempts_and_events_tell_the_story_p9(world: World) -> None:
     assert SECRET not in shown([attempts, events])
 
 
-# What cannot be shown
+# Values that cannot be shown
 
 
-async def test_what_is_sealed_is_opened_and_redacted_or_shown_as_sealed_m11(database: Database) -> None:
+async def test_encrypted_values_are_decrypted_and_redacted_or_shown_as_sealed_m11(database: Database) -> None:
     key = new_encryption_key()
     sealing = World(app_on(database, encryption_keys=key))
     run_id = await sealing.worked_off(metadata={"team": "shop"})
@@ -315,7 +315,7 @@ async def test_what_is_sealed_is_opened_and_redacted_or_shown_as_sealed_m11(data
     assert (closed.state, closed.workflow) == ("SUCCESS", "checkout")
 
 
-async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: Database) -> None:
+async def test_damaged_values_do_not_hide_the_rest(world: World, database: Database) -> None:
     run_id = await world.worked_off("for good")
     book = await world.book()
     for damaged in ("no json", '{"$sealed":"plain:!"}', '{"a":', '{"$sealed":"', '{"$sealed":"x:y"}'):
@@ -332,7 +332,7 @@ async def test_what_was_damaged_does_not_hide_the_rest(world: World, database: D
         assert page.runs[0].tags == ()
 
 
-# Whose it is
+# Organizations
 
 
 async def test_a_run_of_another_org_does_not_exist_i8(world: World) -> None:
@@ -367,7 +367,7 @@ async def queues_of(world: World, org: str) -> dict[str, QueueView]:
 
 
 async def test_a_queue_as_its_orgs_see_it(world: World) -> None:
-    """What one org has waiting is its own; the home org sees the sum."""
+    """An organization sees only its own waiting runs; the home organization sees the sum."""
     for org, number in (("default", 1), ("acme", 2)):
         for _ in range(number):
             await world.started(org=org)
@@ -384,7 +384,7 @@ async def test_a_queue_as_its_orgs_see_it(world: World) -> None:
     assert acme["default"].overall is other["default"].overall is None
 
 
-async def test_what_is_ready_and_since_when(world: World) -> None:
+async def test_the_age_of_ready_work(world: World) -> None:
     await world.started()
     await world.started()
 
@@ -395,7 +395,7 @@ async def test_what_is_ready_and_since_when(world: World) -> None:
     assert own.oldest_ready_seconds >= 0.0
 
 
-async def test_why_a_queue_is_paused_is_told_at_home_only(world: World) -> None:
+async def test_the_reason_of_a_pause_is_shown_to_home_only(world: World) -> None:
     await world.app.queues(by="ana").pause("post", reason="the customer Globex has not paid")
 
     home, acme = (await queues_of(world, "default"))["post"], (await queues_of(world, "acme"))["post"]
@@ -431,7 +431,7 @@ async def test_counts_of_a_queue_say_when_there_is_more(world: World, database: 
     assert home["default"].overall.ready == (1, False)
 
 
-async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
+async def test_the_host_of_a_worker_is_shown_to_home_only(world: World) -> None:
     await world.app.open()
     beat = ("w1", "v1", '["default","post"]', 10, 2, "running", "machine-7", 4711)
     await parts_of(world.app).store.limits.heartbeat(*beat)
@@ -446,7 +446,7 @@ async def test_where_a_worker_runs_is_told_at_home_only(world: World) -> None:
     )
 
 
-async def test_everything_here_works_behind_the_second_wall(world: World) -> None:
+async def test_all_queries_work_with_row_level_security(world: World) -> None:
     theirs = await world.worked_off("for good", org="globex")
     run_id = await world.worked_off("for good", org="acme")
     await parts_of(world.app).enable_row_level_security()

@@ -107,7 +107,7 @@ SINGLE: list[tuple[Callable[..., Any], JsonValue, Any]] = [
 
 
 @loop_over(("function", "payload", "expected"), SINGLE)
-def test_what_a_function_is_given(function: Callable[..., Any], payload: JsonValue, expected: Any) -> None:
+def test_the_arguments_of_a_function(function: Callable[..., Any], payload: JsonValue, expected: Any) -> None:
     signature = Signature.of(function, Context)
     args, kwargs = arguments(signature, payload, CONFIG)
     assert (args, kwargs) == ((), expected)
@@ -175,7 +175,7 @@ def test_every_reading_gives_new_objects(function: Callable[..., Any], payload: 
 
 
 def empty(value: Any) -> None:
-    """Change every object in a value that can be changed."""
+    """Empty every mutable object in a value."""
     for inner in value.values() if isinstance(value, dict) else value:
         if isinstance(inner, dict | list):
             empty(inner)
@@ -300,7 +300,7 @@ def test_everything_that_can_be_called(function: Callable[..., Any], name: str, 
     assert arguments(signature, ORDER) == ((), {"order": expected, "context": CONTEXT})
 
 
-def test_what_a_partial_has_bound_by_position_is_not_asked_for() -> None:
+def test_parameters_that_a_partial_binds_are_not_required() -> None:
     signature = Signature.of(functools.partial(three, Order(1), CONTEXT), Context)
     assert arguments(signature, 4) == ((), {"count": 4})
 
@@ -359,7 +359,7 @@ async def async_generator() -> AsyncIterator[int]:
         (unreadable_config, "config of 'unreadable_config' cannot have the type Service"),
     ],
 )
-def test_what_cannot_be_a_task(function: Any, message: str) -> None:
+def test_objects_that_cannot_be_tasks(function: Any, message: str) -> None:
     with pytest.raises(InvalidValueError, match=message) as caught:
         Signature.of(function, Context)
     assert not isinstance(caught.value, PayloadError)

@@ -1,4 +1,4 @@
-"""The grace after an outage: it gives other workers time, and it always ends."""
+"""The grace after an outage: it gives other workers time, and always ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Worker:
         await _fail(self._retrier)
 
     def passes(self, after: float) -> bool:
-        """Return whether a pass that succeeds after so many seconds takes over leases."""
+        """Return whether a pass that succeeds after this many seconds takes over leases."""
         self.clock.time += after
         takes_over = self.grace.seconds_left() == 0.0
         self.grace.reached(took_over=takes_over)

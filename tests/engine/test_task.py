@@ -1,4 +1,4 @@
-"""Tasks: the words of other systems are answered with ours; a task starts runs, and types their results."""
+"""Tasks: the options of other systems get a helpful error; a task starts runs, and types their results."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class TestResult:
             flow = app.workflow("flow", [load, pay])
             assert await (await app.start(flow, 7)).result() == (Order(7), date(2026, 1, 31))
 
-    async def test_that_does_not_fit_its_annotation_is_told(self) -> None:
+    async def test_a_mismatch_with_its_annotation_is_reported(self) -> None:
         async with bench(app := new_app()):
 
             @app.task
@@ -211,7 +211,7 @@ class TestResult:
                 await run.result()
             assert await app.run(run.id).result() == "no order"
 
-    async def test_whose_annotation_says_nothing_is_left_as_it_is(self) -> None:
+    async def test_without_a_useful_annotation_it_stays_unchanged(self) -> None:
         async with bench(app := new_app()):
 
             @app.task

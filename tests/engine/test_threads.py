@@ -1,4 +1,4 @@
-"""Sync tasks: off the loop, in their own context, and abandoned when they take too long."""
+"""Sync tasks: outside the event loop, in their own context, and abandoned if they take too long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, app_at, check_ended, working
+from tests.engine.workbench import EventCollector, app_at, check_ended, working
 
 from redrive import Backoff, RetryPolicy
 from redrive.app import Redrive
@@ -33,7 +33,7 @@ async def test_a_sync_task_beyond_its_time_is_abandoned_and_retried_and_the_work
     tmp_path: Path,
 ) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     release = threading.Event()
     ended: list[int] = []
 
@@ -61,13 +61,13 @@ async def test_a_sync_task_beyond_its_time_is_abandoned_and_retried_and_the_work
         await check_ended(app, 2)
     assert (first.category, first.outcome) == ("timeout", "failed")
     assert "took longer than 0.15 s" in str(first.message)
-    [abandoned] = heard.of(ThreadAbandoned)
+    [abandoned] = emitted.of(ThreadAbandoned)
     assert (abandoned.ref.run_id, abandoned.ref.attempt) == (run.id, 1)
 
 
 async def test_a_timeout_of_the_tasks_own_is_no_abandoned_thread(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task(retry=TWICE)
     def slow(context: Context) -> int:
@@ -80,7 +80,7 @@ async def test_a_timeout_of_the_tasks_own_is_no_abandoned_thread(tmp_path: Path)
         assert await run.result(8) == 2
         [first, _] = (await run.history()).attempts
     assert first.message == "the database was slow"
-    assert not heard.of(ThreadAbandoned)
+    assert not emitted.of(ThreadAbandoned)
 
 
 async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
@@ -88,7 +88,7 @@ async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
 ) -> None:
     monkeypatch.setattr(executor, "CLEAN_UP_SECONDS", 0.1)
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
     over = asyncio.Event()
     refused: list[type[BaseException]] = []
 
@@ -115,17 +115,17 @@ async def test_an_async_task_that_swallows_its_cancellation_is_abandoned(
         assert await run.result(8) == 2
         await check_ended(app, 1)
     assert (first.category, first.outcome) == ("timeout", "failed")
-    [abandoned] = heard.of(TaskAbandoned)
+    [abandoned] = emitted.of(TaskAbandoned)
     assert (abandoned.ref.run_id, abandoned.ref.attempt) == (run.id, 1)
 
 
 async def test_a_step_that_waits_for_a_thread_is_not_abandoned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its function has not been called, so its time has not begun."""
+    """Its function has not been called, so its timeout has not started."""
     monkeypatch.setattr(executor, "CLEAN_UP_SECONDS", 0.0)
     app = Redrive(f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(worker_threads=1), log=False)
-    heard = Ear(app)
+    emitted = EventCollector(app)
     began, release = threading.Event(), threading.Event()
     attempts: list[int] = []
 
@@ -156,7 +156,7 @@ async def test_a_step_that_waits_for_a_thread_is_not_abandoned(
         await run.result(30)
         await check_ended(app, 2)
     assert attempts == [1]
-    assert not heard.of(TaskAbandoned)
+    assert not emitted.of(TaskAbandoned)
 
 
 async def test_an_async_task_beyond_its_time_is_stopped(tmp_path: Path) -> None:

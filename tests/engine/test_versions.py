@@ -1,4 +1,4 @@
-"""Whoever has read a dead letter changes what they have read, or nothing."""
+"""A caller that has read a dead letter changes that version, or nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_the_version_that_was_read_is_changed_once(world: World, how: str)
     )
 
 
-async def test_undo_reopens_what_was_closed_and_nothing_else(world: World) -> None:
+async def test_undo_reopens_only_what_was_closed(world: World) -> None:
     letter = await world.fail()
     await world.letters.resolve(letter)
     closed = await world.version(letter)
@@ -98,7 +98,7 @@ async def test_without_a_version_whatever_it_is_is_changed(world: World) -> None
     assert await world.letters.resolve(letter) == 1
 
 
-async def test_lists_tell_the_same_version(world: World) -> None:
+async def test_lists_have_the_same_version(world: World) -> None:
     letter = await world.fail()
     await world.letters.tag(letter, ["seen"])
     [line] = (await world.letters.list()).lines
@@ -112,13 +112,13 @@ async def test_a_version_is_that_of_one_letter(world: World) -> None:
 
 
 async def test_no_version_at_all_fits_none(world: World) -> None:
-    """If-Match with weak tags only."""
+    """An If-Match with only weak tags."""
     with pytest.raises(DriftError):
         await world.change("resolve", await world.fail(), [])
 
 
 async def test_plans_do_not_go_by_tags_and_owners(world: World) -> None:
-    """`updated_at` is that of the failure: to look after it does not undo a plan."""
+    """`updated_at` is the time of the failure: later notes and tags don't invalidate a plan."""
     letter = await world.fail()
     plan = await world.failures.plans.create(ids=[letter])
     await world.letters.assign(letter, "ben")

@@ -1,4 +1,4 @@
-"""The worker as a whole: what nobody may do to it, and how it ends. Real time, a real file."""
+"""The worker as a whole: the faults that it survives, and how it ends. Real time, a real file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.engine.workbench import PATIENCE, Ear, app_at, bench, new_app, seamed, settle, sql, working
+from tests.engine.workbench import (
+    PATIENCE,
+    EventCollector,
+    app_at,
+    bench,
+    new_app,
+    seamed,
+    settle,
+    sql,
+    working,
+)
 
 from redrive import Context, Redrive, RetryableError
 from redrive.engine import claimer as claiming
@@ -31,9 +41,9 @@ async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> None:
-    """A full disk, or a failover that left us on a standby: hundreds of failures in a row harm nothing."""
+    """A full disk, or a standby after a failover: hundreds of failures in a row do no harm."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -44,16 +54,16 @@ async def test_a_database_that_can_be_read_but_not_written_is_waited_for() -> No
         seam.fail("complete", times=1500)
         await test.drain()
         assert await run.result() == 1
-    waits = [each.wait for each in heard.of(StoreFailed)]
+    waits = [each.wait for each in emitted.of(StoreFailed)]
     assert len(waits) == 1500
-    assert 1.0 < max(waits) <= 2.0  # so that work goes on soon after the database is back
+    assert 1.0 < max(waits) <= 2.0  # so that work continues soon after the database is back
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "unknown"])
-async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> None:
-    """Neither a breaker nor a missing task keeps it turning in circles."""
+async def test_a_run_cancelled_in_the_meantime_ends_at_once(held: bool) -> None:
+    """It doesn't loop because of a breaker or an unknown task."""
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task(breaker="bank")
     async def pay() -> None: ...
@@ -72,11 +82,11 @@ async def test_a_run_that_was_cancelled_meanwhile_ends_at_once(held: bool) -> No
         await test.drain()
         assert await run.state() == "CANCELLED"
         assert await run.dead_letter() is None
-    assert heard.of(TaskUnknown) == []
+    assert emitted.of(TaskUnknown) == []
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
-async def test_a_probe_that_hangs_holds_up_nothing_else(
+async def test_a_probe_that_hangs_delays_no_other_work(
     is_async: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redrive.engine.shared_breakers.PROBE_SECONDS", 2.0)
@@ -114,8 +124,8 @@ async def is_held(app: Redrive) -> bool:
     return bool(held)
 
 
-async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) -> None:
-    """It waits for a thread when the worker has to stop: nothing can have happened."""
+async def test_unsafe_work_that_never_started_is_released(tmp_path: Path) -> None:
+    """It waits for a thread when the worker has to stop, so it cannot have taken effect."""
     app = app_at(tmp_path / "work.db")
     begun: list[int] = []
 
@@ -139,7 +149,7 @@ async def test_unsafe_work_that_was_never_started_is_given_back(tmp_path: Path) 
 
 
 async def test_a_worker_reports_soon_how_many_steps_it_executes(tmp_path: Path) -> None:
-    """Long before its next heartbeat is due."""
+    """It does so long before its next heartbeat is due."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
 
@@ -215,8 +225,8 @@ async def test_work_that_a_stopping_worker_never_started_has_no_attempt(tmp_path
     assert [(view.started_at, view.failures) for view in untouched] == [(None, 0)] * 3
 
 
-async def test_what_does_not_listen_is_not_given_back_while_it_executes(tmp_path: Path) -> None:
-    """The process goes on without its worker. Another worker takes the run when its lease has ended."""
+async def test_a_task_that_ignores_its_cancellation_is_not_released_while_it_executes(tmp_path: Path) -> None:
+    """The process continues without its worker. Another worker takes the run when its lease has expired."""
     app = app_at(tmp_path / "work.db")
 
     over = asyncio.Event()
@@ -286,7 +296,7 @@ async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -308,13 +318,13 @@ async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
     worker.stop()
     await running
     await app.close()
-    assert {each.doing for each in heard.of(StoreFailed)} == {"open"}
-    assert len(heard.of(WorkerStopped)) == 1
+    assert {each.doing for each in emitted.of(StoreFailed)} == {"open"}
+    assert len(emitted.of(WorkerStopped)) == 1
 
 
 async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def work() -> int:
@@ -325,8 +335,8 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
         moved = [(path, path.with_suffix(".away" + path.suffix)) for path in tmp_path.iterdir()]
         for path, away in moved:
             path.rename(away)
-        await until(lambda: bool(heard.of(StoreFailed)))
-        assert "was removed or replaced" in heard.of(StoreFailed)[0].error
+        await until(lambda: bool(emitted.of(StoreFailed)))
+        assert "was removed or replaced" in emitted.of(StoreFailed)[0].error
         for path, away in moved:
             away.rename(path)
         assert await (await app.start(work)).result(PATIENCE) == 1
@@ -334,7 +344,7 @@ async def test_a_file_that_is_removed_under_the_worker_is_noticed(tmp_path: Path
 
 
 @pytest.mark.parametrize("after_outage", [False, True])
-async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outage: bool) -> None:
+async def test_leases_that_expired_in_an_outage_make_no_run_suspect(after_outage: bool) -> None:
     app = new_app()
 
     @app.task
@@ -355,7 +365,7 @@ async def test_leases_that_expired_in_an_outage_speak_against_no_one(after_outag
 
 
 async def test_failed_probes_are_shared_by_many_runs() -> None:
-    """Whoever is let through to see does not pay for it, and is not always the same."""
+    """A run that probes the breaker is not charged for a failure, and the probes rotate."""
     app = new_app()
     app.breaker("bank", BreakerPolicy(window_calls=1, minimum_calls=1, cool_down=10.0, probe_slots=1))
     asked: list[int] = []
@@ -383,13 +393,13 @@ def test_odd_options_of_a_worker_are_refused(option: dict[str, object]) -> None:
         new_app().worker(**option)
 
 
-def test_what_is_no_task_is_refused_with_a_hint() -> None:
+def test_an_object_that_is_not_a_task_is_rejected_with_a_hint() -> None:
     app = new_app()
     with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
         app.workflow("flow", [print])  # type: ignore[list-item]
 
 
-async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
+async def test_starting_an_object_that_is_not_a_task_is_rejected_with_a_hint() -> None:
     async with new_app() as app:
         with pytest.raises(InvalidValueError, match=r"@app\.task missing"):
             await app.start(print)  # type: ignore[call-overload]
@@ -399,7 +409,7 @@ async def test_starting_what_is_no_task_is_refused_with_a_hint() -> None:
 async def test_only_a_crash_during_isolated_execution_counts_as_isolated(
     alone: int, expected: tuple[int, int, int]
 ) -> None:
-    """A suspect that was still waiting for its neighbours to end cannot have killed its worker."""
+    """A suspect that was still waiting for its neighbors to end cannot have killed its worker."""
     app = new_app()
 
     @app.task
@@ -441,7 +451,7 @@ async def test_a_worker_can_be_stopped_while_it_waits_for_its_database(
 
 
 async def test_writing_records_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With too many records to be written nothing is claimed; when they are, it is not polled for."""
+    """With too many unwritten records, the worker claims nothing; it claims as soon as they are written."""
     monkeypatch.setattr(claiming, "MAX_PENDING_RECORDS", 5)
     app = app_at(tmp_path / "work.db")
 

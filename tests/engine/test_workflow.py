@@ -1,4 +1,4 @@
-"""Workflows: what passes from step to step, what a run keeps, and who executes the next step."""
+"""Workflows: what passes between steps, what a run keeps, and which worker executes the next step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from typing import Any, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tests.engine.workbench import Ear, app_at, bench, check_ended, new_app, seamed, settle, working
+from tests.engine.workbench import (
+    EventCollector,
+    app_at,
+    bench,
+    check_ended,
+    new_app,
+    seamed,
+    settle,
+    working,
+)
 
 from redrive import Backoff, BreakerPolicy, RetryPolicy
 from redrive.app import Redrive
@@ -28,7 +37,7 @@ from redrive.policy import Exponential
 QUICK = RetryPolicy(max_attempts=2, backoff=Backoff(Exponential(1.0)))
 
 
-async def test_each_step_is_given_what_the_one_before_has_given() -> None:
+async def test_each_step_receives_the_result_of_the_previous_one() -> None:
     app = new_app()
     seen: list[Any] = []
 
@@ -65,7 +74,7 @@ async def test_each_step_is_given_what_the_one_before_has_given() -> None:
     ]
 
 
-async def test_steps_continue_under_one_lease_where_no_one_has_to_be_asked() -> None:
+async def test_steps_continue_under_one_lease_without_a_breaker_or_limit() -> None:
     app = new_app()
     fences: list[int] = []
 
@@ -78,11 +87,11 @@ async def test_steps_continue_under_one_lease_where_no_one_has_to_be_asked() -> 
         await test.execute("flow")
         claims = [name for name in seam.executed if name == "claim"]
     assert fences == [1, 2, 3]
-    assert len(claims) == 2  # the second found nothing
+    assert len(claims) == 2  # the second claim found nothing
 
 
 async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None:
-    """A work and its context that keep each other alive cost a sixth of the time of a workflow."""
+    """Work and context that reference each other would add a sixth to the time of a workflow."""
     app = new_app()
 
     @app.task
@@ -96,7 +105,7 @@ async def test_a_finished_step_leaves_nothing_to_the_garbage_collector() -> None
         gc.collect()
         gc.disable()
         try:
-            # Of other tests. Ids do not tell them apart: each test has the same seed.
+            # Objects of other tests. Ids do not distinguish them: each test has the same seed.
             before = works_and_contexts()
             await app.start_many("flow", range(5))
             await settle(test, app)
@@ -115,9 +124,9 @@ def works_and_contexts() -> list[Work | Context]:
     [{"breaker": "bank"}, {"concurrency": 1}, {"queue": "other"}],
     ids=["breaker", "limit", "another queue"],
 )
-async def test_a_step_that_has_to_ask_someone_is_claimed_again(options: dict[str, Any]) -> None:
+async def test_a_step_with_a_breaker_or_limit_is_claimed_again(options: dict[str, Any]) -> None:
     app = new_app()
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def first(number: int) -> int:
@@ -136,16 +145,16 @@ async def test_a_step_that_has_to_ask_someone_is_claimed_again(options: dict[str
         run = await app.start("flow", 1)
         assert await run.result() == [2, 1, 2, 2]
         await check_ended(app, 1)
-    steps = [each.ref.step for each in heard.of(StepStarted)]
-    assert steps == [each.ref.step for each in heard.of(StepSucceeded)] == ["first", "second", "third"]
-    assert len(heard.of(RunFinished)) == 1
+    steps = [each.ref.step for each in emitted.of(StepStarted)]
+    assert steps == [each.ref.step for each in emitted.of(StepSucceeded)] == ["first", "second", "third"]
+    assert len(emitted.of(RunFinished)) == 1
     queue = options.get("queue", "default")
-    assert [each.ref.queue for each in heard.of(StepStarted)] == ["default", queue, "default"]
+    assert [each.ref.queue for each in emitted.of(StepStarted)] == ["default", queue, "default"]
 
 
 async def test_a_queue_that_was_chosen_at_the_start_is_kept_by_all_steps_of_the_same_queue() -> None:
     app = new_app(queues=["express"])
-    heard = Ear(app)
+    emitted = EventCollector(app)
 
     @app.task
     async def step() -> None: ...
@@ -153,7 +162,7 @@ async def test_a_queue_that_was_chosen_at_the_start_is_kept_by_all_steps_of_the_
     app.workflow("flow", [step.step("a"), step.step("b")])
     async with bench(app) as test:
         await test.execute("flow", queue="express")
-    assert [each.ref.queue for each in heard.of(StepStarted)] == ["express", "express"]
+    assert [each.ref.queue for each in emitted.of(StepStarted)] == ["express", "express"]
 
 
 async def test_each_step_has_its_own_config_policy_timeout_and_budget() -> None:
@@ -291,7 +300,7 @@ async def test_a_result_that_does_not_fit_the_next_step_is_its_failure_and_is_ke
 
 
 @pytest.mark.parametrize("kind", [Any, dict, dict[str, Any], dict[str, list[str]]])
-async def test_a_task_may_change_what_it_is_given_and_nothing_stored_changes(kind: Any) -> None:
+async def test_a_task_may_change_its_arguments_without_changing_stored_values(kind: Any) -> None:
     app = new_app()
     seen: list[Any] = []
 
@@ -368,7 +377,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
     async def later(number: int) -> int:
         return number + 1
 
-    heard = Ear(app)
+    emitted = EventCollector(app)
     async with seamed(app, watch=True) as (test, _):
         run = await app.start(later, 1)
         task = parts_of(app).registry.tasks.pop("later")
@@ -381,7 +390,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert history.attempts == []
         assert [event.what for event in history.events] == ["queued"]
         assert await run.dead_letter() is None
-        assert heard.of(StepReleased) == []
+        assert emitted.of(StepReleased) == []
         parts_of(app).registry.tasks["later"] = task
         await test.advance(1.0)
         assert await run.result() == 2
@@ -389,7 +398,7 @@ async def test_an_unknown_task_waits_for_a_worker_that_knows_it() -> None:
         assert (only.outcome, only.number) == ("succeeded", 1)
 
 
-async def test_an_unknown_task_in_the_middle_holds_nothing_else_up() -> None:
+async def test_an_unknown_task_in_the_middle_delays_no_other_run() -> None:
     app = new_app()
 
     @app.task

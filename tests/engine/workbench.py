@@ -1,5 +1,7 @@
-"""For the tests of the engine: an application in memory that cannot hang, faults at the seam of the database,
-and the invariants as a check."""
+"""Tools for the tests of the engine.
+
+An application in memory that cannot hang, faults at the seam of the database, and checks of the invariants.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from redrive.store.statement import SqlQuery, Statement
 from redrive.testing import Harness, in_memory
 
 PATIENCE = 60.0
-"""Real seconds after which a test that hangs is failed."""
+"""Real seconds after which a hanging test fails."""
 
 TERMINAL = (RunState.SUCCESS, RunState.FAILED, RunState.DLQ_PENDING, RunState.CANCELLED)
 WITH_LETTER = (RunState.FAILED, RunState.DLQ_PENDING)
@@ -44,14 +46,14 @@ def app_at(path: Path) -> Redrive:
 async def bench(
     app: Redrive, *, seed: int = 0, inline: bool = False, timeout: float = PATIENCE
 ) -> AsyncIterator[Harness]:
-    """As in_memory, and failed after a while instead of hanging for ever."""
+    """Run the application in memory, and fail after a while instead of hanging forever."""
     async with in_memory(app, seed=seed, inline=inline) as test, asyncio.timeout(timeout):
         yield test
 
 
 @asynccontextmanager
 async def working(app: Redrive, *, timeout: float = PATIENCE, **options: Any) -> AsyncIterator[Worker]:
-    """A real worker on real time, in this process."""
+    """Run a real worker on real time, in this process."""
     await app.open()
     worker = app.worker(**{"poll_seconds": 0.05, "grace_seconds": 2.0, **options})
     running = asyncio.create_task(worker.run())
@@ -66,8 +68,8 @@ async def working(app: Redrive, *, timeout: float = PATIENCE, **options: Any) ->
         await app.close()
 
 
-class Ear:
-    """A listener that keeps what it is told."""
+class EventCollector:
+    """A listener that collects events."""
 
     def __init__(self, app: Redrive) -> None:
         self.events: list[Event] = []
@@ -78,14 +80,14 @@ class Ear:
 
 
 async def sql(app: Redrive, text: str, *values: Any) -> list[Row]:
-    """Look at, or tamper with, the tables by hand."""
+    """Query or change the tables directly."""
     names = tuple(f"v{number}" for number in range(len(values)))
     query = SqlQuery("by hand", text, names)
     return await parts_of(app).database.fetch(Statement(query, query), dict(zip(names, values, strict=True)))
 
 
 async def lose_lease(app: Redrive, run_id: str, *, worker: str = "another") -> None:
-    """Somebody else has reclaimed the lease and died with it at once."""
+    """Act as another worker that has reclaimed the lease and then died."""
     change = "UPDATE runs SET token = token + 1, worker = ?2, leased_until = 0"
     await sql(app, f"{change} WHERE id = ?1 AND place = 'leased'", run_id, worker)
 
@@ -95,7 +97,7 @@ async def slots_in_use(app: Redrive) -> dict[str, int]:
 
 
 async def settle(test: Harness, app: Redrive, *, step: float = 600.0, most: int = 400) -> None:
-    """Let time pass until everything has ended."""
+    """Let time pass until every run has ended."""
     for _ in range(most):
         await test.advance(step)
         if all(run.place == "ended" for run in await test.started()):
@@ -122,11 +124,11 @@ async def check_ended(app: Redrive, started: int) -> list[Run]:
 
 
 class Seam:
-    """A database that fails where a test wants it to, and sees that every change of a state is allowed (I10).
+    """A database that fails where a test wants, and checks that every change of a state is allowed (I10).
 
-    fail("complete", after=True)   the next execution of that statement is committed, but no answer arrives
-    fail("complete")               it fails before anything is written
-    before("occupy", action)       does something right before the next execution of that statement
+    fail("complete", after=True)   the next execution of that statement is committed, but the answer is lost
+    fail("complete")               it fails and writes nothing
+    before("occupy", action)       calls `action` right before the next execution of that statement
     """
 
     def __init__(self, database: SqliteDatabase, *, watch: bool = False) -> None:
@@ -136,7 +138,7 @@ class Seam:
         self._watch = watch
         self._states: dict[str, tuple[str, int, str]] = {}
         self.executed: list[str] = []
-        self.bitten: list[str] = []
+        self.triggered: list[str] = []
         self.down = False
         self.another_down = False
 
@@ -233,7 +235,7 @@ class Seam:
         for number, (wanted, when, error) in enumerate(self._faults):
             if wanted == name and when == after:
                 del self._faults[number]
-                self.bitten.append(name)
+                self.triggered.append(name)
                 raise error
 
     async def _act(self, name: str, *, after: bool) -> None:
@@ -288,7 +290,7 @@ def _check_change(before: tuple[str, int, str], after: tuple[str, int, str]) -> 
 async def seamed(
     app: Redrive, *, seed: int = 0, watch: bool = False, timeout: float = PATIENCE
 ) -> AsyncIterator[tuple[Harness, Seam]]:
-    """As bench, with faults at the seam of the database."""
+    """Like `bench`, with faults at the seam of the database."""
     async with bench(app, seed=seed, timeout=timeout) as test:
         database = parts_of(app).database
         assert isinstance(database, SqliteDatabase)

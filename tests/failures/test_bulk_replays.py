@@ -1,4 +1,4 @@
-"""Bulk replays: planned, begun carefully, stopped when they do not help; nothing is lost or done twice."""
+"""Bulk replays: planned, started carefully, stopped when they don't help; no replay is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, seamed, sql
+from tests.engine.workbench import EventCollector, bench, new_app, seamed, sql
 
 from redrive import Backoff, BreakerPolicy, FinalError, RetryPolicy
 from redrive.app import Redrive
@@ -49,15 +49,15 @@ def counted(facts: tuple[CountedFact, ...]) -> dict[str, int]:
 
 
 class Thirst(FinalError):
-    """Another failure than the one that all begin with."""
+    """A different failure from the one that all start with."""
 
 
 class Mill:
-    """Work that fails while it is told to; `broken` is what it says then."""
+    """Tasks that fail while `broken` is set; it is the message of the failure."""
 
     def __init__(self, **options: Any) -> None:
         self.app: Redrive = new_app()
-        self.heard = Ear(self.app)
+        self.emitted = EventCollector(self.app)
         self.broken = "no flour"
         self.still_broken: set[int] = set()
         self.executed: list[int] = []
@@ -70,7 +70,7 @@ class Mill:
         return number
 
     async def failed(self, test: Harness, number: int, **options: Any) -> Failures:
-        """So many dead letters, and a mill that works again."""
+        """Create this many dead letters, and repair the mill."""
         await self.app.start_many(self.grind, range(number), **options)
         await test.drain()
         self.broken = ""
@@ -84,12 +84,12 @@ class Mill:
         )
 
     async def letters(self) -> list[str]:
-        """By age."""
+        """Return the ids of the letters, the oldest first."""
         return [row[0] for row in await sql(self.app, "SELECT id FROM dead_letters ORDER BY created_at, id")]
 
 
 async def settled(mill: Mill, test: Harness, operations: BulkReplays, plan: Plan) -> dict[str, int]:
-    """Work until the operation rests, and all that was begun has ended; how many items are in each state."""
+    """Work until the operation rests and everything started has ended; return the items in each state."""
     for _ in range(1000):
         await test.drain()
         report = await operations.report(plan.operation_id)
@@ -107,7 +107,7 @@ async def sound(app: Redrive) -> None:
 
 
 async def touched(failures: Failures, letter_id: str) -> None:
-    """Something was done with it, and it is open as before."""
+    """Resolve and reopen a letter: it has changed, and is open again."""
     await failures.resolve(letter_id, "by hand")
     await failures.reopen(letter_id, "not quite")
 
@@ -120,7 +120,7 @@ async def actions(failures: Failures, operation_id: str) -> list[tuple[str, str]
 # Planning
 
 
-async def test_a_plan_says_what_will_happen_and_does_nothing() -> None:
+async def test_a_plan_describes_the_replay_and_starts_nothing() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -138,7 +138,7 @@ async def test_a_plan_says_what_will_happen_and_does_nothing() -> None:
             "ana",
         )
         assert await actions(failures, plan.operation_id) == [("operation.planned", "ana")]
-        assert [each.after for each in mill.heard.of(OperationChanged)] == ["PLANNED"]
+        assert [each.after for each in mill.emitted.of(OperationChanged)] == ["PLANNED"]
         await sound(mill.app)
 
 
@@ -209,7 +209,7 @@ async def test_a_group_is_planned_by_its_live_dead_letters() -> None:
             await failures.plans.create(group="v1:unknown")
 
 
-async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
+async def test_letters_that_cannot_be_replayed_are_refused_in_the_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -233,7 +233,7 @@ async def test_what_cannot_be_replayed_is_refused_in_the_plan() -> None:
         assert [each.letter_id for each in refused.items] == [replaying, closed, cancelled]
 
 
-async def test_what_a_replay_that_is_in_progress_will_reach_is_refused_in_the_plan() -> None:
+async def test_letters_that_a_replay_in_progress_will_reach_are_refused_in_the_plan() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -254,7 +254,7 @@ async def test_what_a_replay_that_is_in_progress_will_reach_is_refused_in_the_pl
         assert await failures.plans.reaching(failure) == {}
 
 
-async def test_what_may_repeat_an_unsafe_effect_is_counted_and_left_out_on_request() -> None:
+async def test_letters_that_may_repeat_an_unsafe_effect_are_counted_and_left_out_on_request() -> None:
     mill = Mill(effect="unsafe")
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -272,7 +272,7 @@ async def test_what_may_repeat_an_unsafe_effect_is_counted_and_left_out_on_reque
         assert len(mill.executed) == 1
 
 
-async def test_the_plan_names_what_items_will_wait_for() -> None:
+async def test_the_plan_names_the_dependencies_of_items() -> None:
     mill = Mill(breaker="bank", queue="mills")
     mill.app.breaker("bank", BreakerPolicy())
     async with bench(mill.app) as test:
@@ -355,7 +355,7 @@ async def test_an_operation_has_at_most_a_hundred_thousand_items() -> None:
         assert await sql(mill.app, "SELECT count(*) FROM replays") == [(0,)]
 
 
-# Canary, ramp, and the end
+# Canary, ramp, finish
 
 
 async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
@@ -382,9 +382,9 @@ async def test_all_items_are_replayed_and_the_operation_is_done() -> None:
             ("operation.started", "ana"),
             ("operation.finished", "redrive"),
         ]
-        changes = [(each.before, each.after) for each in mill.heard.of(OperationChanged)]
+        changes = [(each.before, each.after) for each in mill.emitted.of(OperationChanged)]
         assert changes == [("", "PLANNED"), ("PLANNED", "RUNNING"), ("RUNNING", "DONE")]
-        requested = mill.heard.of(ReplayRequested)
+        requested = mill.emitted.of(ReplayRequested)
         assert Counter(each.by for each in requested) == {"ana": 40}
         await sound(mill.app)
 
@@ -421,7 +421,7 @@ async def test_a_failed_canary_stops_the_operation_and_the_others_are_left_alone
         report = await failures.plans.report(plan.operation_id)
         assert report.failure_rate == 1.0
         assert list(report.failures.values()) == [4]
-        [stopped] = [each for each in mill.heard.of(OperationChanged) if each.after == "STOPPED"]
+        [stopped] = [each for each in mill.emitted.of(OperationChanged) if each.after == "STOPPED"]
         assert stopped.reason == "4 of 4 items failed: 100%, more than 20%"
         assert ("operation.stopped", "redrive") in await actions(failures, plan.operation_id)
         await sound(mill.app)
@@ -556,7 +556,7 @@ async def test_12_a_partial_override_is_merged_with_the_policy_of_each_items_ste
 # Dependencies (M12)
 
 
-async def test_a_dead_letter_is_replayed_after_the_one_that_it_depends_on() -> None:
+async def test_a_dead_letter_is_replayed_after_the_letter_it_depends_on() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -570,7 +570,7 @@ async def test_a_dead_letter_is_replayed_after_the_one_that_it_depends_on() -> N
         assert mill.executed == [2, 1, 0]
 
 
-async def test_what_depends_on_a_failure_is_refused_at_the_end() -> None:
+async def test_letters_that_depend_on_a_failure_are_refused_at_the_end() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 6)
@@ -614,7 +614,7 @@ async def test_drift_between_plan_and_start_is_a_conflict_with_a_diff() -> None:
 
 
 async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Failures, Plan, str]:
-    """A plan for so many, and the one of them that was resolved since."""
+    """Plan a bulk replay, and resolve one of its letters afterwards."""
     failures = await mill.failed(test, number)
     [resolved, *_] = await mill.letters()
     plan = await failures.plans.create(query="is:open")
@@ -623,7 +623,7 @@ async def drifting(mill: Mill, test: Harness, number: int) -> tuple[Failures, Pl
     return failures, plan, resolved
 
 
-async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
+async def test_drift_can_be_accepted_and_changed_letters_are_left_out() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures, plan, resolved = await drifting(mill, test, 5)
@@ -634,7 +634,7 @@ async def test_drift_can_be_accepted_and_what_has_changed_is_left_out() -> None:
         assert (refused.letter_id, refused.note) == (resolved, fact("letter_closed", state="RESOLVED"))
 
 
-async def test_what_has_changed_can_be_looked_at_before_the_start() -> None:
+async def test_changes_can_be_read_before_the_start() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures, plan, resolved = await drifting(mill, test, 3)
@@ -660,7 +660,7 @@ async def test_another_number_than_was_expected_starts_nothing() -> None:
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 2, "REFUSED": 1}
 
 
-async def test_what_another_operation_will_reach_has_drifted() -> None:
+async def test_letters_that_another_operation_will_reach_have_drifted() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 3)
@@ -714,7 +714,7 @@ async def test_items_that_change_while_the_operation_runs_are_left_out_with_a_no
 async def test_two_operations_over_the_same_dead_letters_replay_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Started in one and the same moment: neither has seen the other."""
+    """Both start at the same moment, and neither has seen the other."""
     mill = Mill()
     monkeypatch.setattr(
         stored.BulkReplayStore,
@@ -733,7 +733,7 @@ async def test_two_operations_over_the_same_dead_letters_replay_each_once(
         assert sorted(mill.executed) == list(range(30))
 
 
-# Steering
+# Pausing, resuming, cancelling
 
 
 async def test_a_paused_operation_starts_nothing_and_a_resumed_one_continues() -> None:
@@ -756,7 +756,7 @@ async def test_a_paused_operation_starts_nothing_and_a_resumed_one_continues() -
         ]
 
 
-async def test_cancelling_finishes_what_is_in_progress_and_starts_nothing_more() -> None:
+async def test_cancelling_finishes_items_in_progress_and_starts_no_more() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 20)
@@ -790,7 +790,7 @@ async def test_a_resumed_operation_begins_with_a_canary_again_and_its_failures_a
         assert (await failures.plans.view(plan.operation_id)).state == "DONE"
 
 
-async def test_one_that_was_stopped_in_its_ramp_begins_with_a_canary_again_too() -> None:
+async def test_a_replay_that_stopped_in_its_ramp_starts_with_a_canary_again_too() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 40)
@@ -898,17 +898,17 @@ async def test_reasons_are_redacted_before_they_are_kept() -> None:
             assert "hunter2" not in str(await sql(mill.app, f"SELECT * FROM {table}"))
 
 
-# When something goes wrong
+# Errors and crashes
 
 
 @pytest.mark.parametrize(
     "statement", ["pick", "restart", "mark_replaying", "insert_entry", "save_head", "save"]
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_a_driver_that_dies_in_the_middle_has_done_all_of_it_or_nothing(
+async def test_a_driver_that_dies_in_the_middle_has_done_everything_or_nothing(
     statement: str, after: bool
 ) -> None:
-    """I1, I4: nothing is lost and nothing is replayed twice, wherever the connection is cut."""
+    """I1, I4: no replay is lost or duplicated, wherever the connection is cut."""
     mill = Mill()
     async with seamed(mill.app) as (test, seam):
         failures = await mill.failed(test, 25)
@@ -923,7 +923,7 @@ async def test_a_driver_that_dies_in_the_middle_has_done_all_of_it_or_nothing(
 
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 25}
         assert sorted(mill.executed) == list(range(25))
-        assert seam.bitten == [statement]
+        assert seam.triggered == [statement]
         await sound(mill.app)
 
 
@@ -940,7 +940,7 @@ async def test_a_new_process_continues_where_the_old_one_was() -> None:
         assert await settled(mill, test, failures.plans, plan) == {"SUCCEEDED": 30}
 
 
-async def test_what_cannot_be_read_stops_its_operation_and_no_other() -> None:
+async def test_an_unreadable_letter_stops_its_operation_and_no_other() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 6)
@@ -958,7 +958,7 @@ async def test_what_cannot_be_read_stops_its_operation_and_no_other() -> None:
         assert operation.stopped_because.code == "unreadable"
 
 
-async def test_a_run_that_is_cancelled_meanwhile_is_neither_a_success_nor_a_failure() -> None:
+async def test_a_run_cancelled_in_the_meantime_is_neither_a_success_nor_a_failure() -> None:
     mill = Mill()
     async with bench(mill.app) as test:
         failures = await mill.failed(test, 4)
@@ -973,7 +973,7 @@ async def test_a_run_that_is_cancelled_meanwhile_is_neither_a_success_nor_a_fail
 
 
 async def test_many_items_take_few_statements() -> None:
-    """Set-based: the number of statements grows with the batches, not with the items."""
+    """The number of statements grows with the batches, not with the items."""
     mill = Mill()
     async with seamed(mill.app) as (test, seam):
         failures = await mill.failed(test, 600)

@@ -1,4 +1,4 @@
-"""The stream of changes: all watchers of an org get its events in order, without payloads."""
+"""The stream of changes: all watchers of an organization get its events in order, without payloads."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ THREE_LETTERS = """
     VALUES ('default', 'f', 'q', 'timeout', 'never', 'OPEN', 3)
 """
 ONE_LOOK = 1.3
-"""Seconds in which the poller looks exactly once."""
+"""Seconds in which the poller polls exactly once."""
 
 MAX_LOOK_LENGTH = 13.0
-"""Seconds in which it looks at least once, whatever has happened."""
+"""Seconds in which it polls at least once, whatever has happened."""
 
 
 class Line:
-    """The line to a database, that can be cut."""
+    """A connection to a database that the test can cut."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -61,7 +61,7 @@ class World:
     async def enter(
         self, number: int = 1, subjects: Sequence[str] = (), org: str = "default", **detail: Any
     ) -> None:
-        """So many entries into the audit of the org."""
+        """Append entries to the audit of the organization."""
         ids = [tuple(subjects) or (f"letter {each}",) for each in range(number)]
         entries = [
             NewEntry(org=org, actor="ana", action=Action.DEAD_LETTER_TAGGED, subjects=each, detail=detail)
@@ -74,7 +74,7 @@ class World:
     async def listening(
         self, org: str = "default", after: int | None = None
     ) -> AsyncIterator[AsyncGenerator[Change, None]]:
-        """As somebody who has just come: the counters are told first."""
+        """Follow the stream as a new watcher, which receives the counters first."""
         async with aclosing(parts_of(self.app).changes.follow(org, after)) as stream:
             first = await anext(stream)
             assert (first.kind, first.sequence) == (
@@ -83,12 +83,12 @@ class World:
             )
             yield stream
 
-    async def told(
+    async def next_changes(
         self, stream: AsyncGenerator[Change, None], number: int = 1, step: float = ONE_LOOK
     ) -> list[Change]:
-        """Return the next changes; time passes as long as there are none.
+        """Return the next changes; time passes while there are none.
 
-        Beats are skipped: on a slow machine, any number of them may come between two changes.
+        Heartbeats are skipped: on a slow machine, any number of them may come between two changes.
         """
         found: list[Change] = []
         async with asyncio.timeout(60):
@@ -99,7 +99,7 @@ class World:
         return found
 
     async def next_change(self, stream: AsyncGenerator[Change, None], step: float = ONE_LOOK) -> Change:
-        """Return the next change or beat."""
+        """Return the next change or heartbeat."""
         waiting = asyncio.ensure_future(anext(stream))
         while not waiting.done():
             passing = asyncio.ensure_future(self.clock.advance(step))
@@ -116,11 +116,11 @@ async def world(database: Database) -> AsyncIterator[World]:
     parts_of(world.app).changes.close()
 
 
-async def test_what_was_done_is_told_without_what_was_said_i9(world: World) -> None:
+async def test_changes_are_sent_without_payloads_and_reasons_i9(world: World) -> None:
     async with world.listening() as stream:
         await world.enter(subjects=["letter 7"], reason="because of Globex", secret=SECRET)
 
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (entry.kind, entry.sequence, entry.action) == (ChangeKind.ENTRY, 1, "dead_letter.tagged")
     assert (entry.subjects, entry.number) == (("letter 7",), 1)
@@ -132,32 +132,32 @@ async def test_the_counters_follow_the_dead_letters_and_breakers(world: World) -
         await ask(parts_of(world.app).database, THREE_LETTERS)
         await world.app.breakers(by="ana").force("mail", "OPEN", reason="it is down")
 
-        [entry, counters] = await world.told(stream, 2)
-        [others] = await world.told(theirs)
+        [entry, counters] = await world.next_changes(stream, 2)
+        [others] = await world.next_changes(theirs)
 
     assert (entry.action, entry.subjects) == ("breaker.forced", ("mail",))
     assert counters.counters == ({"OPEN": 3}, {"mail": "OPEN"})
     assert (others.kind, others.counters) == (ChangeKind.COUNTERS, ({}, {"mail": "OPEN"}))
 
 
-async def test_what_happens_in_another_org_is_not_told_i8(world: World) -> None:
+async def test_changes_of_another_org_are_not_sent_i8(world: World) -> None:
     async with world.listening("acme") as stream:
         await world.enter(3)
         await world.enter(subjects=["mine"], org="acme")
 
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (entry.subjects, entry.sequence) == (("mine",), 1)
 
 
 async def test_a_listener_continues_where_it_was(world: World) -> None:
-    """Last-Event-ID: everything after it, once, in order."""
+    """Last-Event-ID: every later change, once and in order."""
     await world.enter(5)
 
     async with world.listening(after=2) as stream:
-        before = await world.told(stream, 3)
+        before = await world.next_changes(stream, 3)
         await world.enter(2)
-        after = await world.told(stream, 2)
+        after = await world.next_changes(stream, 2)
 
     assert [each.sequence for each in before + after] == [3, 4, 5, 6, 7]
     assert {each.kind for each in before + after} == {ChangeKind.ENTRY}
@@ -168,7 +168,7 @@ async def test_a_new_listener_receives_only_new_changes(world: World) -> None:
 
     async with world.listening() as stream:
         await world.enter()
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert entry.sequence == 6
 
@@ -178,19 +178,19 @@ async def test_a_listener_that_missed_too_much_starts_again(world: World, after:
     await world.enter(FAR_BEHIND + 1)
 
     async with world.listening(after=after) as stream:
-        [reset] = await world.told(stream)
+        [reset] = await world.next_changes(stream)
         await world.enter()
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert (reset.kind, reset.sequence) == (ChangeKind.RESET, FAR_BEHIND + 1)
     assert (entry.kind, entry.sequence) == (ChangeKind.ENTRY, FAR_BEHIND + 2)
 
 
-async def test_a_thousand_missed_entries_are_told_one_by_one(world: World) -> None:
+async def test_a_thousand_missed_entries_are_sent_separately(world: World) -> None:
     await world.enter(FAR_BEHIND)
 
     async with world.listening(after=0) as stream:
-        found = await world.told(stream, FAR_BEHIND)
+        found = await world.next_changes(stream, FAR_BEHIND)
 
     assert [each.sequence for each in found] == list(range(1, FAR_BEHIND + 1))
 
@@ -199,10 +199,10 @@ async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: 
     async with world.listening() as slow, world.listening() as quick:
         for number in range(1, 5):
             await world.enter(PAGE - 50)
-            found = await world.told(quick, PAGE - 50)
+            found = await world.next_changes(quick, PAGE - 50)
             assert found[-1].sequence == number * (PAGE - 50)
 
-        late = await world.told(slow, 4 * (PAGE - 50))
+        late = await world.next_changes(slow, 4 * (PAGE - 50))
 
     entries = [each.sequence for each in late if each.kind is ChangeKind.ENTRY]
     assert entries == list(range(1, 4 * (PAGE - 50) + 1))
@@ -211,7 +211,7 @@ async def test_a_slow_listener_misses_nothing_and_nothing_is_kept_for_it(world: 
 async def test_more_at_once_than_is_read_at_once(world: World) -> None:
     async with world.listening() as stream:
         await world.enter(3 * PAGE)
-        found = await world.told(stream, 3 * PAGE)
+        found = await world.next_changes(stream, 3 * PAGE)
 
     assert [each.sequence for each in found] == list(range(1, 3 * PAGE + 1))
 
@@ -220,13 +220,13 @@ async def test_of_many_subjects_the_first_are_named_and_all_counted(world: World
     subjects = [f"letter {number}" for number in range(MAX_SUBJECTS + 150)]
     async with world.listening() as stream:
         await world.enter(subjects=subjects)
-        [entry] = await world.told(stream)
+        [entry] = await world.next_changes(stream)
 
     assert entry.subjects == tuple(subjects[:MAX_SUBJECTS])
     assert entry.number == len(subjects)
 
 
-async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
+async def test_a_damaged_entry_is_sent_and_a_removed_one_does_not_stop_the_rest(world: World) -> None:
     await world.enter(6, subjects=["a", "b"])
     await ask(
         parts_of(world.app).database, "UPDATE redrive.audit SET subjects = 'no json' WHERE sequence = 2"
@@ -234,12 +234,12 @@ async def test_a_damaged_entry_is_told_and_a_removed_one_does_not_stop_the_rest(
     await ask(parts_of(world.app).database, "DELETE FROM redrive.audit WHERE sequence IN (3, 4)")
 
     async with world.listening(after=1) as stream:
-        found = await world.told(stream, 3)
+        found = await world.next_changes(stream, 3)
 
     assert [(each.sequence, each.number) for each in found] == [(2, 0), (5, 2), (6, 2)]
 
 
-async def test_when_nothing_happens_there_is_a_sign_of_life(world: World) -> None:
+async def test_without_changes_there_are_heartbeats(world: World) -> None:
     async with world.listening() as stream:
         beat = await world.next_change(stream)
 
@@ -255,8 +255,8 @@ async def test_an_outage_of_the_database_is_survived(world: World) -> None:
         world.line.cut = False
         await world.enter(2)
 
-        found = await world.told(stream, 2, step=MAX_LOOK_LENGTH)
-        others = await world.told(other, 2)
+        found = await world.next_changes(stream, 2, step=MAX_LOOK_LENGTH)
+        others = await world.next_changes(other, 2)
 
     assert beat.kind is ChangeKind.BEAT
     assert asked > 0, "it was not looked at all in the meantime"
@@ -273,13 +273,13 @@ async def test_callers_during_an_outage_get_an_error(world: World) -> None:
     assert parts_of(world.app).changes.watched == frozenset()
 
 
-async def test_one_poller_serves_all_and_only_while_someone_listens(world: World) -> None:
+async def test_one_poller_serves_all_listeners_and_only_while_there_are_any(world: World) -> None:
     async with world.listening() as first, world.listening() as second:
         await world.enter()
         before = world.line.asked.count("after")
-        [one] = await world.told(first)
+        [one] = await world.next_changes(first)
         looks = world.line.asked.count("after") - before
-        [two] = await world.told(second)
+        [two] = await world.next_changes(second)
 
         assert one == two
         assert looks == 1

@@ -1,4 +1,4 @@
-"""Failure groups as a person works with them (W8, W13, W16)."""
+"""Failure groups as an operator works with them (W8, W13, W16)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, sql
+from tests.engine.workbench import EventCollector, bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.errors import (
@@ -34,12 +34,12 @@ STRANGER = Caller("other", "eve")
 
 
 class Bench:
-    """An application whose task fails as it is told, on the bench."""
+    """An application in memory whose task fails with the given error."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
         self.test = test
-        self.ear = Ear(app)
+        self.emitted = EventCollector(app)
         self.groups = self.of(ANA)
 
     def of(self, caller: Caller) -> FailureGroups:
@@ -58,7 +58,7 @@ class Bench:
         return (await self.groups.view(group.fingerprint)).group.state
 
     async def audit(self) -> list[tuple[Any, ...]]:
-        """What was written about groups and their letters, but for the letters themselves."""
+        """Return the audit entries about groups and their letters, without those that create letters."""
         rows = "SELECT actor, action, subject, detail FROM audit WHERE action <> ?1 ORDER BY org, sequence"
         return [tuple(row) for row in await sql(self.app, rows, Action.DEAD_LETTER_MOVED.value)]
 
@@ -80,7 +80,7 @@ def forged(*position: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
 
 
-# Looking at them
+# Reading groups
 
 
 async def test_the_newest_message_is_the_title_and_the_pattern_is_kept() -> None:
@@ -162,7 +162,7 @@ async def test_a_list_is_read_page_by_page_in_either_order() -> None:
     [
         {"size": 0},
         {"size": 501},
-        {"sort": "colour"},
+        {"sort": "color"},
         {"query": "group:broken"},
         {"query": "\x00"},
         {"query": "x" * 4_001},
@@ -191,7 +191,7 @@ async def test_a_cursor_belongs_to_its_order() -> None:
             await at.groups.list(size=1, sort="occurrences", cursor=cursor)
 
 
-async def test_occurrences_are_told_over_time() -> None:
+async def test_occurrences_are_counted_over_time() -> None:
     async with failing() as at:
         await at.fail("broken", 2)
         at.test.clock.advance(50.0)
@@ -206,10 +206,10 @@ async def test_occurrences_are_told_over_time() -> None:
     assert found == same == (EPOCH - 45.0, 25.0, (0, 2, 0, 1), False)
 
 
-# What a person says
+# Changing the state
 
 
-async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
+async def test_every_state_has_a_reason_an_audit_entry_and_an_event() -> None:
     """W16: the entry is written with the change."""
     async with failing() as at:
         group = await at.fail()
@@ -221,7 +221,7 @@ async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
             (await at.groups.resolve(key, "deployed")).group,
         ]
         entries = await at.audit()
-        told = at.ear.of(GroupChanged)
+        told = at.emitted.of(GroupChanged)
     states = ["ACKNOWLEDGED", "IGNORED", "OPEN", "RESOLVED"]
     assert [each.state for each in after] == states
     assert [each.change_reason for each in after] == ["I am on it", "known", "not so", "deployed"]
@@ -242,7 +242,7 @@ async def test_every_state_is_said_with_a_reason_and_audited_and_told() -> None:
     ]
 
 
-async def test_what_the_table_does_not_allow_changes_nothing() -> None:
+async def test_a_transition_that_the_table_does_not_allow_changes_nothing() -> None:
     """I10"""
     async with failing() as at:
         group = await at.fail()
@@ -252,10 +252,10 @@ async def test_what_the_table_does_not_allow_changes_nothing() -> None:
         with pytest.raises(TransitionError, match="cannot change from RESOLVED to RESOLVED"):
             await at.groups.resolve(group.fingerprint, "again")
         assert await at.state(group) == "RESOLVED"
-        assert len(await at.audit()) == len(at.ear.of(GroupChanged)) == 1
+        assert len(await at.audit()) == len(at.emitted.of(GroupChanged)) == 1
 
 
-async def test_without_its_audit_entry_nothing_changes_and_nothing_is_told() -> None:
+async def test_without_its_audit_entry_nothing_changes_and_no_event_is_emitted() -> None:
     """W16: the entry is written in the same transaction."""
     async with failing() as at:
         group = await at.fail("broken", 2)
@@ -264,7 +264,7 @@ async def test_without_its_audit_entry_nothing_changes_and_nothing_is_told() -> 
             await at.groups.resolve(group.fingerprint, "fixed", letters=True)
         found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=2))
-        assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
+        assert not [*at.emitted.of(GroupChanged), *at.emitted.of(DeadLetterChanged)]
 
 
 async def test_a_reason_is_redacted_before_it_is_stored() -> None:
@@ -321,7 +321,7 @@ async def test_a_group_is_resolved_with_its_letters_when_asked() -> None:
             group.fingerprint,
         )
         counts = [each.letters for each in (await at.groups.list()).lines]
-        entries, told = await at.audit(), at.ear.of(DeadLetterChanged)
+        entries, told = await at.audit(), at.emitted.of(DeadLetterChanged)
     assert (found.ids, found.remaining) == (tuple(each[0] for each in letters), 0)
     assert [tuple(each[1:]) for each in letters] == [("RESOLVED", "ana", "fixed in v2")] * 3
     assert sorted(counts) == [LetterCounts(closed=3), LetterCounts(open=1)]
@@ -341,7 +341,7 @@ async def test_without_being_asked_letters_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("expect", [0, 2, 4])
 async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None:
-    """The number that somebody was shown is the number that is changed."""
+    """The change affects exactly the number of letters that the operator saw."""
     async with failing() as at:
         group = await at.fail("broken", 3)
         said = f"3 dead letters would be resolved with the group, {expect} were expected; nothing"
@@ -350,7 +350,7 @@ async def test_other_letters_than_expected_are_not_resolved(expect: int) -> None
         found = await at.groups.view(group.fingerprint)
         assert (found.group, found.letters) == (group, LetterCounts(open=3))
         assert (refused.value.number, await at.audit()) == (3, [])
-        assert not [*at.ear.of(GroupChanged), *at.ear.of(DeadLetterChanged)]
+        assert not [*at.emitted.of(GroupChanged), *at.emitted.of(DeadLetterChanged)]
         done = await at.groups.resolve(group.fingerprint, "fixed", letters=True, expect=3)
         assert (done.group.state, done.letters) == ("RESOLVED", 3)
 
@@ -361,7 +361,7 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
         group = await at.fail("broken", 5)
         key = group.fingerprint
         answers = [await at.groups.resolve(key, f"turn {turn}", letters=True) for turn in range(4)]
-        entries, told = await at.audit(), at.ear.of(GroupChanged)
+        entries, told = await at.audit(), at.emitted.of(GroupChanged)
     assert [(each.letters, each.remaining) for each in answers] == [(2, 3), (2, 1), (1, 0), (0, 0)]
     assert {each.group.change_reason for each in answers} == {"turn 0"}
     assert [(each[1], json.loads(each[3])["reason"]) for each in entries] == [
@@ -373,7 +373,7 @@ async def test_letters_that_are_left_are_resolved_by_asking_again(monkeypatch: p
     assert len(told) == 1
 
 
-# What comes by itself
+# Automatic changes
 
 
 async def test_a_resolved_group_that_occurs_again_has_regressed() -> None:
@@ -428,7 +428,7 @@ async def test_a_condition_that_makes_no_sense_is_refused(wrong: dict[str, Any])
             await at.groups.ignore(group.fingerprint, "", **wrong)
 
 
-async def test_what_time_brings_is_made_durable_audited_and_told() -> None:
+async def test_changes_by_time_are_stored_audited_and_emitted() -> None:
     async with failing() as at:
         first, second = await at.fail("odd"), await at.fail("broken")
         for group in (first, second):
@@ -438,7 +438,7 @@ async def test_what_time_brings_is_made_durable_audited_and_told() -> None:
         assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 2
         assert await settle(parts_of(at.app).store, parts_of(at.app).event_bus) == 0
         stored = await sql(at.app, "SELECT DISTINCT state, ignored_until, changed_by FROM failure_groups")
-        entries, told = await at.audit(), at.ear.of(GroupChanged)[2:]
+        entries, told = await at.audit(), at.emitted.of(GroupChanged)[2:]
     assert [tuple(row) for row in stored] == [("OPEN", None, "redrive")]
     assert [each[:2] for each in entries[2:]] == [("redrive", "group.reopened")]
     assert {each.fingerprint for each in told} == {first.fingerprint, second.fingerprint}

@@ -1,7 +1,7 @@
 """Replays under attack (W9, W10, M1-M4, M12, I3, I7, I10): races, limits, wrong moments, both databases.
 
-However people, workers and the processor meet at one dead letter: it is executed once for every replay that
-has begun, it is live at most once, and the checker and the audit find nothing.
+However operators, workers and the processor meet at one dead letter: it executes once for each replay that
+has started, at most one live letter exists, and the checker and the audit find nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KEPT = tuple(table for table in TABLES if table not in VOLATILE)
 
 
 class Site:
-    """A database, and the programs that share it."""
+    """A database, and the applications that share it."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url, self.schema = url, schema
@@ -100,7 +100,7 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.fixture
 async def busy_site(live_postgres: PostgresServer, schemas: Schemas) -> AsyncIterator[Site]:
-    """Where several can be in the middle of something: SQLite lets one write at a time."""
+    """A site on PostgreSQL, where transactions overlap; SQLite has one writer at a time."""
     async with postgres_site(live_postgres, schemas) as site:
         yield site
 
@@ -128,7 +128,7 @@ async def sound(app: Redrive, org: str = "default") -> None:
 
 
 async def failed(app: Redrive, task: str, payloads: list[Any], **options: Any) -> list[tuple[str, str]]:
-    """(run, dead letter) of each; nothing is redriven yet."""
+    """Create failed runs without redrives, and return each run with its dead letter."""
     runs = await app.start_many(task, payloads, **options)
     await app.worker(redrive=False).work_off()
     letters = [await run.dead_letter() for run in runs]
@@ -144,7 +144,7 @@ async def replayed_and_cancelled(failures: Failures, app: Redrive, run_id: str, 
 
 
 class Scramble:
-    """People, workers and processors at the same few dead letters, in an order that a seed decides."""
+    """Operators, workers and processors at the same few dead letters, in an order that a seed decides."""
 
     def __init__(self, site: Site, seed: int) -> None:
         self.site, self.seed = site, seed
@@ -232,13 +232,13 @@ class Scramble:
 async def test_however_they_meet_every_started_replay_is_executed_once_and_one_letter_is_live(
     site: Site, seed: int
 ) -> None:
-    """I3, I7, I10, I14: two programs, two people, workers, processors, operations."""
+    """I3, I7, I10, I14: two applications, two operators, workers, processors, operations."""
     async with asyncio.timeout(PATIENCE):
         await Scramble(site, seed).run()
 
 
 async def test_a_run_that_is_retried_while_it_is_entered_leaves_no_letter_of_a_success_i7() -> None:
-    """`enter` looks at the run first; by the time that it writes, the run may have gone on."""
+    """`enter` reads the run first; before it writes, the run may have continued."""
     app = new_app()
     broken = True
 
@@ -276,9 +276,9 @@ async def test_a_run_that_is_retried_while_it_is_entered_leaves_no_letter_of_a_s
 
 
 async def waiting_for_locks(connection: asyncpg.Connection, tasks: list[asyncio.Task[Any]]) -> None:
-    """Until all of them wait for a lock.
+    """Wait until all of them wait for a lock.
 
-    pg_stat_activity would not do: a transaction sees no connection there that came after its first look.
+    pg_stat_activity would not work: a transaction sees no connection there that is newer than its first read.
     """
     while await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < len(tasks):
         ended = [task for task in tasks if task.done()]
@@ -289,7 +289,7 @@ async def waiting_for_locks(connection: asyncpg.Connection, tasks: list[asyncio.
 async def test_a_letter_that_is_reopened_while_its_run_is_retried_is_not_left_open_i7(
     busy_site: Site,
 ) -> None:
-    """The retry waits for the run that the reopening has locked; it must then see the letter as it is."""
+    """The retry waits for the run that the reopening has locked; then it must see the current letter."""
     site, app = busy_site, busy_site.app()
     [(run_id, letter_id)] = await failed(app, "plain", [1])
     ana, bob = app.failures(by="ana"), app.failures(by="bob")
@@ -337,7 +337,7 @@ async def test_two_hundred_replays_of_one_letter_at_once_are_one(site: Site) -> 
 
 
 async def instants_of_redrives(policy: Any, redrives: int) -> list[float]:
-    """Minutes between the failures of a task that is redriven so."""
+    """Return the minutes between the failures of a task with this redrive policy."""
     app = new_app()
     at: list[float] = []
 
@@ -368,11 +368,13 @@ async def instants_of_redrives(policy: Any, redrives: int) -> list[float]:
         ("by_category", [1, 2, 4]),
     ],
 )
-async def test_redrives_are_spaced_exactly_as_the_policy_says_m1(policy: str, waits: list[float]) -> None:
+async def test_the_intervals_of_redrives_are_exactly_those_of_the_policy_m1(
+    policy: str, waits: list[float]
+) -> None:
     assert await instants_of_redrives(policy, len(waits)) == waits
 
 
-async def test_a_custom_function_is_told_how_many_there_were_m1() -> None:
+async def test_a_custom_function_receives_the_number_of_redrives_m1() -> None:
     app = new_app()
     told: list[int] = []
     at: list[float] = []
@@ -627,7 +629,7 @@ async def test_a_refused_replay_changes_nothing_and_is_not_audited(site: Site) -
 
 
 async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_that_does(site: Site) -> None:
-    """An older code version: what it cannot execute is neither lost nor failed."""
+    """An older code version: work that it can't execute is neither lost nor failed."""
     app = site.app()
     [(run_id, letter_id)] = await failed(app, "plain", [1])
     await app.failures(by="ana").replay(letter_id)
@@ -643,7 +645,7 @@ async def test_a_worker_that_does_not_know_the_task_leaves_the_replay_to_one_tha
     await sound(app)
 
 
-async def test_the_group_tells_the_version_of_the_worker_that_failed(site: Site) -> None:
+async def test_the_group_shows_the_version_of_the_worker_that_failed(site: Site) -> None:
     old, new = site.app(code_version="1.0"), site.app(code_version="2.0")
     [(_, letter_id)] = await failed(new, "plain", [1])
     failures = new.failures(by="ana")
@@ -665,7 +667,7 @@ async def test_the_group_tells_the_version_of_the_worker_that_failed(site: Site)
 
 
 class Plant:
-    """Work of which chosen numbers fail, in memory."""
+    """Tasks of which chosen numbers fail, in memory."""
 
     def __init__(self, **options: Any) -> None:
         self.app = new_app()
@@ -695,7 +697,7 @@ class Plant:
 async def outcome(
     number: int, *, wrong: int = 0, other: int = 0, waiting: float = 120.0, **options: Any
 ) -> tuple[str, Counter[str], Plant]:
-    """What becomes of an operation in which the first so many fail again."""
+    """Run an operation whose first items fail again, and return its outcome."""
     plant = Plant()
     async with bench(plant.app) as test:
         ids = await plant.fail(test, number)
@@ -784,7 +786,7 @@ FROM = {"start": {OperationState.PLANNED}, "resume": {OperationState.PAUSED, Ope
 
 
 async def operation_in(site: Site, app: Redrive, state: OperationState) -> str:
-    """Brought there by what really happens."""
+    """Bring an operation into this state by real events."""
     members = await failed(app, "plain", [1, 2])
     operations = app.failures(by="zoe").plans
     plan = await operations.create(ids=[letter for _, letter in members], canary=1, same_failures=1)
@@ -806,7 +808,7 @@ async def operation_in(site: Site, app: Redrive, state: OperationState) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("state", OperationState)
-async def test_an_operation_is_moved_as_the_table_says_or_not_at_all_i10(
+async def test_an_operation_moves_as_the_table_allows_or_not_at_all_i10(
     site: Site, state: OperationState, verb: str
 ) -> None:
     app = site.app()
@@ -858,8 +860,8 @@ async def test_whatever_has_changed_between_plan_and_start_is_a_conflict_with_a_
     await sound(app)
 
 
-async def test_what_was_done_and_undone_is_drift_too_or_runs_as_planned(site: Site) -> None:
-    """Membership is frozen by ids: never more than was planned."""
+async def test_a_change_that_was_undone_is_drift_too_or_runs_as_planned(site: Site) -> None:
+    """The items are frozen by ids: never more than planned."""
     app = site.app()
     members = await failed(app, "plain", [1, 2])
     failures = app.failures(by="ana")
@@ -929,7 +931,7 @@ async def test_the_numbers_of_the_report_add_up_to_those_of_the_plan(site: Site)
 # Retention
 
 
-async def test_retention_never_removes_what_is_live() -> None:
+async def test_retention_never_removes_live_letters() -> None:
     app = new_app()
     broken = True
 
@@ -977,7 +979,7 @@ async def test_retention_never_removes_what_is_live() -> None:
         await sound(app)
 
 
-async def test_an_edit_that_cannot_be_stored_says_where_it_cannot() -> None:
+async def test_an_edit_that_cannot_be_stored_is_rejected_with_its_place() -> None:
     plant = Plant()
     async with bench(plant.app) as test:
         [letter_id] = await plant.fail(test, 1)

@@ -1,6 +1,6 @@
-"""Triage under attack (W8, W13, W14, W16): hostile words, strangers, wrong states, both databases.
+"""Triage under attack (W8, W13, W14, W16): hostile texts, other tenants, wrong states, both databases.
 
-Whatever is said is kept as it was said or refused with a reason; what is refused has changed nothing.
+Every text is stored as given or rejected with a reason; a rejected change has changed nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
-from tests.engine.workbench import Ear
+from tests.engine.workbench import EventCollector
 from tests.lines import written_to
 from tests.servers import PostgresServer
 from tests.store.build import TABLES, ask
@@ -88,7 +88,7 @@ CANARIES = (SECRET, WORD, CARD)
 
 
 class Ground:
-    """An application with failed work of two organizations, executed when the test says so."""
+    """An application with failed work of two organizations; it executes work when the test says so."""
 
     def __init__(self, url: str, schema: str, **settings: Any) -> None:
         self.app = Redrive(
@@ -107,14 +107,14 @@ class Ground:
         return await parts_of(self.app).worker_in_test().work_off()
 
     async def fail(self, *says: str, task: str = "charge", **options: Any) -> list[str]:
-        """A failed run for each; the ids of their letters."""
+        """Create a failed run for each message, and return the ids of their letters."""
         runs = await self.app.start_many(task, [{"say": say} for say in says], **options)
         await self.work()
         letters = [await run.dead_letter() for run in runs]
         return [letter.id for letter in letters if letter is not None]
 
     async def everything(self) -> dict[str, list[str]]:
-        """All that a refused call must leave as it was."""
+        """Everything that a rejected call must not alter."""
         database = parts_of(self.app).database
         return {
             table: sorted(map(repr, await ask(database, f"SELECT * FROM redrive.{table}"))) for table in KEPT
@@ -144,7 +144,7 @@ async def ground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *values: Any) -> Any:
-    """What it gave; None when it was refused, by an error of ours and with nothing changed."""
+    """Return the result, or None after one of our errors, which must leave everything unchanged."""
     before = await ground.everything()
     try:
         return await call(*values)
@@ -156,10 +156,10 @@ async def refused_or_done(ground: Ground, call: Callable[..., Awaitable[Any]], *
     return None
 
 
-# What people say
+# Texts of operators
 
 
-async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Ground) -> None:
+async def test_hostile_texts_are_stored_as_given_or_rejected(ground: Ground) -> None:
     [letter_id] = await ground.fail("x")
     letters = ground.app.failures(by="ana")
     for name, text in HOSTILE.items():
@@ -178,8 +178,8 @@ async def test_hostile_words_are_kept_as_they_were_said_or_refused(ground: Groun
     await ground.check()
 
 
-async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground: Ground) -> None:
-    """UI rule 5: quotes take everything as it is written."""
+async def test_tags_and_assignees_are_found_by_exactly_that_word(ground: Ground) -> None:
+    """UI rule 5: quotes take everything literally."""
     words = [
         text
         for text in HOSTILE.values()
@@ -199,7 +199,7 @@ async def test_what_was_tagged_and_assigned_is_found_by_exactly_that_word(ground
 @pytest.mark.parametrize(
     ("verb", "shortest", "longest"), [("note", 1, 10_000), ("resolve", 0, 2_000), ("assign", 1, 100)]
 )
-async def test_what_is_said_may_be_as_long_as_it_says_and_no_longer(
+async def test_texts_have_the_documented_maximum_length(
     ground: Ground, verb: str, shortest: int, longest: int
 ) -> None:
     ids = await ground.fail("a", "b")
@@ -303,7 +303,7 @@ async def test_hostile_ids_cursors_and_choices_are_refused_and_change_nothing(gr
 
 
 async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None:
-    """Bounds on dates: the same answer on both databases."""
+    """Limits of dates: the same result on both databases."""
     await ground.fail("x")
     audit = ground.app.failures(by="ana").audit
     moments: tuple[Any, ...] = (float("nan"), "yesterday", True)
@@ -314,7 +314,7 @@ async def test_instants_that_are_no_instants_are_refused(ground: Ground) -> None
 
 
 async def test_a_plan_of_a_group_that_does_not_exist_is_refused(ground: Ground) -> None:
-    """W13: as for ids. What cannot be a fingerprint is neither kept nor audited (W14)."""
+    """W13: as for ids. An invalid fingerprint is neither stored nor audited (W14)."""
     await ground.fail("x")
     operations = ground.app.failures(by="ana").plans
     before = await ground.everything()
@@ -354,7 +354,7 @@ NEEDLES = (
 )
 
 
-async def test_free_text_finds_what_contains_it_and_nothing_by_wildcards(ground: Ground) -> None:
+async def test_free_text_finds_texts_that_contain_it_and_ignores_wildcards(ground: Ground) -> None:
     says = [
         "100% sure",
         "100 sure",
@@ -462,7 +462,7 @@ def random_query(random: Random) -> str:
 
 
 async def test_any_query_is_answered_or_refused_and_pages_agree_with_counts(ground: Ground) -> None:
-    """Both databases are asked the same; neither fails."""
+    """Both databases get the same queries, and neither fails."""
     ids = await ground.fail("one", "two", "three", correlation_id="c")
     letters = ground.app.failures(by="ana")
     await letters.assign(ids[0], "ana")
@@ -498,8 +498,8 @@ async def test_pages_show_everything_once_although_all_came_in_the_same_moment(
             assert sorted(seen) == sorted(ids), (query, size)
 
 
-async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Ground) -> None:
-    """UI rule 2, 3: nothing moves under the reader."""
+async def test_closing_shown_letters_skips_none_on_the_next_page(ground: Ground) -> None:
+    """UI rules 2 and 3: the list does not move while an operator reads it."""
     ids = await ground.fail(*(f"say {number}" for number in range(9)))
     letters = ground.app.failures(by="ana")
     seen, cursor = [], None
@@ -512,7 +512,7 @@ async def test_closing_what_was_shown_loses_nothing_on_the_next_page(ground: Gro
     assert sorted(seen) == sorted(ids)
 
 
-async def test_queries_are_as_long_as_they_say_and_no_longer(ground: Ground) -> None:
+async def test_queries_have_the_documented_maximum_length(ground: Ground) -> None:
     letters = ground.app.failures(by="ana")
     fine = ["x" * 4_000, " ".join(["is:open"] * 32), "step:" + ",".join("abc" for _ in range(100))]
     for query in fine:
@@ -538,7 +538,7 @@ PEOPLE = {
 
 
 async def letter_in(ground: Ground, state: DeadLetterState) -> str:
-    """Brought there by what really happens."""
+    """Bring a letter into this state by real events."""
     failures = ground.app.failures(by="zoe")
     if state is DeadLetterState.EXHAUSTED:
         [letter_id] = await ground.fail("x", task="hopeless")
@@ -556,7 +556,7 @@ async def letter_in(ground: Ground, state: DeadLetterState) -> str:
 
 @pytest.mark.parametrize("verb", PEOPLE)
 @pytest.mark.parametrize("state", DeadLetterState)
-async def test_a_letter_is_moved_as_the_table_says_or_not_at_all_i10(
+async def test_a_letter_moves_as_the_table_allows_or_not_at_all_i10(
     ground: Ground, state: DeadLetterState, verb: str
 ) -> None:
     letter_id = await letter_in(ground, state)
@@ -604,7 +604,7 @@ GROUP_VERBS = {
 
 @pytest.mark.parametrize("verb", GROUP_VERBS)
 @pytest.mark.parametrize("state", GroupState)
-async def test_a_group_is_moved_as_the_table_says_or_not_at_all(
+async def test_a_group_moves_as_the_table_allows_or_not_at_all(
     ground: Ground, state: GroupState, verb: str
 ) -> None:
     [letter_id] = await ground.fail("x")
@@ -644,13 +644,13 @@ async def test_closing_several_of_which_one_cannot_be_closed_closes_none(ground:
         )
 
 
-# Strangers (W13)
+# Other tenants (W13)
 
 CANARY = "canary-of-acme"
 
 
 class Estate:
-    """What acme has; every word of it holds the canary."""
+    """The rows of acme; every text contains the canary."""
 
     def __init__(
         self,
@@ -687,12 +687,12 @@ async def estate(ground: Ground) -> Estate:
     return Estate(ids, letter.run_id, letter.fingerprint, plan.operation_id, replay.id, head, view.id)
 
 
-# What a stranger asks with the ids of acme: refused as if there were nothing, or answered with nothing.
+# Calls of another tenant with the ids of acme: they get NotFoundError or an empty result.
 Ask = Callable[[Any, Estate], Awaitable[Any]]
 
 
 def _alike(operation_id: str) -> ReplayOperation:
-    """As if somebody had got hold of another org's, with nothing in it."""
+    """Return a plan of another organization with the same id, and no content."""
     nothing = Plan(
         operation_id=operation_id,
         digest="",
@@ -789,18 +789,18 @@ ATTACKS: dict[tuple[type, str], Ask] = {
     (Failures, "needs_you"): lambda part, it: part.needs_you(),
 }
 OF_ONES_OWN = {(SavedViews, "create")}
-"""What names nothing that there is: it makes something."""
+"""Calls that name no existing row: they create one."""
 ANSWERED = {"count", "list", "lines", "records", "sparklines", "statistics"}
 ANSWERED |= {"overview", "totals", "needs_you", "what_if"}
 ANSWERED |= {"about", "head", "verify", "active", "progress", "reaching"}
-"""With nothing, or with numbers that are all zero."""
+"""These return nothing, or only zeros."""
 MUST_REFUSE = {key for key in ATTACKS if key[1] not in ANSWERED} | {(BulkReplays, "list")}
 MUST_REFUSE -= {(LetterStrategies, "view"), (LetterStrategies, "change")}
-"""These two answer with the stranger's own strategy, which comes from the settings."""
+"""These two return the caller's own strategy, which comes from the settings."""
 
 
 def services_of(failures: Failures) -> list[Any]:
-    """The desk, and everything that it is made of and shows."""
+    """Return the failures service and the services that it exposes."""
     shown = [each for name, each in vars(failures).items() if not name.startswith("_") and name != "caller"]
     return [failures, *(each for each in shown if not inspect.ismethod(each))]
 
@@ -813,7 +813,9 @@ def part_of(failures: Failures, kind: type) -> Any:
     return next(each for each in services_of(failures) if type(each) is kind)
 
 
-async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground: Ground) -> None:
+async def test_another_tenant_finds_nothing_by_any_method_of_the_failures_service_w13_i8(
+    ground: Ground,
+) -> None:
     it = await estate(ground)
     failures = ground.app.failures(org="stranger", by="mallory")
     assert {type(each) for each in services_of(failures)} == {kind for kind, _ in ATTACKS}
@@ -835,7 +837,7 @@ async def test_a_stranger_finds_nothing_by_any_method_of_the_desk_w13_i8(ground:
     await ground.check("acme", "stranger")
 
 
-async def test_a_stranger_is_refused_in_the_same_words_as_for_what_does_not_exist_w13(ground: Ground) -> None:
+async def test_another_tenant_gets_the_same_error_as_for_a_missing_object_w13(ground: Ground) -> None:
     it = await estate(ground)
     failures = ground.app.failures(org="stranger", by="mallory")
     ghost = Estate(["ghost a", "ghost b", "ghost c"], "ghost", "v1:" + "0" * 40, "ghost", "ghost", it.head)
@@ -894,8 +896,8 @@ async def test_a_group_of_one_fingerprint_is_another_one_in_every_organization_w
 
 
 async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> None:
-    """In reasons, notes, tags, names, queries, conditions: neither stored, nor told, nor shown."""
-    ear = Ear(ground.app)
+    """In reasons, notes, tags, names, queries, conditions: neither stored nor sent nor shown."""
+    emitted = EventCollector(ground.app)
     [letter_id] = await ground.fail("x")
     failures = ground.app.failures(by="ana")
     letters, groups, operations = failures, failures.groups, failures.plans
@@ -929,16 +931,16 @@ async def test_secrets_that_people_type_are_kept_nowhere_i9(ground: Ground) -> N
         await failures.verdict(letter_id),
     ]
     stored = await ground.everything()
-    del stored["runs"]  # its own input, which it needs to be executed
+    del stored["runs"]  # the run's own input, which it needs to execute
     for canary in CANARIES:
         assert canary not in repr(shown)
-        assert canary not in repr(ear.events)
+        assert canary not in repr(emitted.events)
         assert [table for table, rows in stored.items() if canary in repr(rows)] == []
     await ground.check()
 
 
 async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_path: Path) -> None:
-    """From the payload to the edit of its replay, its result and what it said when it failed."""
+    """From the payload to the edit of its replay, its result and its error message."""
     key = Fernet.generate_key().decode()
     app = Redrive(
         f"sqlite:///{tmp_path / 'work.db'}", settings=Settings(encryption_keys=(key,)), durable=False
@@ -976,15 +978,15 @@ async def test_with_keys_a_secret_is_nowhere_on_disk_and_in_no_log_line_i9(tmp_p
         assert [file.name for file in tmp_path.iterdir() if canary.encode() in file.read_bytes()] == []
 
 
-async def test_the_reason_of_a_pause_or_a_forced_breaker_is_kept_and_told_without_its_secrets_i9(
+async def test_the_reason_of_a_pause_or_a_forced_breaker_is_stored_and_shown_without_its_secrets_i9(
     ground: Ground,
 ) -> None:
-    ear = Ear(ground.app)
+    emitted = EventCollector(ground.app)
     ground.app.breaker("bank")
     said = f"{SECRET} password={WORD}"
     await ground.app.queues(by="ana").pause("default", reason=said)
     await ground.app.breakers(by="ana").force("bank", "OPEN", reason=said)
-    shown = [ground.app.queues(), await parts_of(ground.app).breakers.all(), ear.events]
+    shown = [ground.app.queues(), await parts_of(ground.app).breakers.all(), emitted.events]
     shown += [
         await ask(parts_of(ground.app).database, f"SELECT * FROM redrive.{table}")
         for table in ("queues", "breakers", "audit")
@@ -1004,7 +1006,7 @@ async def test_the_reason_of_a_pause_is_checked_before_anything_is_written(groun
     assert await ask(parts_of(ground.app).database, "SELECT * FROM redrive.queues") == before
 
 
-# One entry a mutation (I14)
+# One entry per change (I14)
 
 
 async def test_every_mutation_is_one_entry_and_a_look_is_none_i14(ground: Ground) -> None:

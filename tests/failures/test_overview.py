@@ -1,4 +1,4 @@
-"""The overview of an org: what needs somebody, what heals itself, what has come and gone; and sparklines."""
+"""The overview of an organization: needs you, heals itself, recent changes, and sparklines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = RetryPolicy(max_attempts=5, backoff=Backoff(Exponential(3600.0)))
 
 
 def new_world(**options: Any) -> Redrive:
-    """`greet` succeeds, `charge` fails for good, `flaky` waits for its next attempt."""
+    """`greet` succeeds, `charge` fails permanently, `flaky` waits for its next attempt."""
     app = new_app(**options)
 
     @app.task(name="greet")
@@ -63,7 +63,7 @@ def ended(overview: Overview) -> dict[str, int]:
     return {str(state): sum(numbers) for state, numbers in overview.runs.items() if any(numbers)}
 
 
-async def test_of_nothing_there_is_nothing(world: Redrive) -> None:
+async def test_an_empty_installation_has_zeros(world: Redrive) -> None:
     seen = await looked(world)
 
     assert (seen.totals.needs_you.total, seen.totals.heals_itself.total) == (0, Count(0, False))
@@ -94,7 +94,7 @@ async def test_work_is_seen_by_its_org_alone(world: Redrive) -> None:
     assert (await looked(world, org="b")).totals.needs_you.total == 0
 
 
-async def test_what_is_done_about_it_is_seen(world: Redrive) -> None:
+async def test_handling_a_letter_changes_the_counts(world: Redrive) -> None:
     runs = [await world.start("charge", number) for number in range(3)]
     worker = parts_of(world).worker_in_test()
     await worker.work_off()
@@ -133,7 +133,7 @@ async def test_work_that_a_breaker_holds_heals_itself(world: Redrive, database: 
     assert (heals.held, heals.total) == (Count(3, False), Count(3, False))
 
 
-async def test_letters_that_will_be_redriven_need_no_one(world: Redrive, database: Database) -> None:
+async def test_letters_that_will_be_redriven_do_not_need_you(world: Redrive, database: Database) -> None:
     await world.open()
     await put(database, [letter(), letter(next_redrive_at=9e9), letter(state="EXHAUSTED")])
 
@@ -164,7 +164,7 @@ async def test_parts_begin_with_the_clock_and_the_last_is_in_progress() -> None:
 
 
 @pytest.mark.parametrize("span", Span)
-async def test_a_span_is_made_of_whole_parts_of_what_is_kept(span: Span) -> None:
+async def test_a_span_consists_of_whole_stored_parts(span: Span) -> None:
     hours = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}[span]
     assert span.seconds == hours * 3600
     assert span.width % 300 == 0
@@ -178,8 +178,8 @@ async def test_an_unknown_span_is_refused(world: Redrive) -> None:
         await looked(world, "2h")
 
 
-async def test_what_the_database_dates_in_the_future_is_in_the_last_part(database: Database) -> None:
-    app, clock = new_world(), VirtualClock()  # years behind
+async def test_times_in_the_future_are_in_the_last_part(database: Database) -> None:
+    app, clock = new_world(), VirtualClock()  # its time is years behind
     rewire(app, database, clock, Random(0))
     await app.open()
     await put(database, [letter(created_at=EPOCH + 7200.0, fingerprint="f")])
@@ -216,7 +216,7 @@ async def test_sparklines_are_the_hours_of_the_last_day(database: Database) -> N
         await app.failures().groups.sparklines(["f"] * (MAX_SPARKLINES + 1))
 
 
-async def test_a_worker_tells_with_its_heartbeat_and_when_it_stops(tmp_path: Path) -> None:
+async def test_a_worker_reports_with_its_heartbeat_and_when_it_stops(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
 
     @app.task
@@ -233,7 +233,7 @@ async def test_a_worker_tells_with_its_heartbeat_and_when_it_stops(tmp_path: Pat
     await app.close()
 
 
-async def test_what_cannot_be_told_is_told_later() -> None:
+async def test_a_failed_report_is_sent_later() -> None:
     app = new_world()
     async with seamed(app) as (_, seam):
         await app.start("greet")

@@ -1,4 +1,4 @@
-"""Repairing the payload of a dead letter: a redacted view never replaces the values it stands for."""
+"""Repairing the payload of a dead letter: a redacted view never replaces the hidden values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDER = {"country": "", "card": CARD, "items": [{"sku": "A", "password": "hunter
 
 
 class Gateway:
-    """A workflow whose second step refuses an order without a country."""
+    """A workflow whose second step rejects an order without a country."""
 
     def __init__(self, app: Redrive) -> None:
         self.app = app
@@ -73,7 +73,7 @@ async def test_the_payload_that_was_shown_is_repaired_and_its_secrets_are_kept(g
     assert charged == {**ORDER, "country": "DE", "shelf": 7}
 
 
-async def test_a_mark_in_another_place_is_refused_and_nothing_changes(gateway: Gateway) -> None:
+async def test_a_mark_in_another_place_is_rejected_and_nothing_changes(gateway: Gateway) -> None:
     letter = await gateway.letter()
     moved = {"country": "DE", "pan": letter.payload["card"], "items": []}
     changes: tuple[dict[str, Any], ...] = (
@@ -102,7 +102,7 @@ async def test_single_fields_are_changed_without_reading_the_payload(gateway: Ga
     ]
 
 
-async def test_the_input_of_an_earlier_step_is_what_is_changed(gateway: Gateway) -> None:
+async def test_the_change_applies_to_the_input_of_the_earlier_step(gateway: Gateway) -> None:
     letter = await gateway.letter()
     charged = await gateway.replayed(letter, from_step="reserve", set_fields={"country": "DE"})
     assert charged == {**ORDER, "country": "DE", "shelf": 7}
@@ -133,7 +133,7 @@ async def test_one_way_to_change_it_at_a_time_and_never_without_a_reason(gateway
         await failures.replay(letter.id, remove_fields=[f"f{n}" for n in range(101)], reason="r")
 
 
-async def test_the_audit_names_what_was_changed_and_no_value(gateway: Gateway) -> None:
+async def test_the_audit_names_the_changed_fields_without_values(gateway: Gateway) -> None:
     letter = await gateway.letter()
     await gateway.replayed(letter, set_fields={"country": "DE", "card": "5555555555554444"})
     entries = await gateway.app.failures().audit.about(letter.id, letter.created_at)

@@ -1,4 +1,4 @@
-"""What a record changes besides its run is emitted once, whichever way the record was written."""
+"""Every change beyond the run itself is emitted once, on each path of a record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from tests.engine.workbench import Ear, new_app, seamed, settle, working
+from tests.engine.workbench import EventCollector, new_app, seamed, settle, working
 from tests.failures.test_redrive_processor import until
 from tests.servers import PostgresServer
 
@@ -40,7 +40,7 @@ async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
             connection = await asyncpg.connect(live_postgres.url)
             async with connection.transaction():
                 await context.complete("booked", connection=connection)
-                assert not ear.of(ReplayEnded)  # nothing is committed yet
+                assert not collector.of(ReplayEnded)  # nothing is committed yet
             await connection.close()
         return "booked"
 
@@ -49,12 +49,12 @@ async def test_a_replay_ends_also_when_its_task_completes_within_a_transaction(
         await run.wait(10)
         letter = await run.dead_letter()
         assert letter is not None
-        ear, broken = Ear(app), False
+        collector, broken = EventCollector(app), False
         await app.failures(by="ana").replay(letter.id)
-        await until(lambda: bool(ear.of(RunFinished)))
+        await until(lambda: bool(collector.of(RunFinished)))
         assert await run.result(10) == "booked"
-    assert [type(each) for each in ear.events if type(each) in SUCCEEDED] == SUCCEEDED
-    assert ear.of(ReplayEnded) == [
+    assert [type(each) for each in collector.events if type(each) in SUCCEEDED] == SUCCEEDED
+    assert collector.of(ReplayEnded) == [
         ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state="SUCCEEDED")
     ]
 
@@ -80,16 +80,16 @@ async def test_a_completion_that_was_rolled_back_ends_no_replay(
         await run.wait(10)
         letter = await run.dead_letter()
         assert letter is not None
-        ear, broken = Ear(app), False
+        collector, broken = EventCollector(app), False
         await app.failures().replay(letter.id)
-        await until(lambda: bool(ear.of(RunFinished)))
-    assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
+        await until(lambda: bool(collector.of(RunFinished)))
+    assert [each.state for each in collector.of(ReplayEnded)] == ["FAILED"]
 
 
 async def test_a_group_that_an_external_task_opens_again_is_announced() -> None:
     queue = DeadLetterQueue("sqlite://:memory:", log=False)
     async with in_memory(queue.app):
-        ear = Ear(queue.app)
+        collector = EventCollector(queue.app)
         await queue.enqueue("one", {"to": "ana"}, error="the mailbox is full")
         groups = queue.app.failures(org=queue.org, by="ana").groups
         [line] = (await groups.list()).lines
@@ -97,7 +97,7 @@ async def test_a_group_that_an_external_task_opens_again_is_announced() -> None:
         await groups.resolve(key, "a larger mailbox")
         await queue.enqueue("two", {"to": "bob"}, error="the mailbox is full")
     org = line.group.org
-    assert ear.of(GroupChanged) == [
+    assert collector.of(GroupChanged) == [
         GroupChanged(org=org, fingerprint=key, before="OPEN", after="RESOLVED", by="ana"),
         GroupChanged(org=org, fingerprint=key, before="RESOLVED", after="OPEN", by="redrive"),
     ]
@@ -117,9 +117,9 @@ async def test_a_group_that_a_run_entered_by_hand_opens_again_is_announced() -> 
         await failures.add(runs[0].id)
         [line] = (await failures.groups.list()).lines
         await failures.groups.resolve(line.group.fingerprint, "an account was opened")
-        ear = Ear(app)
+        collector = EventCollector(app)
         await failures.add(runs[1].id)
-    assert ear.of(GroupChanged) == [
+    assert collector.of(GroupChanged) == [
         GroupChanged(
             org="default", fingerprint=line.group.fingerprint, before="RESOLVED", after="OPEN", by="redrive"
         )
@@ -130,7 +130,7 @@ async def test_a_group_that_a_run_entered_by_hand_opens_again_is_announced() -> 
 async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> None:
     app = new_app()
     broken = True
-    ear = Ear(app)
+    collector = EventCollector(app)
 
     @app.task
     async def book() -> None:
@@ -146,9 +146,11 @@ async def test_a_replay_whose_commit_got_no_answer_ends_once(outcome: str) -> No
         await app.failures().replay(letter.id)
         seam.fail("complete" if outcome == "SUCCEEDED" else "stop", after=True)
         await settle(test, app)
-        assert seam.bitten
-    assert ear.of(ReplayEnded) == [ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state=outcome)]
-    assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
+        assert seam.triggered
+    assert collector.of(ReplayEnded) == [
+        ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state=outcome)
+    ]
+    assert {each.dlq_id for each in collector.of(StepDied)} == {letter.id}
 
 
 async def test_a_replay_that_is_cancelled_before_a_worker_takes_it_ends() -> None:
@@ -164,8 +166,8 @@ async def test_a_replay_that_is_cancelled_before_a_worker_takes_it_ends() -> Non
         letter = await run.dead_letter()
         assert letter is not None
         await app.failures(by="ana").replay(letter.id)
-        ear = Ear(app)
+        collector = EventCollector(app)
         await run.cancel(by="ana")
-    assert ear.of(ReplayEnded) == [
+    assert collector.of(ReplayEnded) == [
         ReplayEnded(org="default", dlq_id=letter.id, run_id=run.id, state="CANCELLED")
     ]

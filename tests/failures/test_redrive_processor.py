@@ -1,4 +1,4 @@
-"""The redrive processor (M1, M3, M10, M12): what is due is executed again, once, and by its policy."""
+"""The redrive processor (M1, M3, M10, M12): due letters execute again, once, and by their policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, seamed, sql, working
+from tests.engine.workbench import EventCollector, bench, seamed, sql, working
 
 from redrive.app import Redrive
 from redrive.engine.task import AnyTask
@@ -25,12 +25,12 @@ MINUTE, DAY = 60.0, 86_400.0
 
 
 def new_app() -> Redrive:
-    """Without a processor of its own in every worker: the tests have theirs."""
+    """Create an application whose workers have no processor: the tests call their own."""
     return Redrive("sqlite://:memory:", settings=Settings(dlq_processor_enabled=False), log=False)
 
 
 class Flaky:
-    """A task that times out until it is told not to."""
+    """A task that times out until the test repairs it."""
 
     def __init__(self, app: Redrive, **options: Any) -> None:
         self.broken = True
@@ -90,9 +90,9 @@ class TestPolicies:
             assert executed == [0, 1, 0, 1, 0, 0, 0, 1, 0]
             assert len(flaky.seen) == 4
 
-    async def test_what_succeeds_is_resolved(self) -> None:
+    async def test_a_successful_redrive_resolves_its_letter(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate")
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate")
         async with bench(app) as test:
             run = await app.start(flaky.task, 1)
             await test.drain()
@@ -102,12 +102,12 @@ class TestPolicies:
             assert await run.result() == "done"
             letter = await letter_of(app)
             assert (letter.state, letter.redrives, letter.last_replayed_by) == ("RESOLVED", 1, "redrive")
-            assert [event.by for event in ear.of(ReplayRequested)] == ["redrive"]
-            assert [event.state for event in ear.of(ReplayEnded)] == ["SUCCEEDED"]
+            assert [event.by for event in collector.of(ReplayRequested)] == ["redrive"]
+            assert [event.state for event in collector.of(ReplayEnded)] == ["SUCCEEDED"]
             assert (await audited(app, "replay.requested"))[0][:3] == ("default", "redrive", letter.id)
 
     async def test_a_letter_that_has_used_up_its_redrives_is_exhausted(self) -> None:
-        """M3: exhaustion is recorded, and not redriven any more."""
+        """M3: the letter becomes exhausted and is not redriven again."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate", max_redrives=2)
         async with bench(app) as test:
@@ -123,7 +123,7 @@ class TestPolicies:
             assert (await letter_of(app)).redrives == 2
             assert processor.redriven == 2
 
-    async def test_what_asks_for_no_redrive_gets_none(self) -> None:
+    async def test_a_letter_without_a_redrive_policy_is_not_redriven(self) -> None:
         app = new_app()
         flaky = Flaky(app)
         async with bench(app) as test:
@@ -156,10 +156,10 @@ class TestOrder:
                 await app.start(flaky.task, number, priority=priority)
                 await test.drain()
                 test.clock.advance(1.0)
-            ear = Ear(app)
+            collector = EventCollector(app)
             await processor_of(app).run_once()
             runs = {run.id: run for run in await parts_of(app).store.runs.all()}
-            asked = [runs[event.run_id].input for event in ear.of(ReplayRequested)]
+            asked = [runs[event.run_id].input for event in collector.of(ReplayRequested)]
             assert sorted(asked) == ["0", "1", "2", "3"]
             flaky.seen.clear()
             await test.drain()
@@ -176,7 +176,7 @@ class TestOrder:
             assert (await processor_of(app).run_once()).redriven == 10
             assert {letter.state for letter in await letters_of(app)} == {"REPLAYING"}
 
-    async def test_one_that_waits_for_another(self) -> None:
+    async def test_a_letter_that_waits_for_another_letter(self) -> None:
         """M12: B is redriven only after A has succeeded."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
@@ -195,7 +195,7 @@ class TestOrder:
             await test.drain()
             assert flaky.seen == ["a", "b"]
 
-    async def test_what_it_waits_for_may_be_gone(self) -> None:
+    async def test_a_letter_whose_dependency_is_gone(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -228,7 +228,7 @@ class TestBreakers:
 
 
 class TestGuards:
-    async def test_what_is_replayed_by_someone_is_left_alone(self) -> None:
+    async def test_a_letter_that_an_operator_replays_is_left_alone(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with bench(app) as test:
@@ -238,7 +238,7 @@ class TestGuards:
             assert [(await each.run_once()).redriven for each in (first, second)] == [1, 0]
 
     @pytest.mark.parametrize("change", ["state = 'CANCELLED'", "state = 'SUCCESS'", "place = 'ready'"])
-    async def test_a_run_that_cannot_be_replayed_stops_no_one_else(
+    async def test_a_run_that_cannot_be_replayed_stops_no_other_run(
         self, change: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("redrive.failures.redrive_processor.MAX_DUE_BATCH", 1)
@@ -250,7 +250,7 @@ class TestGuards:
             await sql(app, f"UPDATE runs SET {change} WHERE input = '1'")
             assert (await processor_of(app).run_once()).redriven == 1
 
-    async def test_a_letter_that_someone_has_closed_in_between(self) -> None:
+    async def test_a_letter_that_was_closed_in_between(self) -> None:
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with seamed(app) as (test, seam):
@@ -267,7 +267,7 @@ class TestGuards:
     @pytest.mark.parametrize("statement", ["restart", "mark_replaying", "insert", "insert_entry"])
     @pytest.mark.parametrize("after", [False, True])
     async def test_a_database_that_fails_half_way(self, statement: str, after: bool) -> None:
-        """All or nothing; doing it again redrives nothing twice."""
+        """All or nothing, and the next pass redrives no letter twice."""
         app = new_app()
         flaky = Flaky(app, redrive="immediate")
         async with seamed(app, watch=True) as (test, seam):
@@ -297,10 +297,10 @@ class TestArchive:
             assert (await letter_of(app)).state == "EXHAUSTED"
             yield app, test, processor
 
-    async def test_what_has_been_exhausted_for_a_week(self) -> None:
+    async def test_a_letter_that_has_been_exhausted_for_a_week(self) -> None:
         """M10."""
         async with self.exhausted() as (app, test, processor):
-            ear = Ear(app)
+            collector = EventCollector(app)
             await test.advance(7 * DAY - 1)
             assert (await processor.run_once()).archived == 0
             await test.advance(2)
@@ -308,7 +308,7 @@ class TestArchive:
             letter = await letter_of(app)
             assert (letter.state, letter.resolved_by) == ("ARCHIVED", "redrive")
             assert letter.resolution == "exhausted for more than 7 days"
-            [changed] = ear.of(DeadLetterChanged)
+            [changed] = collector.of(DeadLetterChanged)
             assert changed == DeadLetterChanged(
                 org="default", dlq_id=letter.id, before="EXHAUSTED", after="ARCHIVED", by="redrive"
             )
@@ -348,7 +348,7 @@ OTHERS = """org, step_index, step, task, workflow, queue, category, error_class,
 
 
 class TestGroups:
-    async def test_a_group_whose_time_to_be_ignored_is_over_is_open_again(self) -> None:
+    async def test_a_group_whose_ignore_period_is_over_is_open_again(self) -> None:
         app = new_app()
         flaky = Flaky(app)
         async with bench(app) as test:
@@ -364,10 +364,10 @@ class TestGroups:
 
 
 class TestAlerts:
-    async def test_an_alert_is_told_once_and_again_after_it_had_gone(self) -> None:
+    async def test_an_alert_is_emitted_once_and_again_after_it_had_cleared(self) -> None:
         """M10."""
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate", max_redrives=1)
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate", max_redrives=1)
         async with bench(app) as test:
             await app.start(flaky.task, 1)
             await test.drain()
@@ -375,7 +375,7 @@ class TestAlerts:
             for _ in range(3):
                 await processor.run_once()
                 await test.drain()
-            [told] = ear.of(AlertRaised)
+            [told] = collector.of(AlertRaised)
             assert told == AlertRaised(
                 org="default",
                 queue="",
@@ -386,20 +386,20 @@ class TestAlerts:
             await processor.run_once()
             await sql(app, "UPDATE dead_letters SET state = 'EXHAUSTED'")
             await processor.run_once()
-            assert len(ear.of(AlertRaised)) == 2
+            assert len(collector.of(AlertRaised)) == 2
 
     async def test_how_full_the_queue_is(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app)
+        collector, flaky = EventCollector(app), Flaky(app)
         async with bench(app) as test:
             await app.start_many(flaky.task, range(9))
             await test.drain()
             await processor_of(app, max_size=10).run_once()
-            assert [event.alert for event in ear.of(AlertRaised)] == ["queue_nearly_full"]
+            assert [event.alert for event in collector.of(AlertRaised)] == ["queue_nearly_full"]
 
     async def test_success_is_judged_by_the_last_hour(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate", max_redrives=100)
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate", max_redrives=100)
         async with bench(app) as test:
             processor = processor_of(app, thresholds=Thresholds(minimum_samples=4))
             flaky.broken = True
@@ -415,10 +415,10 @@ class TestAlerts:
             await app.start_many(flaky.task, range(4))
             await test.drain()
             await processor.run_once()
-            assert ear.of(AlertRaised) == []
+            assert collector.of(AlertRaised) == []
             await test.drain()
             await processor.run_once()
-            assert [event.alert for event in ear.of(AlertRaised)] == ["few_successes"]
+            assert [event.alert for event in collector.of(AlertRaised)] == ["few_successes"]
 
 
 async def until(reached: Callable[[], bool]) -> None:
@@ -430,7 +430,7 @@ class TestStartingAndStopping:
     async def test_its_state_is_visible(self) -> None:
         """M3."""
         app = new_app()
-        ear = Ear(app)
+        collector = EventCollector(app)
         await app.open()
         processor = processor_of(app)
         assert processor.state == "stopped"
@@ -441,7 +441,7 @@ class TestStartingAndStopping:
         await processor.stop()
         assert processor.state == "stopped"
         await processor.stop()
-        assert [event.state for event in ear.of(ProcessorChanged)] == ["running", "stopped"]
+        assert [event.state for event in collector.of(ProcessorChanged)] == ["running", "stopped"]
         await app.close()
 
     async def test_it_can_be_started_again(self) -> None:
@@ -472,14 +472,14 @@ class TestStartingAndStopping:
 
     async def test_it_redrives_by_itself(self) -> None:
         app = new_app()
-        ear, flaky = Ear(app), Flaky(app, redrive="immediate")
+        collector, flaky = EventCollector(app), Flaky(app, redrive="immediate")
         async with working(app):
             run = await app.start(flaky.task, 1)
             await run.wait()
             flaky.broken = False
             processor = processor_of(app, interval_seconds=0.01)
             processor.start()
-            await until(lambda: bool(ear.of(ReplayEnded)))
+            await until(lambda: bool(collector.of(ReplayEnded)))
             assert await run.result() == "done"
             await processor.stop()
 

@@ -1,4 +1,4 @@
-"""What else has failed: in the same run, with the same correlation id, in the same way."""
+"""Related failures: in the same run, with the same correlation id, in the same group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ids_of(found: Related) -> list[list[str]]:
     return [[line.id for line in lines] for lines in found]
 
 
-async def test_other_letters_are_told_by_what_they_share(database: Database) -> None:
+async def test_other_letters_are_listed_by_what_they_share(database: Database) -> None:
     mine: dict[str, Any] = {"run_id": "r1", "correlation_id": "c1", "fingerprint": "f1"}
     [letter] = await letters(database, age=10.0, **mine)
     [step] = await letters(database, age=9.0, **{**mine, "fingerprint": "f2", "step_index": 1})
@@ -37,7 +37,7 @@ async def test_other_letters_are_told_by_what_they_share(database: Database) -> 
     assert ids_of(found) == [[step], [beside], [later, alike]]
 
 
-async def test_of_each_kind_the_newest_are_told(database: Database) -> None:
+async def test_the_newest_of_each_kind_are_listed(database: Database) -> None:
     mine: dict[str, Any] = {"run_id": "r1", "correlation_id": "r1", "fingerprint": "f1"}
     made = [await letters(database, age=float(age), step_index=age, **mine) for age in range(MAX_RELATED + 3)]
     newest_first = [letter for [letter] in made]

@@ -1,4 +1,4 @@
-"""Replaying one dead letter (W9, W10): what runs, what is reused, what is refused, what stays."""
+"""Replaying one dead letter (W9, W10): what executes, what is reused, rejected or kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, Seam, bench, new_app, settle, sql
+from tests.engine.workbench import EventCollector, Seam, bench, new_app, settle, sql
 
 from redrive import FinalError, RetryableError
 from redrive.app import Redrive
@@ -32,7 +32,7 @@ TWICE = RetryPolicy(name="twice", max_attempts=2, backoff=Backoff(Immediate()))
 
 
 class Shop:
-    """A workflow of three steps, each of which fails while it is told to."""
+    """A workflow of three steps, each of which fails while the test wants it to."""
 
     def __init__(self) -> None:
         self.app = new_app()
@@ -122,7 +122,7 @@ async def test_a_last_step_replayed_alone_ends_in_success_w10() -> None:
 async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence() -> None:
     shop = Shop()
     async with bench(shop.app):
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         run, letter = await shop.failed("charge")
         failures = shop.app.failures()
         await failures.replay(letter.id)
@@ -132,9 +132,9 @@ async def test_a_replay_that_fails_reopens_the_letter_with_the_newest_evidence()
         assert (again.id, again.state, again.attempts, again.replay_count) == (letter.id, "OPEN", 2, 1)
         assert [each.state for each in await failures.replays.list(letter.id)] == ["FAILED"]
         assert [each.number for each in (await run.history()).attempts if each.step_index == 1] == [1, 2]
-        assert {each.dlq_id for each in ear.of(StepDied)} == {letter.id}
-        assert [each.state for each in ear.of(ReplayEnded)] == ["FAILED"]
-        assert len(ear.of(ReplayRequested)) == 1
+        assert {each.dlq_id for each in emitted.of(StepDied)} == {letter.id}
+        assert [each.state for each in emitted.of(ReplayEnded)] == ["FAILED"]
+        assert len(emitted.of(ReplayRequested)) == 1
         await sound(shop.app)
 
 
@@ -253,7 +253,7 @@ async def test_12_w9_a_replay_that_fails_in_an_earlier_step_reopens_the_letter()
 
 
 async def test_12_w9_the_reopened_letter_can_be_replayed_too() -> None:
-    """The run continues where it has stopped, which is at the earlier step."""
+    """The run continues where it stopped, at the earlier step."""
     shop = Shop()
     async with bench(shop.app):
         run, letter = await gone_back(shop)
@@ -286,7 +286,7 @@ async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_
         failures = shop.app.failures()
         earlier = await letter_of(run)
         shop.broken = {"ship"}
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         await failures.replay(earlier.id)
         await run.wait()
         assert await live_letters(shop) == [("ship", "OPEN")]
@@ -294,7 +294,7 @@ async def test_12_w9_a_later_letter_that_fails_again_in_a_replay_of_the_earlier_
         assert told[0] == ("dead_letter.reopened", "redrive")
         named = [entry.action for entry in await failures.audit.about(earlier.id)]
         assert named[:2] == ["replay.failed", "dead_letter.resolved"]
-        changed = [change for change in ear.of(DeadLetterChanged) if change.dlq_id == later.id]
+        changed = [change for change in emitted.of(DeadLetterChanged) if change.dlq_id == later.id]
         assert (changed[-1].before, changed[-1].after) == ("REPLAYING", "OPEN")
         await sound(shop.app)
 
@@ -315,7 +315,7 @@ async def test_12_w9_closing_the_earlier_letter_leaves_the_later_one_replayable(
 
 
 async def test_12_w9_a_bulk_replay_continues_the_run_at_the_earlier_step() -> None:
-    """Also if the dead letter of that step was closed. The retry policy is merged with that of this step."""
+    """Even if that step's letter was closed. The given retry policy is merged with that of the step."""
     shop = Shop()
     async with bench(shop.app) as test:
         run, letter = await gone_back(shop)
@@ -352,7 +352,7 @@ async def test_12_w9_a_bulk_replay_of_both_letters_starts_the_run_once() -> None
         await sound(shop.app)
 
 
-async def test_12_w9_the_later_letter_can_be_closed_and_reopened_meanwhile() -> None:
+async def test_12_w9_the_later_letter_can_be_closed_and_reopened_in_the_meantime() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await gone_back(shop)
@@ -402,7 +402,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
 
     flow = app.workflow("flow", [step("first", "never"), step("second", "immediate")])  # type: ignore[list-item]
     async with bench(app):
-        ear = Ear(app)
+        emitted = EventCollector(app)
         run = await app.start(flow)
         await run.wait()
         failures = app.failures(by="ana")
@@ -410,7 +410,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
         await parts_of(app).processor().run_once()
         await run.wait()
         assert (await failures.view(letter.id)).state == "EXHAUSTED"
-        exhausted = [event.after for event in ear.of(DeadLetterChanged) if event.dlq_id == letter.id]
+        exhausted = [event.after for event in emitted.of(DeadLetterChanged) if event.dlq_id == letter.id]
         assert exhausted == ["EXHAUSTED"]
         assert [entry.action for entry in await failures.audit.about(letter.id)][:2] == [
             "dead_letter.exhausted",
@@ -436,7 +436,7 @@ async def test_12_w9_an_exhausted_letter_is_exhausted_again_and_keeps_its_count(
 async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> None:
     shop = Shop()
     async with bench(shop.app):
-        ear = Ear(shop.app)
+        emitted = EventCollector(shop.app)
         run, letter = await shop.failed("ship")
         failures = shop.app.failures(by="ana")
         await failures.replay(letter.id)
@@ -447,7 +447,7 @@ async def test_12_a_letter_resolved_by_a_replay_has_its_entry_in_the_audit() -> 
             "replay.requested",
             "dead_letter.moved",
         ]
-        assert [event.after for event in ear.of(DeadLetterChanged)] == ["RESOLVED"]
+        assert [event.after for event in emitted.of(DeadLetterChanged)] == ["RESOLVED"]
         await sound(shop.app)
 
 
@@ -480,7 +480,7 @@ async def test_the_same_idempotency_key_goes_downstream_on_every_replay() -> Non
         assert shop.keys == [letter.idempotency_key] * 2
 
 
-async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_told() -> None:
+async def test_an_edited_payload_is_executed_the_original_kept_and_the_change_recorded() -> None:
     app = new_app()
     received: list[Any] = []
 
@@ -534,7 +534,7 @@ async def refused(app: Redrive, letter_id: str, match: str, **options: Any) -> N
         await app.failures().replay(letter_id, **options)
 
 
-async def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
+async def test_invalid_requests_are_rejected_and_change_nothing() -> None:
     shop = Shop()
     async with bench(shop.app):
         _, letter = await shop.failed("charge")
@@ -585,7 +585,7 @@ async def test_cancelling_a_replayed_run_closes_its_letter() -> None:
         await sound(shop.app)
 
 
-async def test_the_history_tells_of_the_replay() -> None:
+async def test_the_history_contains_the_replay() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")
@@ -604,7 +604,7 @@ async def test_a_replay_that_the_database_does_not_take_at_once_is_started_once(
         rewire(shop.app, seam, parts_of(shop.app).clock, parts_of(shop.app).random)
         seam.fail("mark_replaying", times=2)
         replay = await shop.app.failures().replay(letter.id)
-        assert (replay.state, len(seam.bitten)) == ("RUNNING", 2)
+        assert (replay.state, len(seam.triggered)) == ("RUNNING", 2)
         [row] = await sql(shop.app, "SELECT count(*) FROM replays")
         assert row[0] == 1
         assert (await run.view()).replays == 1
@@ -685,7 +685,7 @@ async def test_a_failed_run_is_retried_by_way_of_its_letter_p8() -> None:
         await sound(shop.app)
 
 
-async def test_a_run_whose_letter_was_closed_is_retried_all_the_same() -> None:
+async def test_a_run_whose_letter_was_closed_is_still_retried() -> None:
     shop = Shop()
     async with bench(shop.app):
         run, letter = await shop.failed("charge")

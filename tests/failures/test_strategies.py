@@ -1,4 +1,4 @@
-"""Strategies stored at run time: every process follows them, and the audit has each change (M5, issue 21)."""
+"""Strategies stored at run time: every process follows them, and the audit records changes (M5, issue 21)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CARD = "4111111111111111"
 
 
 class Site:
-    """One database, and programs that each have an application of their own."""
+    """One database, and several programs with an application each."""
 
     def __init__(self, url: str, schema: str) -> None:
         self.url, self.schema = url, schema
@@ -126,7 +126,7 @@ async def test_a_worker_knows_the_strategies_before_its_first_run(site: Site) ->
         assert await run.wait(60) is RunState.FAILED
 
 
-async def test_an_organization_has_strategies_of_its_own(site: Site) -> None:
+async def test_each_organization_has_separate_strategies(site: Site) -> None:
     app = site.app()
     await app.failures(org="acme").strategies.change("manual")
     assert [view.strategy for view in await app.failures().strategies.list()] == ["automatic"]
@@ -156,7 +156,7 @@ async def test_a_queue_takes_precedence_over_its_organization_and_that_over_the_
     assert [view.strategy for view in await stored.list()] == ["selective"]
 
 
-async def test_removing_what_is_not_stored_changes_nothing(site: Site) -> None:
+async def test_removing_a_missing_strategy_changes_nothing(site: Site) -> None:
     app = site.app()
     assert (await app.failures().strategies.change(None, queue="mail")).strategy is Strategy.AUTOMATIC
     assert await audited(app) == []

@@ -1,6 +1,7 @@
-"""Triage: people close, reopen, assign, tag, note and link dead letters (W8, W13, W14, W16, M12).
+"""Triage: operators close, reopen, assign, tag, note and link dead letters (W8, W13, W14, W16, M12).
 
-All or nothing, with an audit entry, and told afterwards."""
+Each change is all or nothing, has an audit entry, and is emitted afterwards.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.engine.workbench import Ear, bench, new_app, sql
+from tests.engine.workbench import EventCollector, bench, new_app, sql
 
 from redrive.app import Redrive
 from redrive.errors import DriftError, FinalError, InvalidValueError, NotFoundError, TransitionError
@@ -27,12 +28,12 @@ Entry = tuple[str, str, list[str], dict[str, Any]]
 
 
 class World:
-    """An application with dead letters, and those who work on them."""
+    """An application with dead letters, and the operators who work on them."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
         self.test = test
-        self.ear = Ear(app)
+        self.collector = EventCollector(app)
         self.ana = self.failures("ana")
 
     def failures(self, name: str, org: str = "default") -> DeadLetters:
@@ -47,7 +48,7 @@ class World:
         )
 
     async def fail(self, number: int = 1, org: str = "default") -> list[str]:
-        """So many runs that have failed; the ids of their letters, the oldest first."""
+        """Create failed runs, and return the ids of their letters, the oldest first."""
         handles = await self.app.start_many("charge", range(number), org=org)
         await self.test.drain()
         found = [await parts_of(self.app).store.dead_letters.of_run(handle.id, org) for handle in handles]
@@ -60,14 +61,14 @@ class World:
         await sql(self.app, "UPDATE dead_letters SET state = ?1 WHERE id = ?2", state, letter_id)
 
     async def audited(self) -> list[Entry]:
-        """What was audited, but for what the engine itself has done."""
+        """Return the audit entries, except those of the engine itself."""
         text = (
             "SELECT actor, action, subject, subjects, detail FROM audit WHERE actor <> ?1 ORDER BY sequence"
         )
         return [_entry(*row) for row in await sql(self.app, text, SELF)]
 
     async def everything(self) -> list[Any]:
-        """What a refused change must leave as it was."""
+        """Everything that a rejected change must not alter."""
         tables = (
             "dead_letters",
             "dead_letter_notes",
@@ -119,7 +120,7 @@ async def test_closing_a_letter_w8_w16(world: World, close: Close, state: str, a
     assert letter.resolved_at == letter.updated_at == parts_of(world.app).clock.now()
     assert await world.states() == {mine: state, other: "OPEN"}
     assert await world.audited() == [("ana", action, [mine], {"reason": "not ours", "before": {"OPEN": 1}})]
-    assert world.ear.of(DeadLetterChanged) == [
+    assert world.collector.of(DeadLetterChanged) == [
         DeadLetterChanged(org="default", dlq_id=mine, before="OPEN", after=state, by="ana")
     ]
 
@@ -152,7 +153,7 @@ async def test_several_are_closed_with_one_audit_entry(world: World) -> None:
     [(_, _, subjects, detail)] = await world.audited()
     assert subjects == ids
     assert detail["before"] == {"OPEN": 2, "EXHAUSTED": 1}
-    assert [event.before for event in world.ear.of(DeadLetterChanged)].count("EXHAUSTED") == 1
+    assert [event.before for event in world.collector.of(DeadLetterChanged)].count("EXHAUSTED") == 1
 
 
 @pytest.mark.parametrize(("close", "state", "action"), CLOSINGS)
@@ -160,7 +161,7 @@ async def test_several_are_closed_with_one_audit_entry(world: World) -> None:
 async def test_all_or_nothing_by_state_i10(
     world: World, close: Close, state: str, action: str, wrong: str
 ) -> None:
-    """What is being replayed is its run's to end: no person ignores it, although a cancelled run does."""
+    """The run of a replay decides its end: no operator ignores it, although a cancelled run does."""
     ids = await world.fail(3)
     await world.become(ids[1], wrong)
     before = await world.everything()
@@ -172,7 +173,7 @@ async def test_all_or_nothing_by_state_i10(
         await close(world.ana, ids, "")
 
     assert await world.everything() == before
-    assert world.ear.of(DeadLetterChanged) == []
+    assert world.collector.of(DeadLetterChanged) == []
 
 
 async def test_the_error_names_the_first_few(world: World) -> None:
@@ -203,11 +204,11 @@ async def test_closing_is_undone(world: World, close: Close, state: str, action:
         ids,
         {"reason": "undo", "before": {state: 2}},
     )
-    assert world.ear.of(DeadLetterChanged)[-1] == ("default", ids[1], state, "OPEN", "bo")
+    assert world.collector.of(DeadLetterChanged)[-1] == ("default", ids[1], state, "OPEN", "bo")
 
 
 @pytest.mark.parametrize("wrong", ["OPEN", "REPLAYING", "EXHAUSTED"])
-async def test_what_is_live_is_not_reopened_i10(world: World, wrong: str) -> None:
+async def test_a_live_letter_is_not_reopened_i10(world: World, wrong: str) -> None:
     [mine, closed] = await world.fail(2)
     await world.ana.resolve(closed)
     await world.become(mine, wrong)
@@ -264,7 +265,7 @@ async def test_letters_that_match_a_query_are_closed(world: World) -> None:
 
 
 async def test_closing_by_a_query_returns_the_ids(world: World) -> None:
-    """So that just these can be reopened."""
+    """The caller can reopen exactly these."""
     ids = await world.fail(3)
     await world.ana.archive(ids[2])
 
@@ -287,7 +288,7 @@ async def test_the_number_shown_is_the_number_affected(world: World, expect: int
     assert await world.everything() == before
 
 
-async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(world: World) -> None:
+async def test_a_query_that_also_finds_letters_that_cannot_be_closed_closes_nothing(world: World) -> None:
     [mine, _] = await world.fail(2)
     await world.become(mine, "REPLAYING")
 
@@ -298,7 +299,7 @@ async def test_a_query_that_also_finds_what_cannot_be_closed_closes_nothing(worl
 
 
 @pytest.mark.parametrize("expect", [0, -1, MAX_CONCURRENT + 1, True, "3"])
-async def test_what_is_expected_must_be_a_number(world: World, expect: Any) -> None:
+async def test_the_expected_number_must_be_a_number(world: World, expect: Any) -> None:
     with pytest.raises(InvalidValueError, match="expect must be a whole number from 1 to 10,000"):
         await world.ana.resolve_matching("", expect=expect)
 
@@ -356,7 +357,7 @@ async def test_a_query_that_is_not_understood_is_refused(world: World) -> None:
             await ask("stat:open")
 
 
-# Working on them
+# Assignees, tags and notes
 
 
 async def test_letters_are_assigned(world: World) -> None:
@@ -425,7 +426,7 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
     await world.ana.resolve_matching(f'id:{other} -"{SECRET}"', SECRET, expect=1)
 
     assert SECRET not in repr(await world.everything())
-    assert SECRET not in repr(world.ear.events)
+    assert SECRET not in repr(world.collector.events)
     assert len(await world.audited()) == 6
 
 
@@ -453,7 +454,7 @@ async def test_secrets_are_stored_nowhere_w14_i9(world: World) -> None:
         (lambda failures, mine: failures.link(mine, mine), "cannot wait for itself"),
     ],
 )
-async def test_what_is_said_is_checked(
+async def test_texts_are_checked(
     world: World, work: Callable[[DeadLetters, str], Awaitable[Any]], message: str
 ) -> None:
     [mine] = await world.fail()
@@ -515,7 +516,7 @@ MUTATIONS: list[Callable[[DeadLetters, str, str], Awaitable[Any]]] = [
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=range(len(MUTATIONS)))
-async def test_a_foreign_letter_is_as_one_that_does_not_exist_w13(
+async def test_a_foreign_letter_looks_like_a_missing_one_w13(
     world: World, mutation: Callable[[DeadLetters, str, str], Awaitable[Any]]
 ) -> None:
     [own] = await world.fail()
@@ -550,7 +551,7 @@ async def test_only_one_of_two_closes_a_letter(world: World) -> None:
     )
 
     assert [type(each) for each in results].count(TransitionError) == 1
-    assert len(await world.audited()) == len(world.ear.of(DeadLetterChanged)) == 1
+    assert len(await world.audited()) == len(world.collector.of(DeadLetterChanged)) == 1
 
 
 async def test_a_note_may_have_the_line_breaks_of_a_browser(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The verdict on a dead letter, from what has really happened (W8, W13)."""
+"""The verdict on a dead letter, after real events (W8, W13)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts(facts: tuple[Fact, ...]) -> list[str]:
 
 
 class Bank:
-    """A task that fails with `error` while there is one, and the dead letter of its first failure."""
+    """A task that fails with `error` while it is set, and the dead letter of its first failure."""
 
     def __init__(self, app: Redrive, test: Harness) -> None:
         self.app = app
@@ -66,7 +66,7 @@ class Bank:
         return await self._verdicts().facts(self.letter_id)
 
     async def change(self, **columns: Any) -> None:
-        """Change the letter by hand."""
+        """Change columns of the letter directly."""
         for name, new in columns.items():
             await sql(self.app, f"UPDATE dead_letters SET {name} = ?1 WHERE id = ?2", new, self.letter_id)
 
@@ -102,7 +102,7 @@ async def bank() -> AsyncIterator[Bank]:
         yield at
 
 
-async def test_a_timeout_of_which_nothing_more_is_known() -> None:
+async def test_a_timeout_without_further_facts() -> None:
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))
         found = await at.verdict()
@@ -163,7 +163,7 @@ async def test_16_a_half_open_breaker_is_waited_for_only_while_something_waits_f
     assert (held.likely, held.advice[0].code) == ("unlikely", "wait_for_breaker")
 
 
-async def test_a_breaker_that_closed_before_it_failed_says_nothing() -> None:
+async def test_a_breaker_that_closed_before_the_failure_is_no_evidence() -> None:
     async with bank() as at:
         for state in ("OPEN", "CLOSED"):
             await at.app.open()
@@ -252,7 +252,7 @@ async def test_another_version_counts_when_it_was_started_later_for_the_same_que
     assert silent.versions == frozenset()
 
 
-async def test_replays_are_told_for_this_one_and_for_others() -> None:
+async def test_replays_of_this_letter_and_of_others_are_listed() -> None:
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))
         for number in range(3):
@@ -264,7 +264,7 @@ async def test_replays_are_told_for_this_one_and_for_others() -> None:
     assert found.likely == "likely"
 
 
-async def test_what_happened_before_its_last_failure_is_no_change() -> None:
+async def test_an_event_before_its_last_failure_is_no_change() -> None:
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))
         await at.succeed(3)
@@ -274,7 +274,7 @@ async def test_what_happened_before_its_last_failure_is_no_change() -> None:
     assert (facts.succeeded, facts.occurred) == (0, 0)
 
 
-async def test_it_waits_for_another_letter_and_says_what_comes_by_itself() -> None:
+async def test_it_waits_for_another_letter_and_names_what_happens_automatically() -> None:
     """M12"""
     async with bank() as at:
         await at.fail(TimeoutError("no answer"))

@@ -1,4 +1,4 @@
-"""A changed policy against histories that real attempts have made."""
+"""A changed policy, applied to histories of real attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.workbench import bench, new_app, working
-from tests.store.build import said
+from tests.store.build import adhoc
 
 from redrive.app import Redrive
 from redrive.clock import SYSTEM_CLOCK
@@ -26,7 +26,7 @@ from redrive.policy.what_if import Proof
 from redrive.store.database import Database
 from redrive.testing import EPOCH, Harness, VirtualClock
 
-HELD = said("SELECT id FROM redrive.run_events WHERE kind = 'held'")
+HELD = adhoc("SELECT id FROM redrive.run_events WHERE kind = 'held'")
 EVEN = Backoff(Exponential(10.0, 2.0))
 """Waits 10, 20, 40 s."""
 
@@ -42,7 +42,7 @@ async def asked(app: Redrive, alteration: Alteration, org: str = "default", **wa
 
 
 class Service:
-    """Down for some seconds; what it is asked meanwhile fails."""
+    """A service that is down for some seconds; its calls fail meanwhile."""
 
     def __init__(self, clock: VirtualClock, until: float) -> None:
         self.clock = clock
@@ -72,7 +72,7 @@ async def outage(attempts: int, until: float, **options: Any) -> AsyncIterator[t
         yield app, test
 
 
-async def test_the_prediction_is_what_happens() -> None:
+async def test_the_prediction_equals_the_real_outcome() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         predicted = (await asked(app, Alteration(attempts=4))).total
     async with outage(attempts=4, until=66.0) as (app, _):
@@ -86,7 +86,7 @@ async def test_the_prediction_is_what_happens() -> None:
     assert predicted.changed.minutes == real.recorded.minutes
 
 
-async def test_a_shorter_policy_is_what_happens_too() -> None:
+async def test_the_prediction_for_a_shorter_policy_equals_the_real_outcome() -> None:
     async with outage(attempts=4, until=66.0) as (app, _):
         predicted = (await asked(app, Alteration(attempts=2))).total
     async with outage(attempts=2, until=66.0) as (app, _):
@@ -97,7 +97,7 @@ async def test_a_shorter_policy_is_what_happens_too() -> None:
     assert predicted.changed.attempts == real.recorded.attempts
 
 
-async def test_the_policy_that_there_was_changes_nothing() -> None:
+async def test_the_original_policy_changes_nothing() -> None:
     async with outage(attempts=3, until=66.0) as (app, _):
         found = await asked(app, Alteration(attempts=3))
     total = found.total
@@ -184,7 +184,7 @@ async def test_a_replay_of_another_payload_shows_nothing() -> None:
 
 
 async def orders(seconds: float) -> PolicyComparison:
-    """Orders so far apart. Every third never gets through; other odd ones do with the second attempt."""
+    """Runs at this interval. Every third never succeeds; the other odd ones do on the second attempt."""
     app = new_app()
     async with bench(app) as test:
         tries: list[int] = []
@@ -203,14 +203,14 @@ async def orders(seconds: float) -> PolicyComparison:
         return (await asked(app, Alteration(attempts=6))).total
 
 
-async def test_what_fails_alone_while_others_succeed_stays_unknown() -> None:
+async def test_a_step_that_fails_while_others_succeed_stays_unknown() -> None:
     total = await orders(seconds=5.0)
     assert (total.recorded.dead_letters, total.unknown, total.avoided) == (3, 3, {})
     assert total.hoped_for["unknown"] == pytest.approx(3 * (1 - (1 - 3 / 9) ** 3))  # 3 of 9 retries helped
 
 
-async def test_what_fails_alone_in_sparse_traffic_is_taken_for_an_outage() -> None:
-    """A limit, which the report and the guide tell: nobody was there to show that others got through."""
+async def test_a_failure_in_sparse_traffic_counts_as_an_outage() -> None:
+    """A limitation that the report and the guide name: no other run showed that the dependency worked."""
     total = await orders(seconds=60.0)
     assert (total.recorded.dead_letters, total.unknown) == (3, 1)
     assert total.avoided == {Proof.WORKED_AGAIN: 2}
@@ -241,7 +241,7 @@ async def test_final_errors_and_unsafe_steps_are_never_avoided() -> None:
 
 
 async def test_waits_that_a_server_asked_for_are_read_from_the_record() -> None:
-    """D4: not counted with a rate limit; with a 503, at least that long."""
+    """D4: a rate limit's wait is not counted; after a 503, the wait is at least that long."""
     app = new_app()
     async with bench(app) as test:
         answers: list[Exception] = [
@@ -288,7 +288,7 @@ async def test_steps_that_share_a_breaker_show_of_one_another_that_it_works() ->
         assert list(found.steps) == [StepName("checkout", "charge")]
 
 
-async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
+async def test_unfinished_and_cancelled_steps_are_left_out() -> None:
     app = new_app()
     async with bench(app) as test:
 
@@ -305,7 +305,7 @@ async def test_what_has_not_ended_or_was_cancelled_is_left_out() -> None:
 
 
 async def test_selection_and_orgs() -> None:
-    """W13: failures of another org are neither looked at nor evidence."""
+    """W13: failures of another organization are neither selected nor used as evidence."""
     async with outage(attempts=2, until=66.0, queue="money") as (app, _):
         assert (await asked(app, Alteration(attempts=4), org="acme")).runs == 0
         chosen = [
@@ -320,7 +320,7 @@ async def test_selection_and_orgs() -> None:
             await asked(app, Alteration(attempts=4), step="chrage")
 
 
-async def test_how_much_there_is_to_be_read_is_told_as_it_is_read() -> None:
+async def test_progress_is_reported_while_reading() -> None:
     async with outage(attempts=2, until=66.0) as (app, _):
         told: list[int] = []
         wanted = FailureSelection("default", 0.0)

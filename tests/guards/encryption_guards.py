@@ -44,7 +44,9 @@ _POINTS = {
         "redrive.failures.replays:Replays._changed",
         "parts.encryption.encrypt(text)",
         "text",
-        ("tests/guards/test_encryption.py::test_an_edited_payload_is_sealed_like_the_one_that_it_replaces",),
+        (
+            "tests/guards/test_encryption.py::test_an_edited_payload_is_encrypted_like_the_payload_it_replaces",
+        ),
     ),
     "reported task": (
         "redrive.dead_letter_queue.tasks:FailedTasks.report",

@@ -74,7 +74,7 @@ GUARDS = (
         "give back what never started",
         "a stopping worker gives started work back as if it had not been executed",
         (Code("redrive.engine.executor:Executor._record_failure", "not work.was_called", "True"),),
-        ("tests/engine/test_worker.py::test_unsafe_work_that_was_never_started_is_given_back",),
+        ("tests/engine/test_worker.py::test_unsafe_work_that_never_started_is_released",),
     ),
     Guard(
         "unsafe work",
@@ -86,7 +86,7 @@ GUARDS = (
         "longest hint",
         "the mistake of a server delays work for a year",
         (Code("redrive.policy.retry:decide", "failure.retry_after > longest_hint", "False"),),
-        (f"{RETRY}TestDecide::test_15_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit",),
+        (f"{RETRY}TestDecide::test_15_d4_a_hint_longer_than_a_day_is_honored_up_to_a_limit",),
     ),
     Guard(
         "late return",
@@ -290,19 +290,19 @@ GUARDS = (
         "drain.give back",
         "a stopped worker leaves leases behind",
         (Code("redrive.engine.worker:Worker._give_back", "for work in works:", "for work in []:"),),
-        (f"{WORKERS}test_a_stopping_worker_gives_back_work_that_never_started",),
+        (f"{WORKERS}test_a_stopping_worker_releases_work_that_never_started",),
     ),
     Guard(
         "drain.keeps what executes",
         "two workers execute a step at once after one of them was stopped",
         (Code("redrive.engine.worker:Worker._give_back", "if not work.is_executing:", "if True:"),),
-        (f"{WORKERS}test_a_stopping_worker_keeps_what_still_executes",),
+        (f"{WORKERS}test_a_stopping_worker_keeps_leases_of_executing_work",),
     ),
     Guard(
         "drain.revokes what executes",
         "a function that outlives its worker calls other systems while another worker executes its step",
         (Code("redrive.engine.executor:Executor.abandon", "work.revoke()", "pass"),),
-        (f"{WORKERS}test_what_still_executes_after_its_worker_has_stopped_is_revoked",),
+        (f"{WORKERS}test_work_that_still_executes_after_its_worker_has_stopped_is_revoked",),
     ),
     Guard(
         "cancelled before the gate",
@@ -344,7 +344,7 @@ GUARDS = (
                 "HELD_BY_TASK + work.step.name + '?'",
             ),
         ),
-        ("tests/engine/test_workflow.py::test_an_unknown_task_in_the_middle_holds_nothing_else_up",),
+        ("tests/engine/test_workflow.py::test_an_unknown_task_in_the_middle_delays_no_other_run",),
     ),
     Guard(
         "known work.learned",
@@ -526,7 +526,7 @@ GUARDS = (
         "dead letter.redacted",
         "the payload of a dead letter exposes secrets",
         (Code("redrive.engine.dead_letter_policy:snapshot", "redactor.value(value)", "value"),),
-        (f"{RETRYING}test_a_dead_letter_contains_the_whole_story",),
+        (f"{RETRYING}test_a_dead_letter_contains_the_full_context",),
     ),
     Guard(
         "progress.redacted",

@@ -184,7 +184,7 @@ def _kept_keys() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        (f"{IDEMPOTENCY}test_a_holder_learns_with_the_next_renewal_that_another_one_has_its_key",),
+        (f"{IDEMPOTENCY}test_a_holder_learns_with_the_next_renewal_that_another_caller_has_its_key",),
     )
     yield Guard(
         "keys.expired",
@@ -665,7 +665,7 @@ def _sessions() -> Iterator[Guard]:
         "sign-in.same password",
         "a password opens a session after it was changed",
         (Code(f"{_SIGN_IN}_start", "or now.password_number != user.password_number", ""),),
-        _both(f"{SESSIONS}test_a_password_that_is_changed_while_it_is_checked_opens_nothing"),
+        _both(f"{SESSIONS}test_a_password_that_is_changed_while_it_is_checked_does_not_sign_in"),
     )
     yield Guard(
         "sign-in.password",
@@ -751,7 +751,7 @@ def _sessions() -> Iterator[Guard]:
         "password.flood",
         "a flood of sign-in attempts makes every user wait forever",
         (Code("redrive.identity.passwords:Passwords._run", "if self._waiting >= MAX_WAITING:", "if False:"),),
-        ("tests/identity/test_passwords.py::test_a_flood_is_refused_and_those_before_it_are_served",),
+        ("tests/identity/test_passwords.py::test_a_flood_is_rejected_and_earlier_callers_are_served",),
     )
 
 
@@ -767,7 +767,7 @@ def _versions() -> Iterator[Guard]:
             ),
         ),
         _both(
-            "tests/server/test_dead_letters_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
+            "tests/server/test_dead_letters_api.py::test_a_letter_is_changed_only_if_its_version_is_current"
         ),
     )
     yield Guard(
@@ -780,16 +780,14 @@ def _versions() -> Iterator[Guard]:
                 "pass",
             ),
         ),
-        _both(
-            "tests/server/test_groups_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
-        ),
+        _both("tests/server/test_groups_api.py::test_a_group_is_changed_only_if_its_version_is_current"),
     )
     yield Guard(
         "weak version",
         "a weak ETag matches",
         (Code("redrive.server.api.request:versions", "if not weak", ""),),
         _both(
-            "tests/server/test_dead_letters_api.py::test_a_member_is_changed_only_if_no_one_has_changed_it_since"
+            "tests/server/test_dead_letters_api.py::test_a_letter_is_changed_only_if_its_version_is_current"
         ),
     )
 

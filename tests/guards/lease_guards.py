@@ -383,8 +383,14 @@ GUARDS = (
     ),
     Guard(
         "unknown takeover",
-        "when the response to a takeover is lost, no worker executes the runs until their leases expire again",
-        (Code("redrive.engine.maintenance:Maintenance.finish_reclaim", "if self._unsure is None:", "if True:"),),
+        "after a lost response to a takeover, no worker executes the runs until their leases expire again",
+        (
+            Code(
+                "redrive.engine.maintenance:Maintenance.finish_reclaim",
+                "if self._unsure is None:",
+                "if True:",
+            ),
+        ),
         (f"{RECORDER}test_a_takeover_whose_answer_is_lost_is_finished[after the commit]",),
     ),
     Guard(
@@ -514,10 +520,10 @@ GUARDS = (
     ),
     Guard(
         "loop watch.blames the step",
-        "the neighbours of a step that blocks the event loop count as crashed",
+        "the neighbors of a step that blocks the event loop count as crashed",
         (
             Code(
-                "redrive.engine.maintenance:Maintenance.reclaim",
+                "redrive.engine.maintenance:Maintenance._handle_all_lost",
                 "blocking.get(claim.worker, claim.id) == claim.id",
                 "True",
             ),
@@ -636,7 +642,7 @@ GUARDS = (
                 "return False and",
             ),
         ),
-        (f"{KEEPER}test_a_lease_that_was_found_lost_counts_as_expired_before_the_loop_has_heard_of_it",),
+        (f"{KEEPER}test_a_lease_found_lost_counts_as_expired_before_the_loop_learns_of_it",),
     ),
     Guard(
         "lease renewer.not renewed",

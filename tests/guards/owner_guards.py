@@ -15,7 +15,7 @@ GUARDS = (
         "owner.same",
         "a user retries the run of another owner",
         (Code("redrive.policy.access:may_retry", "owner == principal.name", "True"),),
-        (f"{_17}who_may_retry",),
+        (f"{_17}users_with_the_right_to_retry",),
     ),
     Guard(
         "owner.asked",
@@ -27,7 +27,7 @@ GUARDS = (
                 "if False:",
             ),
         ),
-        (f"{_17}nobody_else_may_without_the_permission_to_operate_p12[sqlite]",),
+        (f"{_17}other_users_need_the_permission_to_operate_p12[sqlite]",),
     ),
     Guard(
         "owner.batch",

@@ -162,7 +162,7 @@ BEGINNING = (
     ),
     Guard(
         "letter failed along",
-        "a dead letter that fails again in the replay of an earlier one is open, and nothing in the audit says why",
+        "a dead letter that fails again in an earlier letter's replay is open, and no audit entry says why",
         (Code("redrive.store.records:_failed_along", "if letter.id in along", "if False"),),
         (
             "tests/failures/test_replays.py"
@@ -452,7 +452,7 @@ OF_REDRIVES = (
         "due.breaker",
         "a dead letter is redriven although its dependency is down",
         (Sql("automatic_redrive.due", r"letter\.breaker IS NULL"),),
-        _both(f"{REDRIVING}test_what_is_held_back"),
+        _both(f"{REDRIVING}test_letters_that_are_not_redriven"),
     ),
     Guard(
         "due.open breakers",
@@ -470,7 +470,7 @@ OF_REDRIVES = (
         "due.known policy",
         "a processor redrives a dead letter whose custom policy it does not know",
         (Sql("automatic_redrive.due", r"letter\.redrive NOT LIKE 'custom:%'"),),
-        _both(f"{REDRIVING}test_what_is_held_back"),
+        _both(f"{REDRIVING}test_letters_that_are_not_redriven"),
     ),
     Guard(
         "redrive limit",
@@ -736,7 +736,7 @@ OF_KNOWN_IDS = (
         ),
         (
             *_both(f"{KNOWN}test_10_a_live_task_and_another_payload_is_a_conflict"),
-            *_both(f"{KNOWN}test_10_what_is_captured_is_stored_separately_with_a_warning"),
+            *_both(f"{KNOWN}test_10_captured_failures_are_stored_separately_with_a_warning"),
         ),
     ),
     Guard(

@@ -21,10 +21,10 @@ SERVE = "tests/server/test_serve.py::"
 SESSION = "tests/server/test_session_api.py::"
 
 OF_OUR_PAGES = f"{ACCESS_CONTROL}test_a_change_needs_the_token_and_the_origin_of_our_own_pages"
-FOREIGN_PAGE = f"{BROWSER}test_a_page_of_another_site_signs_no_one_in"
+FOREIGN_PAGE = f"{BROWSER}test_a_page_of_another_site_signs_no_user_in"
 STRANGE_HOSTS = f"{BROWSER}test_a_host_that_readers_disagree_about_is_refused"
-UNCLEAR = f"{FORWARD}test_an_ambiguous_proxy_header_signs_no_one_in"
-LIES = f"{OIDC}test_an_invalid_token_signs_no_one_in"
+UNCLEAR = f"{FORWARD}test_an_ambiguous_proxy_header_signs_no_user_in"
+LIES = f"{OIDC}test_an_invalid_token_signs_no_user_in"
 
 _ACCESS_CONTROL = "redrive.server.access_control:"
 _CONNECTION = "redrive.server.connection:PatientProtocol."
@@ -484,7 +484,7 @@ def _openid() -> Iterator[Guard]:
                 "asyncio.timeout(None)",
             ),
         ),
-        (f"{OIDC}test_a_provider_that_answers_byte_by_byte_blocks_no_one",),
+        (f"{OIDC}test_a_provider_that_responds_byte_by_byte_blocks_no_other_request",),
     )
     yield Guard(
         "openid.redirects",

@@ -284,7 +284,7 @@ GUARDS = (
         "advance.cancel",
         "a cancelled run starts another step",
         (Sql("records.advance", NOT_CANCELLED),),
-        (f"{RECORDS}test_a_run_cancelled_meanwhile_does_not_continue_in_place",),
+        (f"{RECORDS}test_a_run_cancelled_in_the_meantime_does_not_continue_in_place",),
     ),
     Guard(
         "advance_step.cancel",
@@ -296,13 +296,13 @@ GUARDS = (
         "reschedule.cancel",
         "a cancelled run waits for its retry before it ends",
         (Sql("records.reschedule", NOT_CANCELLED),),
-        (f"{RECORDS}test_a_run_cancelled_meanwhile_is_ready_immediately",),
+        (f"{RECORDS}test_a_run_cancelled_in_the_meantime_is_ready_immediately",),
     ),
     Guard(
         "park.cancel",
         "a cancelled run waits for a breaker before it ends",
         (Sql("records.park", NOT_CANCELLED),),
-        (f"{RECORDS}test_a_run_cancelled_meanwhile_is_not_held",),
+        (f"{RECORDS}test_a_run_cancelled_in_the_meantime_is_not_held",),
     ),
     Guard(
         "cancel_idle.place",
@@ -614,7 +614,7 @@ GUARDS = (
         "stored definition",
         "a run executes with a definition that was altered in the database",
         (Code("redrive.engine.definition:Definitions.get", "if known.digest != digest:", "if False:"),),
-        (f"{BAD_INPUT}test_a_run_whose_definition_cannot_be_read_stops_no_other_and_is_not_lost",),
+        (f"{BAD_INPUT}test_a_run_with_an_unreadable_definition_stops_no_other_run_and_is_not_lost",),
     ),
     Guard(
         "known queues",

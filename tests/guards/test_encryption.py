@@ -15,7 +15,7 @@ from redrive.store.payloads import NewRunPayloads, Payloads
 from redrive.store.store import Store
 
 
-async def test_an_edited_payload_is_sealed_like_the_one_that_it_replaces() -> None:
+async def test_an_edited_payload_is_encrypted_like_the_payload_it_replaces() -> None:
     """M11, I9."""
     key, seen = new_encryption_key(), []
     app = Redrive("sqlite://:memory:", settings=Settings(encryption_keys=(key,)), log=False)

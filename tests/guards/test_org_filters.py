@@ -197,7 +197,7 @@ async def test_data_of_another_org_does_not_exist_w13(settled: Database, name: s
     assert await reached(settled, name, OWNER) is (name != INVERSE)
 
 
-def test_every_statement_is_tried_or_says_why_not() -> None:
+def test_every_statement_is_tested_or_listed_with_a_reason() -> None:
     known = {f"{module}.{name}" for module in MODULES for name in statements(module)}
 
     assert known == {*TRESPASSES, *EXCEPTIONS}

@@ -133,7 +133,7 @@ async def test_a_replay_whose_answer_was_lost_is_not_refused() -> None:
         seam.fail("mark_replaying", after=True)
         replay = await app.failures().replay(letter.id)
 
-        assert (replay.state, seam.bitten) == ("RUNNING", ["mark_replaying"])
+        assert (replay.state, seam.triggered) == ("RUNNING", ["mark_replaying"])
         assert await sql(app, "SELECT count(*) FROM replays") == [(1,)]
 
 

@@ -67,7 +67,7 @@ def _statement(patch: Sql) -> Statement:
     return statement(*patch.name.split("."))
 
 
-def test_a_guard_that_has_moved_is_said_to_have() -> None:
+def test_a_guard_whose_code_has_moved_is_reported() -> None:
     moved: list[Patch] = [
         Sql("records.complete", "no such condition"),
         Sql("records.no_such_statement", "token"),

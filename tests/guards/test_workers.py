@@ -90,7 +90,7 @@ async def test_a_stopping_worker_starts_no_further_step(tmp_path: Path) -> None:
     assert (left.place, left.step_index, left.attempt) == ("ready", 1, 0)
 
 
-async def test_a_stopping_worker_gives_back_work_that_never_started(tmp_path: Path) -> None:
+async def test_a_stopping_worker_releases_work_that_never_started(tmp_path: Path) -> None:
     """It waits for a thread, and its function was never called."""
     app = app_at(tmp_path / "work.db")
     over = threading.Event()
@@ -115,7 +115,7 @@ async def test_a_stopping_worker_gives_back_work_that_never_started(tmp_path: Pa
     assert left == ["leased", "ready"]
 
 
-async def test_a_stopping_worker_keeps_what_still_executes(tmp_path: Path) -> None:
+async def test_a_stopping_worker_keeps_leases_of_executing_work(tmp_path: Path) -> None:
     """Another worker would execute it at the same time."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
@@ -136,8 +136,8 @@ async def test_a_stopping_worker_keeps_what_still_executes(tmp_path: Path) -> No
     assert (left.place, left.failures) == ("leased", 0)
 
 
-async def test_what_still_executes_after_its_worker_has_stopped_is_revoked(tmp_path: Path) -> None:
-    """Nothing renews its lease any more, so another worker may execute it."""
+async def test_work_that_still_executes_after_its_worker_has_stopped_is_revoked(tmp_path: Path) -> None:
+    """Nothing renews its lease any longer, so another worker may execute it."""
     app = app_at(tmp_path / "work.db")
     over = asyncio.Event()
     refused = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Idempotency for any code: executed once for each key, whatever happens to whoever executes it (G6)."""
+"""Idempotency for any code: executed once for each key, even if its process dies (G6)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PATIENCE = 60.0
 
 
 class Work:
-    """A function that counts how often it is called, and can be kept from ending."""
+    """A function that counts its calls, and ends when the test lets it."""
 
     def __init__(self, *outcomes: object) -> None:
         self.calls = 0
@@ -99,7 +99,7 @@ async def world(database: Database) -> AsyncIterator[World]:
     await app.close()
 
 
-# The same, and another request
+# The same request, and another one
 
 
 async def test_the_same_request_is_executed_once_and_answered_alike(world: World) -> None:
@@ -124,7 +124,7 @@ async def test_another_request_under_the_same_key_is_refused_and_not_executed(wo
     assert (work.calls, other.calls) == (1, 0)
 
 
-async def test_another_request_is_refused_also_while_the_first_one_is_executed(world: World) -> None:
+async def test_another_request_is_rejected_also_while_the_first_one_executes(world: World) -> None:
     async with await _held(world):
         with pytest.raises(KeyReusedError):
             await world.run(Work(), {"order": 8}, wait=10.0)
@@ -185,7 +185,7 @@ async def test_a_hundred_duplicates_at_once_are_executed_once(world: World) -> N
     assert answers == [{"call": 1}] * 100
 
 
-async def test_duplicates_that_do_not_wait_are_told_when_to_come_again(world: World) -> None:
+async def test_duplicates_that_do_not_wait_get_a_retry_hint(world: World) -> None:
     work = Work()
     work.go_on.clear()
     first = asyncio.create_task(world.run(work))
@@ -261,7 +261,7 @@ async def test_a_final_failure_is_recorded_without_its_secrets_i9(world: World) 
     assert SECRET not in error + str(caught.value)
 
 
-async def test_the_classifier_decides_what_is_final(world: World) -> None:
+async def test_the_classifier_decides_which_errors_are_final(world: World) -> None:
     lenient = Classifier([Rule.for_type(ValueError, Category.UNKNOWN, ErrorClass.RETRYABLE)])
     work = Work(ValueError("odd"), ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
@@ -323,7 +323,7 @@ async def test_the_size_of_a_result_is_that_of_the_application(database: Databas
 
 async def test_a_key_left_behind_by_a_crash_is_taken_up_by_the_same_request(world: World) -> None:
     left = await world.service.take("order-7", REQUEST)
-    assert isinstance(left, Hold)  # and whoever had it is never heard of again
+    assert isinstance(left, Hold)  # its holder has vanished
     await world.set("lease_expires_at = 0")
 
     with pytest.raises(KeyReusedError):
@@ -385,8 +385,8 @@ async def test_a_holder_that_cannot_renew_is_stopped(world: World) -> None:
     assert await world.run(Work("theirs")) == "theirs"
 
 
-async def test_a_holder_learns_with_the_next_renewal_that_another_one_has_its_key() -> None:
-    """Long before its own lease would have ended."""
+async def test_a_holder_learns_with_the_next_renewal_that_another_caller_has_its_key() -> None:
+    """Long before its own lease would expire."""
     app = new_app()
     async with bench(app) as test:
         hold = await app.idempotent.take("k", None, lease_seconds=60.0)
@@ -417,7 +417,7 @@ async def test_a_lease_is_renewed_although_the_event_loop_is_blocked(tmp_path: P
         assert await app.idempotent.run("k", None, work, lease_seconds=1.0) == "renewed"
 
 
-async def test_the_keeper_renews_what_is_a_third_of_its_time_old_by_the_clock_given() -> None:
+async def test_the_renewer_renews_leases_older_than_a_third_of_their_time_by_the_given_clock() -> None:
     app = new_app()
     async with bench(app) as test:
         lease_renewer = parts_of(app).held_keys.lease_renewer
@@ -465,10 +465,10 @@ async def test_an_answer_of_the_database_that_is_lost_changes_nothing() -> None:
         seam.fail("complete_if_held", after=True)
         assert await service.run("k", None, work.__call__) == {"call": 1}
         assert await service.run("k", None, work.__call__) == {"call": 1}
-        assert seam.bitten == ["acquire", "complete_if_held"]
+        assert seam.triggered == ["acquire", "complete_if_held"]
 
 
-async def test_a_result_that_cannot_be_written_is_said_and_its_key_not_given_away() -> None:
+async def test_a_result_that_cannot_be_written_raises_and_keeps_its_key() -> None:
     async with seamed(new_app()) as (test, seam):
         service, work = test._app.idempotent, Work()
         seam.fail("complete_if_held", times=4)
@@ -480,7 +480,7 @@ async def test_a_result_that_cannot_be_written_is_said_and_its_key_not_given_awa
         assert await service.run("k", None, work.__call__) == {"call": 2}
 
 
-async def test_a_key_that_may_have_been_taken_in_vain_is_given_back() -> None:
+async def test_a_key_that_may_have_been_taken_without_an_answer_is_released() -> None:
     async with seamed(new_app()) as (test, seam):
         service, work = test._app.idempotent, Work()
         seam.fail("acquire", after=True, times=4)
@@ -530,7 +530,7 @@ async def test_stored_values_are_encrypted_again_with_a_new_key_m11(database: Da
         await after.service.run("other", None, Work().__call__)
 
 
-# Sweeping
+# Cleanup
 
 
 async def test_workers_remove_expired_keys(world: World) -> None:
@@ -595,7 +595,7 @@ async def test_a_function_that_only_makes_a_coroutine_is_awaited(world: World) -
     assert await world.service.run("order-7", REQUEST, lambda: work()) == {"call": 1}
 
 
-async def test_a_thread_keeps_its_key_when_no_one_waits_for_it_any_more(world: World) -> None:
+async def test_a_thread_keeps_its_key_when_no_caller_waits_for_it(world: World) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def work() -> str:
@@ -674,7 +674,7 @@ def test_a_decorated_sync_function_stays_sync(tmp_path: Path) -> None:
         app.sync.close()
 
 
-def test_the_decorator_refuses_what_it_does_not_know() -> None:
+def test_the_decorator_rejects_unknown_options() -> None:
     app = new_app()
     with pytest.raises(InvalidValueError, match="no option 'tttl'"):
         app.idempotent(key=str, tttl=60.0)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""For the tests of identity: an application on either database, its people, and what is stored of them."""
+"""An application on either database with its users, for the tests of identity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from redrive.settings import Settings
 PASSWORD = "correct horse battery staple"
 IDENTITY = ("organizations", "users", "memberships", "api_keys", "sessions", "one_time_tokens")
 QUICK = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-"""As real as any other, and over in no time."""
+"""A real hasher, but fast."""
 
 
 class World:
@@ -37,7 +37,7 @@ class World:
         self.app = self.another()
 
     def another(self, **settings: Any) -> Redrive:
-        """Another process, as far as the database can tell."""
+        """Return another application, which the database sees as another process."""
         url, schema = self._place
         app = Redrive(url, settings=Settings(schema=schema, **settings), log=False, durable=False)
         parts_of(app).declared.passwords = Passwords(QUICK)
@@ -58,7 +58,7 @@ class World:
         return await self.members(org).add(name, role)
 
     async def signed_in(self, name: str, org: str | None = None) -> NewSession:
-        """By a link: that needs no password."""
+        """Sign in with a link, which needs no password."""
         sessions = await self.sessions()
         new = await sessions.redeem((await sessions.link(name)).token, org=org)
         assert new is not None
@@ -70,7 +70,7 @@ class World:
         return member
 
     async def as_user(self, name: str, org: str | None = None) -> Members:
-        """What this user can do with the members."""
+        """Return the members service with the permissions of this user."""
         principal = (await self.signed_in(name, org)).signed_in.principal
         return self.members(principal.org, principal)
 
@@ -78,7 +78,7 @@ class World:
         return await ask(parts_of(self.app).database, text, **parameters)
 
     async def audited(self, org: str = "default", after: int = 0) -> list[tuple[str, str]]:
-        """Who did what, after so many entries."""
+        """Return actor and action of the audit entries after this number."""
         text = (
             "SELECT actor, action FROM redrive.audit WHERE org = :org AND sequence > :after ORDER BY sequence"
         )
@@ -88,7 +88,7 @@ class World:
         return int((await self.sql("SELECT count(*) FROM redrive.audit"))[0][0])
 
     async def everything(self) -> dict[str, list[str]]:
-        """All that a refused call must leave as it was, and all that must not hold a secret."""
+        """Return all rows that a rejected call must not change, and that must not contain a secret."""
         tables = (*IDENTITY, "audit", "audit_heads")
         return {
             table: sorted(map(repr, await self.sql(f"SELECT * FROM redrive.{table}"))) for table in tables
@@ -110,7 +110,7 @@ class World:
 
 @asynccontextmanager
 async def world_on(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """`request.param` names the database."""
+    """Create a world; `request.param` names the database."""
     async with AsyncExitStack() as stack:
         if request.param == "sqlite":
             world = World(f"sqlite:///{tmp_path / 'work.db'}", "redrive")
@@ -127,7 +127,7 @@ async def world_on(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 async def refused(
     world: World, error: type[RedriveError], call: Awaitable[object], text: str | None = None
 ) -> None:
-    """By an error of ours, and with nothing changed."""
+    """Check that the call fails with this error, and changes nothing."""
     before = await world.everything()
     with pytest.raises(error, match=text):
         await call

@@ -47,7 +47,7 @@ async def is_valid(world: World, new: NewKey) -> bool:
 
 
 async def tamper(world: World, new: NewKey, column: str, seconds: float) -> None:
-    """As if this moment were so many seconds from now."""
+    """Set a time of the key to `seconds` from now."""
     await world.sql(
         f"UPDATE redrive.api_keys SET {column} = :now + :seconds WHERE id = :id",
         seconds=seconds,
@@ -55,7 +55,7 @@ async def tamper(world: World, new: NewKey, column: str, seconds: float) -> None
     )
 
 
-# RedactedView a key
+# Creating a key
 
 
 async def test_a_key_is_its_role_in_its_organization(world: World) -> None:
@@ -81,7 +81,7 @@ async def test_a_whole_key_of_an_owner_of_the_home_organization_reaches_everywhe
     assert [(await known(world, each.text)).everywhere for each in (home, other)] == [True, False]
 
 
-async def test_a_key_is_told_once_and_stored_nowhere_i9(world: World) -> None:
+async def test_a_key_is_shown_once_and_stored_nowhere_i9(world: World) -> None:
     keys = world.members().keys
     new = await keys.create("ci", "ADMIN")
     rotated = await keys.rotate("ci")
@@ -161,7 +161,7 @@ async def test_revoking_a_key_is_immediate_and_permanent(world: World) -> None:
 
 
 async def test_links_that_a_key_has_handed_out_end_with_it(world: World) -> None:
-    """Those of another organization's key of the same name do not (W12, W13)."""
+    """Links of another organization's key with the same name stay valid (W12, W13)."""
     await world.organization("acme")
     links = []
     for org, name in (("default", "ana"), ("acme", "bob")):
@@ -263,7 +263,7 @@ async def test_a_name_is_free_again_after_revoking(world: World) -> None:
     assert (await keys.view(first.key.id)).revoked_at is not None
 
 
-async def test_several_who_take_one_name_at_once(world: World) -> None:
+async def test_several_callers_that_take_one_name_at_once(world: World) -> None:
     others = [world.another().members() for _ in range(4)]
     results = await asyncio.gather(
         *(each.keys.create("ci", "VIEWER") for each in others), return_exceptions=True
@@ -299,7 +299,7 @@ async def test_keys_of_other_organizations_do_not_exist_w13(world: World) -> Non
     await acme.keys.create("ci", "ADMIN")
 
 
-# Rights
+# Permissions
 
 
 async def test_only_owners_manage_keys_w12(world: World) -> None:
@@ -337,7 +337,7 @@ async def test_a_key_grants_no_more_rights_than_it_has(world: World) -> None:
         mine.change("boss", role="VIEWER"),
         mine.remove("boss"),
         mine.accounts.link("boss"),
-        mine.accounts.link("viewer"),  # who may be more elsewhere
+        mine.accounts.link("viewer"),  # this user may have more permissions elsewhere
     ):
         await refused(world, AccessDeniedError, call, "a caller can grant only its own")
     await refused(world, AccessDeniedError, mine.organizations.create("acme"), "only owners")

@@ -74,7 +74,7 @@ async def test_members_elsewhere_see_only_their_own_organization_w13(world: Worl
     await refused(world, AccessDeniedError, mine.create("gamma"), "only owners of the organization 'default'")
 
 
-async def test_an_organization_that_no_one_made_has_no_members(world: World) -> None:
+async def test_a_missing_organization_has_no_members(world: World) -> None:
     nowhere = world.members("nowhere")
     await refused(world, NotFoundError, nowhere.add("ana", "OWNER"), "found no organization")
     await refused(world, NotFoundError, nowhere.keys.create("ci", "VIEWER"), "found no organization")
@@ -114,7 +114,7 @@ async def test_a_member_is_added_changed_and_removed_with_one_entry_each_i14(wor
     await world.check()
 
 
-async def test_a_change_that_changes_nothing_is_none(world: World) -> None:
+async def test_a_change_without_an_effect_is_not_recorded(world: World) -> None:
     member = await world.member("ana", "STAFF")
     before = await world.everything()
     assert await world.members().change("ana", role="STAFF", active=True) == member
@@ -137,7 +137,7 @@ async def test_a_user_is_a_member_only_once(world: World) -> None:
     await refused(world, AlreadyExistsError, members.add("ANA", "OWNER"), "change the role")
 
 
-async def test_two_who_add_the_same_member_at_once(world: World) -> None:
+async def test_two_callers_that_add_the_same_member_at_once(world: World) -> None:
     others = [world.another().members(by=f"boss {number}") for number in range(4)]
     results = await asyncio.gather(*(each.add("ana", "VIEWER") for each in others), return_exceptions=True)
     assert sorted(type(each).__name__ for each in results) == ["AlreadyExistsError"] * 3 + ["Member"]
@@ -178,7 +178,7 @@ async def test_members_of_other_organizations_do_not_exist_w13(world: World) -> 
         await refused(world, NotFoundError, acme.accounts.disable(who))
 
 
-# Rights
+# Permissions
 
 
 async def test_only_owners_manage_members_and_accounts_w12(world: World) -> None:
@@ -259,7 +259,7 @@ async def test_owners_who_cannot_act_can_go(world: World) -> None:
 
 @pytest.mark.parametrize("loss", ["remove", "demote", "deactivate", "disable"])
 async def test_two_owners_who_remove_each_other_leave_one(world: World, loss: str) -> None:
-    """Whatever the order in which the two get to the database."""
+    """Whichever reaches the database first."""
     first, second = world.app, world.another()
     for number in range(4):
         names = [f"one {number}", f"two {number}"]
@@ -302,13 +302,13 @@ def _loss(loss: str, members: Members, name: str) -> Awaitable[object]:
 
 @pytest.fixture(params=["postgres"])
 async def busy_world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """Where several can be in the middle of something: SQLite lets one write at a time."""
+    """A world on PostgreSQL, where transactions overlap; SQLite has one writer at a time."""
     async with world_on(request, tmp_path) as world:
         yield world
 
 
 async def until_it_waits(world: World, task: asyncio.Task[None]) -> None:
-    """Until it is done, or waits for somebody's lock."""
+    """Wait until the task is done, or waits for a lock."""
     while not task.done() and not await world.sql("SELECT 1 FROM pg_locks WHERE NOT granted"):
         await asyncio.sleep(0)
 
@@ -339,7 +339,7 @@ async def test_a_user_does_not_become_the_only_owner_while_being_disabled(busy_w
     assert await world.owners() == ["ana"]
 
 
-async def test_disabling_asks_every_organization_that_someone_owns(world: World) -> None:
+async def test_disabling_needs_the_permission_of_every_organization_the_user_owns(world: World) -> None:
     await world.organization("acme")
     await world.member("boss")
     await world.member("ana", "VIEWER")
@@ -405,7 +405,7 @@ async def test_links_that_an_owner_has_handed_out_end_with_their_rights_w12(worl
 
 
 async def test_a_link_and_a_password_of_one_user_do_not_wait_for_each_other(busy_world: World) -> None:
-    """Whoever redeems the link while the password is being set comes second, and finds it gone."""
+    """If the password is set first, the link that is being redeemed is gone."""
     world = busy_world
     await world.with_password("ana")
     link = await world.members().accounts.link("ana")
@@ -441,7 +441,7 @@ async def test_owners_hand_out_links_for_the_accounts_that_they_made(world: Worl
 
 
 async def test_a_link_gives_no_access_to_another_organization(world: World) -> None:
-    """The account of the home organization is a member of acme too, whose owner wants to be him elsewhere."""
+    """A user of the home organization is also a member of acme, whose owner tries to sign in as that user."""
     acme = await world.organization("acme")
     await world.member("chief")
     await acme.add("chief", "VIEWER")
@@ -456,7 +456,7 @@ async def test_a_link_gives_no_access_to_another_organization(world: World) -> N
 
 
 async def test_an_account_of_another_organization_cannot_be_added(world: World) -> None:
-    """Eve makes an account in the name of somebody whom beta will trust, and knows its password."""
+    """Eve creates an account under the name of a person whom beta will trust, and knows its password."""
     await world.organization("acme")
     await world.organization("beta")
     await world.member("eve", "OWNER", "acme")
@@ -492,7 +492,7 @@ async def test_an_account_adopted_by_the_home_organization_keeps_no_old_secret(
     assert (await world.audited("beta"))[-1] == ("boss", "member.added")
 
 
-async def test_a_removed_account_can_be_added_again_by_those_who_made_it(world: World) -> None:
+async def test_a_removed_account_can_be_added_again_by_its_organization(world: World) -> None:
     await world.organization("acme")
     await world.member("eve", "OWNER", "acme")
     eve = await world.as_user("eve")

@@ -1,4 +1,4 @@
-"""What a provider publishes is asked for seldom, by one at a time, and not trusted forever."""
+"""A provider's documents: fetched rarely, by one caller at a time, and not trusted forever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Publisher:
 
     async def _fetch(self) -> int:
         self.asked += 1
-        await asyncio.sleep(0)  # others come meanwhile
+        await asyncio.sleep(0)  # other callers arrive meanwhile
         if self.is_down:
             raise ProviderUnavailableError("keys", "down")
         return self.asked
@@ -46,7 +46,7 @@ async def test_before_its_time_it_is_asked_for_once_a_minute_at_most() -> None:
         assert await publisher.cache.refresh() == expected
 
 
-async def test_a_failure_is_told_to_everyone_for_a_moment_and_then_tried_again() -> None:
+async def test_a_failure_is_cached_briefly_and_then_retried() -> None:
     publisher = Publisher()
     publisher.is_down = True
     answers = await asyncio.gather(*(publisher.cache.get() for _ in range(20)), return_exceptions=True)

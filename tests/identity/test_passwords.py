@@ -1,4 +1,4 @@
-"""Passwords: argon2id, the same cost whoever asks, and never many at once."""
+"""Passwords: argon2id, the same cost for every name, and never many at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.parts import parts_of
 
 
 class Watched:
-    """A real hasher, and what was asked of it."""
+    """A real hasher that counts concurrent calls."""
 
     def __init__(self) -> None:
         self.verified: list[str] = []
@@ -38,7 +38,7 @@ class Watched:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            sleep(0.001)  # so that more than two would be seen together
+            sleep(0.001)  # so that the test would notice a third one
             return QUICK.verify(stored, password)
         finally:
             with self._lock:
@@ -48,7 +48,7 @@ class Watched:
         return QUICK.check_needs_rehash(stored)
 
 
-async def test_the_default_is_what_the_library_recommends() -> None:
+async def test_the_default_is_the_recommendation_of_the_library() -> None:
     passwords, recommended = Passwords(), PasswordHasher()
     stored = await passwords.hash(PASSWORD)
     assert stored.startswith("$argon2id$")
@@ -68,7 +68,7 @@ async def test_only_the_password_itself_is_right() -> None:
         assert not await passwords.verify(damaged, PASSWORD)
 
 
-async def test_the_dummy_password_signs_no_one_in() -> None:
+async def test_the_dummy_password_signs_no_user_in() -> None:
     passwords = Passwords(QUICK)
     assert not await passwords.verify(None, "nobody has this password")
 
@@ -96,7 +96,7 @@ async def test_no_more_than_two_at_once_and_none_is_lost() -> None:
     assert watched.most_at_once == MAX_CONCURRENT
 
 
-async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:
+async def test_a_flood_is_rejected_and_earlier_callers_are_served() -> None:
     passwords = Passwords(QUICK)
     stored = await passwords.hash(PASSWORD)
     calls = [passwords.verify(stored, PASSWORD) for _ in range(MAX_WAITING + 3)]
@@ -106,7 +106,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served() -> None:
     assert await passwords.verify(stored, PASSWORD)
 
 
-async def test_a_refused_password_is_not_told_again() -> None:
+async def test_the_error_does_not_repeat_a_rejected_password() -> None:
     with pytest.raises(InvalidValueError) as refused:
         await Passwords(QUICK).hash("hunter2")
     assert "hunter2" not in str(refused.value)
@@ -139,7 +139,7 @@ async def test_an_older_hash_is_renewed_at_the_next_sign_in(tmp_path: Path) -> N
         assert await signed_in(app)
 
 
-async def test_those_who_sign_in_while_a_hash_is_renewed_are_let_in(tmp_path: Path) -> None:
+async def test_users_who_sign_in_while_a_hash_is_renewed_are_admitted(tmp_path: Path) -> None:
     app = app_at(tmp_path / "work.db")
     parts_of(app).declared.passwords = Passwords(QUICK)
     async with app:

@@ -35,7 +35,7 @@ async def seen(world: World, token: str) -> SignedInUser | None:
 
 
 async def tamper(world: World, token: str, column: str, seconds: float) -> None:
-    """As if this moment of a session were so many seconds from now."""
+    """Set a time of the session to `seconds` from now."""
     text = f"UPDATE redrive.sessions SET {column} = :now + :seconds WHERE hash = :hash"
     await world.sql(text, seconds=seconds, hash=digest(token))
 
@@ -45,7 +45,7 @@ def made(new: NewSession | None) -> NewSession:
     return new
 
 
-# Signing in by a password
+# Signing in with a password
 
 
 async def test_the_right_password_makes_a_session(world: World) -> None:
@@ -105,7 +105,7 @@ async def test_users_sign_in_only_to_their_own_organizations_w13(world: World) -
 
 
 async def test_a_token_from_before_is_never_promoted(world: World) -> None:
-    """Session fixation: what somebody had before signing in is worth nothing afterwards."""
+    """Session fixation: a token from before the sign-in is worthless afterwards."""
     await world.with_password("ana")
     sessions = await world.sessions()
     before = await world.signed_in("ana")
@@ -118,7 +118,7 @@ async def test_a_token_from_before_is_never_promoted(world: World) -> None:
     assert await sessions.of(planted) is None
 
 
-async def test_a_password_that_is_changed_while_it_is_checked_opens_nothing(world: World) -> None:
+async def test_a_password_that_is_changed_while_it_is_checked_does_not_sign_in(world: World) -> None:
     await world.with_password("ana")
     sessions, accounts = await world.sessions(), world.members().accounts
     verify = parts_of(world.app).declared.passwords.verify
@@ -277,7 +277,7 @@ async def test_owners_of_the_home_organization_enter_everywhere_as_owners_w12(wo
     assert (found.principal.role, found.principal.everywhere) == (Role.VIEWER, False)
 
 
-async def test_an_admin_of_the_home_organization_is_no_one_elsewhere(world: World) -> None:
+async def test_an_admin_of_the_home_organization_has_no_access_elsewhere(world: World) -> None:
     await world.organization("acme")
     await world.member("ana", "ADMIN")
     sessions = await world.sessions()
@@ -318,7 +318,7 @@ async def test_users_see_and_end_only_their_own_sessions(world: World) -> None:
     assert [each[1] for each in await world.audited()].count("session.ended") == 2
 
 
-# Passwords of their own
+# Users' own passwords
 
 
 async def test_changing_a_password_needs_the_current_one_and_ends_the_other_sessions(world: World) -> None:
@@ -375,7 +375,7 @@ async def test_a_link_signs_in_once(world: World) -> None:
     ]
 
 
-async def test_of_many_who_bring_a_link_at_once_one_is_signed_in(world: World) -> None:
+async def test_one_of_many_concurrent_uses_of_a_link_signs_in(world: World) -> None:
     await world.member("ana")
     link = await (await world.sessions()).link("ana")
     others = [world.another().members().sessions for _ in range(3)]
@@ -417,7 +417,7 @@ async def test_the_embedded_link_makes_the_operator_an_owner_once(world: World) 
     await world.check()
 
 
-async def test_an_operator_whose_rights_were_taken_gets_no_link(world: World) -> None:
+async def test_an_operator_without_permissions_gets_no_link(world: World) -> None:
     sessions = await world.sessions()
     assert await sessions.embedded_link() is not None
     await world.member("boss")
@@ -431,10 +431,10 @@ async def test_an_operator_whose_rights_were_taken_gets_no_link(world: World) ->
     assert await world.owners() == ["boss"]
 
 
-# Others who vouch
+# Providers and proxies
 
 
-async def test_a_provider_names_someone_once_and_identifies_them_from_then_on(world: World) -> None:
+async def test_a_provider_names_a_user_once_and_identifies_them_from_then_on(world: World) -> None:
     await world.member("ana@example.com", "STAFF")
     sessions = await world.sessions()
     new = made(await sessions.sign_in_identified(ANA, "Ana@example.com"))
@@ -467,7 +467,7 @@ async def test_a_proxy_names_users_that_there_are(world: World) -> None:
 
 
 async def test_no_provider_or_proxy_can_name_the_operator(world: World) -> None:
-    """An owner of everything that Redrive makes by itself: anybody elsewhere may bear that name (W12)."""
+    """The operator owns what Redrive does on its own, and outsiders may have the same name (W12)."""
     sessions = await world.sessions()
     assert await sessions.embedded_link() is not None
     before = await world.everything()
@@ -476,7 +476,7 @@ async def test_no_provider_or_proxy_can_name_the_operator(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_vouching_helps_no_one_who_is_disabled_or_no_member(world: World) -> None:
+async def test_a_provider_or_proxy_signs_in_only_enabled_members(world: World) -> None:
     await world.member("boss")
     await world.member("ana", "STAFF")
     members, sessions = world.members(), await world.sessions()
@@ -493,7 +493,7 @@ async def test_vouching_helps_no_one_who_is_disabled_or_no_member(world: World) 
 # One-time tokens
 
 
-async def test_what_is_put_is_taken_once_by_its_kind(world: World) -> None:
+async def test_a_token_is_redeemed_once_by_its_kind(world: World) -> None:
     sessions = await world.sessions()
     token = await sessions.put("oidc", {"nonce": "n-0S6_WzA2Mj", "to": "/app"}, 600)
     assert await sessions.take("forward", token) is None
@@ -521,10 +521,10 @@ async def test_login_state_is_encrypted_if_there_is_a_key_i9(world: World) -> No
     assert await sessions.take("oidc", token) == {"verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r"}
 
 
-# Forgetting
+# Deleting
 
 
-async def test_what_is_over_is_forgotten_in_bounded_batches(world: World) -> None:
+async def test_expired_tokens_are_deleted_in_limited_batches(world: World) -> None:
     await world.member("ana")
     sessions: UserSessions = await world.sessions()
     tokens = [(await world.signed_in("ana")).token for _ in range(4)]

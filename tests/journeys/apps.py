@@ -1,4 +1,4 @@
-"""The applications that worker processes execute: each function registers the tasks of one story."""
+"""The applications that worker processes execute: each function registers the tasks of one test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from redrive.policy import Backoff, Exponential, RetryPolicy
 
 
 def quick(max_attempts: int, base: float = 0.03, **more: Any) -> RetryPolicy:
-    """A policy that a story can wait for."""
+    """Return a policy whose waits are short enough for a test."""
     return RetryPolicy(max_attempts=max_attempts, backoff=Backoff(Exponential(base), cap=60.0), **more)
 
 
 async def file_exists(path: str) -> None:
-    """Wait for the sign of the story to go on."""
+    """Wait until the test creates the file."""
     while not Path(path).exists():
         await asyncio.sleep(0.01)
 
@@ -43,7 +43,7 @@ def crashing(app: Redrive) -> None:
 
 
 def stuck_at_first(app: Redrive) -> None:
-    """The first attempt never ends; the second one does. Failures are not forgiven."""
+    """The first attempt never ends, the second does; the policy allows no failure."""
 
     @app.task(max_attempts=1)
     async def charge(order: int, context: Context) -> str:
@@ -63,7 +63,7 @@ def stuck_at_first(app: Redrive) -> None:
 
 
 def until_told(app: Redrive) -> None:
-    """The first attempt ends when a file is there; what comes later ends at once."""
+    """The first attempt ends when a file exists; later attempts end at once."""
 
     @app.task
     async def charge(sign: str, context: Context) -> str:
@@ -134,7 +134,7 @@ def order_of_monday(app: Redrive) -> None:
 
 
 def order_of_tuesday(app: Redrive) -> None:
-    """`pack` is gone, `wrap` is new, `price` has another config and another policy."""
+    """A later version: without `pack`, with `wrap`, and with another config and policy of `price`."""
 
     @app.task(retry=quick(max_attempts=5))
     async def price(order: int, config: dict[str, int]) -> int:
@@ -155,7 +155,7 @@ def order_of_tuesday(app: Redrive) -> None:
 
 
 def two_halves(app: Redrive) -> None:
-    """A workflow whose second step always has to be claimed anew."""
+    """A workflow whose second step needs another claim."""
 
     @app.task(queue="first")
     async def first_half(number: int, context: Context) -> int:
@@ -174,7 +174,7 @@ def two_halves(app: Redrive) -> None:
 
 
 def with_effect_in_database(app: Redrive) -> None:
-    """The effect and the completion of the step are one transaction."""
+    """The effect and the completion of the step share a transaction."""
 
     @app.task(retry=quick(max_attempts=3))
     async def book(account: str, context: Context) -> str:
@@ -202,7 +202,7 @@ async def _crash_at(moment: str, account: str, context: Context) -> None:
 
 
 def unwell(app: Redrive) -> None:
-    """A task that blocks the event loop, one that swallows its cancellation, and one that is well."""
+    """A task that blocks the event loop, a task that swallows its cancellation, and a healthy task."""
 
     @app.task(timeout=10.0, max_attempts=2)
     async def wedge(sign: str, context: Context) -> int:

@@ -1,4 +1,4 @@
-"""Each story has a world of its own, on either database."""
+"""Each test has its own world, on either database."""
 
 from __future__ import annotations
 

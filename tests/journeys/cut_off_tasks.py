@@ -20,7 +20,7 @@ def ticking(file: str) -> None:
 
 
 def app_at(url: str) -> Redrive:
-    """The same task in an application on this database."""
+    """Register the same task in an application on this database."""
     there = Redrive(url, log=False)
     parts_of(there).registry.add_task(ticking)
     return there

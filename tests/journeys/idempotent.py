@@ -1,7 +1,7 @@
-"""A process that comes with an idempotency key: python -m tests.journeys.idempotent <what> <sign>
+"""A process that uses an idempotency key: python -m tests.journeys.idempotent <what> <sign>
 
 stuck       executes the request, and never ends
-duplicates  when the sign is there, comes with 25 duplicates at once, and prints their answers
+duplicates  when the file <sign> exists, sends 25 duplicates at once, and prints their results
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tasks did to the outside world: lines in a file, which every process appends to."""
+"""Side effects of tasks: lines in a file to which every process appends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Entry:
 
 
 def note(what: str, /, **facts: Any) -> None:
-    """Called by tasks, in whatever process they are executed."""
+    """Append a line. Tasks call this in any process."""
     line = json.dumps({"what": what, "at": time.time(), "process": os.getpid(), "facts": facts}) + "\n"
     file = os.open(os.environ[VARIABLE], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
     try:
@@ -38,7 +38,7 @@ class Journal:
         self.path = path
 
     def of(self, *whats: str) -> list[Entry]:
-        """What was noted, in the order in which it happened."""
+        """Return the entries of these names, in order."""
         if not self.path.exists():
             return []
         entries = [Entry(**json.loads(line)) for line in self.path.read_text().split("\n")[:-1]]

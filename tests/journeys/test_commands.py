@@ -1,4 +1,4 @@
-"""Commands from outside: written durably first, executed once, also within the caller's own transaction."""
+"""Starting runs: stored first, executed once, and also within the caller's own transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_command_is_part_of_the_transaction_of_its_caller(postgres_world
                 raise ZeroDivisionError
         async with connection.transaction():
             run = await app.start("count", 2, connection=connection)
-            assert await world.places() == {}  # nobody else can see it yet
+            assert await world.places() == {}  # no other connection can see it yet
     finally:
         await connection.close()
     assert await run.result(PATIENCE) == 2
@@ -100,4 +100,4 @@ def test_a_program_without_an_event_loop(world: World) -> None:
     for thread in background_threads() - before:
         thread.join(PATIENCE)
     assert background_threads() <= before
-    gc.collect()  # Python would warn of an event loop that is still open
+    gc.collect()  # Python would warn about an event loop that is still open

@@ -1,7 +1,7 @@
-"""A worker that is cut off from the database stops executing before its leases can have ended (I4).
+"""A worker that is cut off from the database stops executing before its leases can end (I4).
 
-The server is frozen: its connections stay open, and nothing answers. The handlers are those of a worker whose
-leases another worker may take at their end.
+The server is frozen: its connections stay open, and nothing responds. The handlers belong to a worker whose
+leases another worker may take over when they end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def server() -> Iterator[MortalPostgres]:
 
 
 def lease_ends(server: MortalPostgres) -> dict[str, float]:
-    """When the leases end, by run id, on the monotonic clock."""
+    """Return when each run's lease ends, on the monotonic clock."""
     with psycopg.connect(server.url) as connection:
         now = time.monotonic()
         return {run.hex: now + seconds for run, seconds in connection.execute(ENDS).fetchall()}
@@ -74,7 +74,7 @@ async def check_lengths(server: MortalPostgres, lengths: tuple[float, ...]) -> N
             )
             await app.start(ticking)
         await until(lambda: len(last_sign) == len(lengths))
-        await asyncio.sleep(max(lengths[0] / 2.0, 1.0))  # some have been renewed, some have not
+        await asyncio.sleep(max(lengths[0] / 2.0, 1.0))  # some leases have been renewed, some have not
         ends = lease_ends(server)
         server.freeze()
         await beyond(ends, 2.0)
@@ -87,7 +87,7 @@ async def check_lengths(server: MortalPostgres, lengths: tuple[float, ...]) -> N
 async def test_3_a_process_is_killed_before_its_lease_has_ended(
     server: MortalPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also while the event loop is blocked: it is the renewal thread that kills."""
+    """Even while the event loop is blocked: the renewal thread kills the process."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
     app, file = tasks.app_at(server.url), tmp_path / "ticks"
     async with app, app.worker(lease_seconds=5.0, grace_seconds=0.0):
@@ -102,7 +102,7 @@ async def test_3_a_process_is_killed_before_its_lease_has_ended(
 
 
 async def test_3_a_thread_is_refused_everything_that_reaches_others(server: MortalPostgres) -> None:
-    """It cannot be stopped: its context is revoked, so that calls, starts, progress and complete raise."""
+    """It cannot be stopped, so its context is revoked: calls, starts, progress and complete raise."""
     app = Redrive(server.url, log=False)
     refused: dict[str, type[BaseException]] = {}
     began, done = threading.Event(), threading.Event()
@@ -147,10 +147,10 @@ async def test_3_a_thread_is_refused_everything_that_reaches_others(server: Mort
     )
 
 
-async def test_4_what_a_worker_has_finished_is_written_before_anything_is_taken_over(
+async def test_4_finished_results_are_written_before_any_lease_is_taken_over(
     server: MortalPostgres,
 ) -> None:
-    """The outage outlasts the lease, and one of two workers holds results. No run is executed again."""
+    """The outage outlasts the lease, and one of two workers holds results. No run executes again."""
     app, other = Redrive(server.url, log=False), Redrive(server.url, log=False, queues=["other"])
     executed: list[int] = []
     go_on = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The database goes away under a running worker and comes back: the worker recovers by itself."""
+"""The database goes down under a running worker and comes back: the worker recovers on its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
         def cut_all_connections() -> bool:
             nonlocal cut
             cut += len(connection.execute(CUT, {"own": connection.info.backend_pid}).fetchall())
-            return cut >= 20 and len(worker.told("store.failed")) >= 3
+            return cut >= 20 and len(worker.events("store.failed")) >= 3
 
         await until(cut_all_connections)
         succeeded = f"SELECT count(*) FROM {world.schema}.runs WHERE state = 'SUCCESS'".encode()
@@ -40,9 +40,9 @@ async def test_all_connections_are_cut_again_and_again(postgres_world: World) ->
         executed = Counter(each["run"] for each in world.journal.of(half))
         for run in runs:
             attempts = [each for each in (await run.history()).attempts if each.step_index == index]
-            assert executed[run.id] <= len(attempts)  # nothing was executed that is not on record
+            assert executed[run.id] <= len(attempts)  # every execution has a record
             assert [each.outcome for each in attempts][:-1] == ["lost"] * (len(attempts) - 1)
-    assert worker.told("store.recovered")
+    assert worker.events("store.recovered")
     assert await worker.stopped() == 0
     assert await world.places() == {"ended": RUNS}
 

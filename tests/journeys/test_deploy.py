@@ -1,4 +1,4 @@
-"""A deploy changes the workflow: what was started before is finished as it was started."""
+"""A deploy changes the workflow: runs that started before finish as they were started."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ async def test_a_deploy_changes_the_workflow(world: World) -> None:
 
     after = await world.worker(order_of_tuesday, version="tuesday")
     assert await new.result(PATIENCE) == "order 2, shipped"
-    await until(lambda: after.told("task.unknown"))
+    await until(lambda: after.events("task.unknown"))
 
     waiting = await old.history()
     assert [step.name for step in waiting.steps] == ["price", "pack", "ship"]
     assert [step.state for step in waiting.steps][::2] == ["SUCCESS", "PENDING"]
     assert waiting.run.state == "RUNNING"
     assert await old.dead_letter() is None
-    [unknown, *_] = after.told("task.unknown")
+    [unknown, *_] = after.events("task.unknown")
     assert (unknown["run_id"], unknown["task"]) == (old.id, "pack")
     assert "task.unknown" in after.log
 
@@ -39,12 +39,12 @@ async def test_a_deploy_changes_the_workflow(world: World) -> None:
     assert packing.worker == before.id
 
 
-async def test_what_an_older_worker_does_not_know_yet_waits_for_the_newer_one(world: World) -> None:
-    """A rolling deploy: the run of tomorrow reaches the worker of today first."""
+async def test_work_unknown_to_an_older_worker_waits_for_a_newer_one(world: World) -> None:
+    """A rolling deploy: a run of the new version reaches a worker of the old version first."""
     tuesday = world.app(order_of_tuesday)
     before = await world.worker(order_of_monday, version="monday")
     run = await tuesday.start("order", 2)
-    await until(lambda: before.told("task.unknown"))
+    await until(lambda: before.events("task.unknown"))
     assert await run.state() == "RUNNING"
     await world.worker(order_of_tuesday, version="tuesday")
     assert await run.result(PATIENCE) == "order 2, shipped"

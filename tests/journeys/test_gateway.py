@@ -1,4 +1,4 @@
-"""The gateway is down: its work is held, uncharged and in sight, other work goes on; all of it resumes."""
+"""The gateway is down: its work is visibly held, uncharged, other work continues, and all of it resumes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def all_held(world: World) -> bool:
 
 
 async def held_by_an_open_breaker(world: World, app: Redrive) -> float:
-    """Wait until everything is held and the breaker stays open for a while; until when it does."""
+    """Wait until all work is held and the breaker stays open for a while; return until when."""
     until_when: list[float] = []
 
     async def is_so() -> bool:
@@ -87,7 +87,7 @@ async def test_the_gateway_is_down_and_work_is_held_and_resumes(
             calls = shipments(gateway)
             assert await (await app.start("other", 1)).result(PATIENCE) == 1
             await until(lambda: time.time() > opened + 1.0)
-            assert shipments(gateway) == calls  # the health probe was asked in the meantime, in vain
+            assert shipments(gateway) == calls  # the health probe has failed meanwhile
             assert await all_held(world)
 
             gateway.otherwise(answer(200))
@@ -95,7 +95,7 @@ async def test_the_gateway_is_down_and_work_is_held_and_resumes(
         assert (await breaker_of(app)).state == "CLOSED"
 
     untouched = [each for each in [await order.history() for order in orders] if len(each.attempts) == 1]
-    assert untouched  # all but those that were under way when the gateway went down
+    assert untouched  # all but those in progress when the gateway went down
     told = [vars(each)["fields"] for each in caplog.records if "breaker.changed" in each.getMessage()]
     assert told[0]["breaker_state"] == "OPEN"
     assert told[-1]["breaker_state"] == "CLOSED"
@@ -113,7 +113,7 @@ def shipments(gateway: MisbehavingServer) -> int:
 async def test_nothing_is_dispatched_while_the_breaker_is_open_and_probes_find_the_gateway_back(
     world: World,
 ) -> None:
-    """Without a health probe one piece of work at a time is let through, to see."""
+    """Without a health probe, the breaker lets one run at a time through."""
     app = world.app()
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=4)
@@ -130,7 +130,7 @@ async def test_nothing_is_dispatched_while_the_breaker_is_open_and_probes_find_t
 
 
 async def test_an_outage_of_many_cool_downs_buries_nothing(world: World) -> None:
-    """Whatever is let through as a probe must not pay for the outage with its own budget."""
+    """A run that acts as a probe must not pay for the outage with its own budget."""
     app = world.app()
     with MisbehavingServer() as gateway:
         shop(app, gateway, max_attempts=3)
@@ -177,7 +177,7 @@ async def test_a_person_closes_the_breaker_and_releases_it_again(world: World) -
         async with world.working(app, concurrency=4):
             orders = [await app.start("ship", number) for number in range(4)]
             assert {await each.wait(PATIENCE) for each in orders} == {"DLQ_PENDING"}
-            assert shipments(gateway) == 12  # each of them has had all of its attempts
+            assert shipments(gateway) == 12  # each of them has used all of its attempts
             assert (await breaker_of(app)).state == "CLOSED"
 
             await app.breakers().release("gateway")

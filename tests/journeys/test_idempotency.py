@@ -1,4 +1,4 @@
-"""Real processes come with the same idempotency key: one executes it, and its death frees the key (G6)."""
+"""Real processes use the same idempotency key: one executes, and its death frees the key (G6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person takes a hand: queues are paused and resumed, runs are cancelled, wherever they are."""
+"""An operator intervenes: pauses and resumes queues, and cancels runs in any place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
     assert (await app.queues().view("mail")).paused_at is None
 
 
-async def test_what_is_in_flight_is_finished_although_its_queue_is_paused(world: World) -> None:
+async def test_work_in_flight_finishes_although_its_queue_is_paused(world: World) -> None:
     app = world.app()
     sign = world.folder / "go on"
 
@@ -149,7 +149,7 @@ async def test_a_run_is_cancelled_while_it_is_executed(world: World, task: str) 
 async def test_a_run_that_is_being_cancelled_is_not_executed_any_further(
     world: World, error: type[Exception] | None
 ) -> None:
-    """The worker hears of the cancellation only when the attempt is over already."""
+    """The worker learns of the cancellation only after the attempt has ended."""
     app = world.app()
     sign = world.folder / "go on"
 

@@ -1,4 +1,4 @@
-"""Work that can never succeed, or that kills whoever touches it, is put aside; its neighbours go on."""
+"""Work that never succeeds, or kills its workers, becomes a dead letter; other work continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ API_KEY = "canary-k3y-of-shop-6230"
 AWS_KEY = "AKIAIOSFODNN7CANARYQ"
 
 
-async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_secrets(
+async def test_a_poison_step_becomes_a_dead_letter_at_once_with_its_history_and_without_its_secrets(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "redrive")
@@ -78,7 +78,7 @@ async def test_a_poison_step_is_buried_at_once_with_its_story_and_without_its_se
         assert not any(secret in line for line in logged)
 
 
-async def test_the_events_of_a_workflow_are_told_in_the_order_of_its_steps(world: World) -> None:
+async def test_the_events_of_a_workflow_are_emitted_in_the_order_of_its_steps(world: World) -> None:
     app = world.app()
 
     @app.task
@@ -103,13 +103,13 @@ async def test_the_events_of_a_workflow_are_told_in_the_order_of_its_steps(world
     ]
 
 
-async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succeed(world: World) -> None:
+async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbors_succeed(world: World) -> None:
     app = world.app(crashing)
     bomb = await app.start("bomb", 0)
     innocents = [await app.start("innocent", number) for number in range(6)]
 
     async with world.supervised(crashing, concurrency=5) as workers:
-        await until(lambda: world.journal.count("bomb") >= 3)  # from now on it is executed alone
+        await until(lambda: world.journal.count("bomb") >= 3)  # from now on it executes in isolation
         innocents += [await app.start("innocent", number) for number in range(6, 9)]
         assert await bomb.wait(PATIENCE) == "DLQ_PENDING"
         assert [await each.result(PATIENCE) for each in innocents] == list(range(9))
@@ -119,8 +119,8 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
     assert letter.reason == "worker_crashed"
     assert "5 workers" in letter.message
     assert "3 of them while executing nothing else" in letter.message
-    # A worker that missed its maintenance for two thirds of a lease, here 7 s, would blame no attempt for a
-    # loss, as the database may have been away. Then there would be a sixth execution.
+    # A worker that missed its maintenance for two thirds of a lease, here 7 s, would blame no attempt for
+    # a loss, because the database may have been down. Then there would be a sixth execution.
     assert world.journal.count("bomb") == 5
     assert [worker.exit_code for worker in workers[:5]] == [1] * 5
     attempts = (await bomb.history()).attempts
@@ -132,7 +132,7 @@ async def test_a_step_that_kills_its_process_ends_alone_and_its_neighbours_succe
 
 
 def assert_alone_at_last(world: World) -> None:
-    """In the last three processes that the bomb has killed, nothing else had been started beside it."""
+    """Check that the last three processes that the bomb has killed had started nothing else next to it."""
     killed = [each.process for each in world.journal.of("bomb")][2:]
     for process in killed:
         last = [each for each in world.journal.of() if each.process == process and each.what == "innocent"]

@@ -1,4 +1,4 @@
-"""A bulk replay goes on whoever of its workers dies, begins nothing twice, and rests while it is paused."""
+"""A bulk replay survives its workers, starts no replay twice, and rests while it is paused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KILLS = 6
 
 
 def mill(app: Redrive) -> None:
-    """Grinds while there is flour: a file."""
+    """A task that succeeds while there is flour: a file."""
 
     @app.task(max_attempts=1)
     async def grind(flour: str, context: Context) -> None:
@@ -38,7 +38,7 @@ def mill(app: Redrive) -> None:
 
 
 class Mill:
-    """An application of the story's own process, and what stands in its database."""
+    """An application in the process of the test, and its database."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -46,7 +46,7 @@ class Mill:
         self.flour = world.folder / "flour"
 
     async def failed(self, number: int) -> Failures:
-        """So many dead letters; from now on their work would succeed."""
+        """Create dead letters, and repair their task."""
         async with self.world.working(self.app, concurrency=400):
             await self.app.start_many("grind", [str(self.flour)] * number)
             await until(lambda: self._has_buried(number))
@@ -57,12 +57,12 @@ class Mill:
         return await parts_of(self.app).store.runs.count_by_state(DEFAULT_ORG) == {"DLQ_PENDING": number}
 
     def has_ground(self, number: int) -> bool:
-        """So many at least; only counted, since there are many to read."""
+        """Tell whether the journal has this many entries; it only counts lines, because there are many."""
         path = self.world.journal.path
         return path.exists() and path.read_bytes().count(b"\n") >= number
 
     async def check_everything(self, number: int) -> None:
-        """Each letter was replayed once, and has had its effect; whatever came twice, a death explains."""
+        """Check that each letter was replayed once and had its effect; a death explains every repetition."""
         effects = self.world.journal.of("ground")
         assert len({(each["key"], each["attempt"]) for each in effects}) == len(effects)
         per_run = Counter(each["run"] for each in effects)
@@ -92,7 +92,7 @@ class Mill:
 
 @asynccontextmanager
 async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[WorkerProcess]]]:
-    """So many places of work; who dies is replaced. The last one of each place is alive."""
+    """Run this many workers, and replace dead ones. Yield the list of each place; its last one is alive."""
     async with world.supervised(mill, concurrency=40, poll_seconds=0.02) as first:
         if number == 1:
             yield [first]
@@ -102,7 +102,7 @@ async def crew(world: World, number: int = WORKERS) -> AsyncIterator[list[list[W
 
 
 async def items(failures: Failures, operation_id: str) -> dict[str, int]:
-    """How many items are in each state."""
+    """Return how many items are in each state."""
     found = (await failures.plans.report(operation_id)).items
     return {str(state): number for state, number in found.items() if number}
 
@@ -140,7 +140,7 @@ async def test_every_dead_letter_of_a_bulk_replay_is_replayed_once_although_its_
 async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_continues_where_it_was(
     world: World,
 ) -> None:
-    """W9: what was under way is finished, and nothing else is begun until it is resumed."""
+    """W9: work in progress finishes, and nothing else starts until the replay is resumed."""
     story = Mill(world)
     failures = await story.failed(201)
     other, *ids = [line.id for line in (await failures.list(size=201)).lines]
@@ -158,7 +158,7 @@ async def test_a_paused_bulk_replay_rests_through_the_death_of_all_workers_and_c
     await failures.plans.start(later.operation_id)
     await until(
         lambda: has_state(failures, later.operation_id, "DONE")
-    )  # there are drivers, and they have looked
+    )  # the drivers have started and have polled
     await until(lambda: rests(failures, plan.operation_id))
     assert await has_state(failures, plan.operation_id, "PAUSED")
     assert await items(failures, plan.operation_id) == {"PLANNED": planned, "SUCCEEDED": 200 - planned}

@@ -1,4 +1,4 @@
-"""Work that fails: it is tried again at the computed times, waits as long as it is asked to, or gives up."""
+"""Work that fails: Redrive retries it at the computed times, waits as long as asked, or gives up."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_it_is_rate_limited_more_often_than_it_has_attempts_and_succeeds(w
 
 
 async def test_a_rate_limit_does_not_use_up_what_failures_need(world: World) -> None:
-    """Three waits and two failures, with three attempts: the waits are not among them."""
+    """Three waits, two failures and three attempts: the waits don't count."""
     app = world.app()
     limit = RateLimitedError("slow down", retry_after=0.03)
     errors = iter([limit, ConnectionError("reset"), limit, ConnectionError("reset"), limit])
@@ -154,7 +154,7 @@ async def test_its_budget_is_used_up(
         assert await run.wait(PATIENCE) == run_state
         await (await app.start(look_around, 0, delay=0.3)).result(PATIENCE)
 
-    assert world.journal.count("charged") == 3  # and none since: the worker was there for a while
+    assert world.journal.count("charged") == 3  # and none since, although a worker was running for a while
     history = await run.history()
     assert [each.reason for each in history.attempts] == ["backoff", "backoff", "attempts_spent"]
     assert [step.state for step in history.steps] == [step_state]

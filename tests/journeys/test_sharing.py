@@ -1,4 +1,4 @@
-"""Several workers, organizations, queues and limits share what there is."""
+"""Several workers, organizations, queues and limits share the work."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ async def test_a_flood_of_one_organization_does_not_starve_another(world: World)
         for each in patient:
             await each.result(PATIENCE)
         flooded = world.journal.count("worked", org="flooding")
-        assert flooded < 60  # those who came first do not have to be done before
+        assert flooded < 60  # earlier runs do not have to finish first
         for each in flood:
             await each.result(PATIENCE)
 
 
-async def test_what_is_more_urgent_comes_first_and_else_what_came_first(world: World) -> None:
+async def test_more_urgent_runs_come_first_and_then_older_ones(world: World) -> None:
     app = world.app(noting)
     for number, priority in enumerate([0, 5, -5, 5, 0]):
         await app.start("work", number, priority=priority)
@@ -89,7 +89,7 @@ async def test_a_retry_is_not_overtaken_forever_by_new_work(world: World) -> Non
         await until(lambda: world.journal.count("tried") == 1)
         flood = await app.start_many("work", range(60))
         await old.result(PATIENCE)
-        assert world.journal.count("worked") < 50  # it did not have to wait until all of them were done
+        assert world.journal.count("worked") < 50  # it did not have to wait until all of them had finished
         for each in flood:
             await each.result(PATIENCE)
 

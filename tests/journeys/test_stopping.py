@@ -1,4 +1,4 @@
-"""SIGTERM in the middle: nothing more is claimed, what is in flight is finished or given back."""
+"""SIGTERM in the middle: the worker claims nothing more, and finishes or returns runs in progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_a_stopping_worker_finishes_its_work_in_progress(world: World) -> 
     await until(lambda: world.journal.count("charging") == 1)
 
     worker.ask_to_stop()
-    await until(lambda: worker.told("worker.stopping"))
+    await until(lambda: worker.events("worker.stopping"))
     later = await app.start("charge", str(sign))
     sign.touch()
     assert await worker.exited() == 0
@@ -26,22 +26,22 @@ async def test_a_stopping_worker_finishes_its_work_in_progress(world: World) -> 
     assert await begun.result(PATIENCE) == "charged by attempt 1"
     untouched = await later.view()
     assert (untouched.state, untouched.place, untouched.attempt) == ("PENDING", "ready", 0)
-    assert worker.told("worker.stopping")[0]["cause"] == "SIGTERM"
-    assert worker.told("worker.stopped")[0]["requeued"] == 0
+    assert worker.events("worker.stopping")[0]["cause"] == "SIGTERM"
+    assert worker.events("worker.stopped")[0]["requeued"] == 0
     assert await world.places() == {"ended": 1, "ready": 1}
     [row] = await app.workers().list()
     assert (row.state, row.in_flight) == ("stopped", 0)
 
 
 @pytest.mark.parametrize("task", ["charge", "charge_in_thread"])
-async def test_what_cannot_be_finished_in_time_is_given_back_uncharged(world: World, task: str) -> None:
+async def test_work_that_does_not_finish_in_time_is_released_uncharged(world: World, task: str) -> None:
     app = world.app(stuck_at_first)
     worker = await world.worker(stuck_at_first, grace_seconds=0.3)
     run = await app.start(task, 7)
     await until(lambda: world.journal.count("charging") == 1)
     assert await worker.stopped() == 0
     await assert_given_back(world, run.id)
-    assert worker.told("worker.stopped")[0]["requeued"] == 1
+    assert worker.events("worker.stopped")[0]["requeued"] == 1
 
     await world.worker(stuck_at_first)
     assert await run.result(PATIENCE) == "charged by attempt 2"
@@ -60,7 +60,7 @@ async def test_a_second_sigterm_gives_it_back_at_once(world: World) -> None:
     run = await app.start("charge", 7)
     await until(lambda: world.journal.count("charging") == 1)
     worker.ask_to_stop()
-    await until(lambda: worker.told("worker.stopping"))
+    await until(lambda: worker.events("worker.stopping"))
     assert worker.exit_code is None
     worker.ask_to_stop()
     assert await worker.exited() == 0
@@ -78,7 +78,7 @@ async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_f
     app = world.app(mail_and_shop)
     worker = await world.worker(mail_and_shop, queues=["default"], grace_seconds=NEVER_TO_BE_WAITED_FOR)
     run = await app.start("order", 7)
-    await until(lambda: worker.told("step.succeeded"))
+    await until(lambda: worker.events("step.succeeded"))
     assert await worker.stopped() == 0
 
     waiting = await run.view()
@@ -88,7 +88,7 @@ async def test_a_worker_that_has_handed_work_on_to_another_queue_does_not_wait_f
 
 
 async def test_a_claim_that_a_stop_interrupts_takes_nothing_later(postgres_world: World) -> None:
-    """The claim waits for a lock; when the lock is free, the worker is long gone (I15)."""
+    """The claim waits for a lock; when the lock is free, the worker has been gone for long (I15)."""
     world = postgres_world
     app = world.app(stuck_at_first)
     await app.open()

@@ -1,4 +1,4 @@
-"""Workers that are alive but unwell: the event loop is blocked, or a task does not stop."""
+"""Workers that are alive but unhealthy: the event loop is blocked, or a task does not stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSSES = "SELECT losses FROM redrive.{} WHERE id = :id AND isolation = 2"
 
 
 async def test_1_a_blocked_event_loop_loses_its_leases(world: World) -> None:
-    """Another worker takes over what waits behind the step that blocks; the worker says which one it is."""
+    """Another worker takes over the steps behind the blocking one; the worker reports which one blocks."""
     app = world.app(unwell)
     sign = world.folder / "go on"
     blocked = await app.start("wedge", str(sign))
@@ -34,7 +34,7 @@ async def test_1_a_blocked_event_loop_loses_its_leases(world: World) -> None:
     second = await world.worker(unwell, **SHORT_LEASE, workflows=["fine"])
     assert [await run.result(PATIENCE) for run in others] == [0, 1, 2]
     sign.touch()
-    # A claim may have arrived while the loop was blocked: its lease is over too, and costs no failure.
+    # A claim may have arrived while the loop was blocked: its lease expired too, and costs no failure.
     assert await blocked.result(PATIENCE) in (1, 2, 3)
     assert await worker.stopped() == 0
     assert await second.stopped() == 0
@@ -42,7 +42,7 @@ async def test_1_a_blocked_event_loop_loses_its_leases(world: World) -> None:
 
 async def has_no_lease(world: World, run_id: str) -> bool:
     end = await leased_until(world, run_id)
-    return end is None or end < time.time()  # on one machine, the clock of the database too
+    return end is None or end < time.time()  # one machine, so the database has the same clock
 
 
 async def leased_until(world: World, run_id: str) -> float | None:
@@ -51,8 +51,8 @@ async def leased_until(world: World, run_id: str) -> float | None:
     return float(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
-async def test_1_the_step_that_blocks_is_blamed_and_its_neighbours_are_not(world: World) -> None:
-    """Two workers are blocked by it; then it is executed alone, while its neighbours never are."""
+async def test_1_the_step_that_blocks_is_blamed_and_its_neighbors_are_not(world: World) -> None:
+    """It blocks two workers; then it executes in isolation, and its neighbors never do."""
     app = world.app(unwell)
     sign = world.folder / "go on"
     blocked = await app.start("wedge", str(sign))
@@ -111,7 +111,7 @@ async def test_2_an_async_task_that_swallows_its_cancellation_times_out(world: W
     assert await run.result(PATIENCE) == 2
     [first, _] = (await run.history()).attempts
     assert (first.category, first.outcome) == ("timeout", "failed")
-    [abandoned] = worker.told("task.abandoned")
+    [abandoned] = worker.events("task.abandoned")
     assert (abandoned["run_id"], abandoned["attempt"]) == (run.id, 1)
     assert await worker.stopped() == 0  # although the first attempt is still running
 
@@ -127,7 +127,7 @@ async def test_2_a_task_that_does_not_stop_ends_with_the_process_before_another_
     other = await world.worker(unwell)
     assert await worker.stopped() == 0
     assert "1 task did not stop within the grace period" in worker.log
-    assert worker.told("worker.stopped")[0]["requeued"] == 1
+    assert worker.events("worker.stopped")[0]["requeued"] == 1
     assert await run.result(PATIENCE) == 2
     last = max(each.at for each in world.journal.of("at it"))
     [begun] = [each.at for each in world.journal.of("begins") if each["attempt"] == 2]
@@ -136,7 +136,7 @@ async def test_2_a_task_that_does_not_stop_ends_with_the_process_before_another_
 
 
 async def test_a_frozen_process_is_no_blocked_event_loop(world: World) -> None:
-    """Nobody is to blame for a machine that sleeps."""
+    """A machine that sleeps is no task's fault."""
     app = world.app(unwell)
     run = await app.start("stubborn_for_long", str(world.folder / "go on"))
     worker = await world.worker(unwell, **SHORT_LEASE)

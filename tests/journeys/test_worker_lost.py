@@ -1,4 +1,4 @@
-"""A worker dies, or falls asleep, in the middle of a step: another finishes it, and the first cannot harm."""
+"""A worker dies or freezes in the middle of a step: another finishes it, and the first does no harm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
     assert [each.worker for each in history.attempts] == [first.id, second.id]
     assert history.attempts[0].reason == "lease_lost"
     assert history.attempts[0].decision.code == "lease_lost"
-    assert history.steps[0].max_retries == 0  # had it been charged, it would have been buried
+    assert history.steps[0].max_retries == 0  # a charged attempt would have made it a dead letter
     assert await second.stopped() == 0
     assert await world.places() == {"ended": 1}
 
@@ -50,7 +50,7 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
     sign.touch()
     zombie.thaw()
 
-    await until(lambda: zombie.told("step.lease_lost"))
+    await until(lambda: zombie.events("step.lease_lost"))
     assert await run.result(PATIENCE) == "charged by attempt 2"
     history = await run.history()
     assert [each.outcome for each in history.attempts] == ["lost", "succeeded"]
@@ -58,16 +58,16 @@ async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(w
 
     assert await other.stopped() == 0
     again = await app.start("charge", str(sign))
-    assert await again.result(PATIENCE) == "charged by attempt 1"  # it is alive, and of use again
+    assert await again.result(PATIENCE) == "charged by attempt 1"  # it is alive and works again
     assert (await again.view()).worker == zombie.id
-    assert await zombie.stopped() == 0  # with nothing in flight it does not wait for its long grace
-    assert zombie.told("worker.stopped")[0]["requeued"] == 0
+    assert await zombie.stopped() == 0  # with nothing in flight, it does not wait for its long grace
+    assert zombie.events("worker.stopped")[0]["requeued"] == 0
 
 
-async def test_a_worker_that_slept_alone_stops_cleanly_in_the_middle_of_what_it_took_up_again(
+async def test_the_only_worker_stops_cleanly_in_a_step_that_it_resumed_after_a_freeze(
     world: World,
 ) -> None:
-    """It may keep its lease or take the work over from itself, but leaves no lease behind."""
+    """It may keep its lease or take the run over from itself, but leaves no lease behind."""
     app = world.app(until_told)
     sign = world.folder / "never"
     worker = await world.worker(until_told, grace_seconds=0.5, lease_seconds=1.0)

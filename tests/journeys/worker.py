@@ -1,7 +1,7 @@
-"""A worker as a process of its own: python -m tests.journeys.worker <module>:<function> <options as JSON>
+"""A worker in a separate process: `python -m tests.journeys.worker <module>:<function> <JSON options>`.
 
 The function registers tasks on the application, as a user's module would. Every event of the engine is
-printed as a line of JSON; the log goes to the error output.
+printed as a line of JSON; the log goes to stderr.
 """
 
 from __future__ import annotations

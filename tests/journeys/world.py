@@ -1,6 +1,6 @@
-"""The world of a story: a database, applications on it, workers that are real processes, and a journal.
+"""The world of a test: a database, applications on it, workers in real processes, and a journal.
 
-app = world.app(shop)                       # an application, with the tasks that `shop` registers on it
+app = world.app(shop)                       # an application with the tasks that `shop` registers
 worker = await world.worker(shop)           # a process that executes them
 run = await app.start("charge", 7)
 await until(lambda: world.journal.count("charging"))
@@ -36,7 +36,7 @@ from redrive.settings import Settings
 from redrive.store.database import Database
 
 PATIENCE = 45.0
-"""Seconds after which a story is given up: it hangs."""
+"""Seconds after which a test that hangs fails."""
 
 QUICK = {"lease_seconds": 10.0, "poll_seconds": 0.1, "grace_seconds": 20.0}
 """A lease is long enough for a busy machine. World.kill ends the leases of the worker that it kills."""
@@ -47,7 +47,7 @@ Define = Callable[[Redrive], object]
 
 
 async def until(condition: Callable[[], object], within: float = PATIENCE) -> None:
-    """Look again and again until it is so."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + within
     while True:
         found = condition()
@@ -65,7 +65,7 @@ def _told(condition: Callable[[], object]) -> str:
 
 
 class WorkerProcess:
-    """A worker that can be killed, paused and asked to stop."""
+    """A worker that a test can kill, pause and stop."""
 
     def __init__(self, process: subprocess.Popen[bytes], told: Path, log: Path) -> None:
         self._process = process
@@ -73,14 +73,14 @@ class WorkerProcess:
         self._log = log
         self.pid = process.pid
 
-    def told(self, event: str) -> list[dict[str, Any]]:
-        """The events of this name that its engine has told so far."""
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Return the events of this name that its engine has emitted so far."""
         lines = self._told.read_text().split("\n")[:-1]
         return [fields for line in lines if (fields := json.loads(line))["event"] == event]
 
     @property
     def id(self) -> str:
-        return str(self.told("worker.started")[0]["worker"])
+        return str(self.events("worker.started")[0]["worker"])
 
     @property
     def log(self) -> str:
@@ -91,7 +91,7 @@ class WorkerProcess:
         return self._process.poll()
 
     async def ready(self) -> None:
-        await until(lambda: self.told("worker.started") or self._dead_at_once())
+        await until(lambda: self.events("worker.started") or self._dead_at_once())
 
     def kill(self) -> None:
         self._process.kill()
@@ -136,7 +136,7 @@ class World:
         return self.url.startswith("postgresql")
 
     async def freeze(self, worker: WorkerProcess) -> None:
-        """Not in the middle of a write: on SQLite nobody else could write then, for as long as it sleeps."""
+        """Freeze a worker, but not in the middle of a write: on SQLite, other writers would wait for it."""
         worker.freeze()
         while not self._is_writable():
             worker.thaw()
@@ -146,8 +146,8 @@ class World:
     def _is_writable(self) -> bool:
         if self.is_postgres:
             return True
-        # Not the module sqlite3, which has its own copy of SQLite: closing the file there would release the
-        # locks that the applications of this process hold.
+        # Not the module sqlite3, which has its own copy of SQLite: closing the file there would release
+        # the locks that the applications of this process hold.
         connection = apsw.Connection(self.url.removeprefix("sqlite:///"))
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -159,7 +159,7 @@ class World:
         return True
 
     def other(self) -> World:
-        """Another database, and the same journal."""
+        """Return a world with another database and the same journal."""
         folder = self.folder / f"other-{len(self._others)}"
         folder.mkdir()
         url = self.url if self.is_postgres else f"sqlite:///{folder}/work.db"
@@ -177,7 +177,7 @@ class World:
 
     @asynccontextmanager
     async def working(self, app: Redrive, **options: Any) -> AsyncIterator[Worker]:
-        """A worker in the process of the story, where a process of its own does not matter."""
+        """Run a worker in this process, where a separate process makes no difference."""
         await app.open()
         worker = app.worker(**{**QUICK, **options})
         task = asyncio.create_task(worker.run())
@@ -217,7 +217,7 @@ class World:
 
     @asynccontextmanager
     async def supervised(self, define: Define, **options: Any) -> AsyncIterator[list[WorkerProcess]]:
-        """A worker that is started again whenever it dies, as by systemd. Its leases end with it."""
+        """Run a worker that restarts whenever it dies, as under systemd. Its leases end with it."""
         workers: list[WorkerProcess] = []
 
         async def supervise() -> None:
@@ -235,13 +235,13 @@ class World:
             await asyncio.wait({task})
 
     async def kill(self, worker: WorkerProcess) -> None:
-        """Nobody waits for the leases of the dead: they have expired."""
+        """Kill a worker and expire its leases, so that the test need not wait for them."""
         worker.kill()
         await self.expire_leases(worker)
 
     async def expire_leases(self, worker: WorkerProcess) -> None:
-        if worker.told("worker.started"):
-            # The view of runs is writable only where a process of the tests has migrated, not a worker.
+        if worker.events("worker.started"):
+            # A worker that migrated has not made the view of runs writable, as processes of the tests do.
             table, leased = ("leases", "true") if self.is_postgres else ("runs", "place = 'leased'")
             expiry = f"UPDATE redrive.{table} SET leased_until = 0 WHERE {leased} AND worker = :id"
             await ask(parts_of(self._apps[0]).database, expiry, id=worker.id)
@@ -251,7 +251,7 @@ class World:
         return parts_of(self._apps[0]).database
 
     async def runs(self) -> list[Run]:
-        """All runs of the database, as somebody from outside sees them."""
+        """Return all runs of the database."""
         app = self._apps[0]
         await app.open()
         return await parts_of(app).store.runs.all()

@@ -1,4 +1,4 @@
-"""Other spellings of names: accepted where they are known, one value for one name (issue 21, 14)."""
+"""Alternative spellings of names: accepted if they are known, with one value per name (issue 21, 14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transition tables are the glossary's states, as data; and what they do not list cannot happen (I10)."""
+"""The transition tables are the glossary's states as data; other transitions cannot happen (I10)."""
 
 from enum import StrEnum
 from itertools import pairwise
@@ -63,7 +63,9 @@ def test_every_transition_of_the_glossary_is_allowed(table: TransitionTable[Any]
         (DEAD_LETTER_TRANSITIONS, DeadLetterState.RESOLVED, DeadLetterState.IGNORED),
     ],
 )
-def test_what_is_not_listed_is_refused(table: TransitionTable[Any], before: StrEnum, after: StrEnum) -> None:
+def test_transitions_that_are_not_listed_are_rejected(
+    table: TransitionTable[Any], before: StrEnum, after: StrEnum
+) -> None:
     with pytest.raises(
         TransitionError, match=f"cannot change from {before} to {after}; from {before} it can change to"
     ):
@@ -110,7 +112,7 @@ DEAD_LETTER_WORDS = {
 
 
 class TestAliases:
-    """Outward words of the source documents, accepted by filters."""
+    """The external words of the source documents, which filters accept."""
 
     @loop_over(("word", "state"), STEP_WORDS.items())
     def test_steps(self, word: str, state: str) -> None:

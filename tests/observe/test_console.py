@@ -1,4 +1,4 @@
-"""The console of a worker: short lines, no secrets, and never more of them than somebody can read."""
+"""The console of a worker: short lines, no secrets, and never more lines than a person can read."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ async def test_secrets_are_not_shown() -> None:
     assert "hunter2secret" not in "".join(await lines_of(3))
 
 
-async def test_no_more_lines_than_someone_can_read() -> None:
+async def test_no_more_lines_than_a_person_can_read() -> None:
     lines = await lines_of(500, more=1)
     assert sum(line.startswith("✓ charge") for line in lines) <= MAX_COUNT + 2
     assert "(478 more before this)" in lines[-1]
 
 
-def test_what_it_does_not_tell_is_not_made_for_it() -> None:
+def test_events_that_it_does_not_print_are_not_built() -> None:
     listener = ConsoleListener(lambda sign, line: None)
     assert listener.wants(StepSucceeded)
     assert not any(listener.wants(each) for each in Event.__args__ if each.__name__ == "StepStarted")

@@ -145,7 +145,7 @@ class TestLevels:
         assert {type(event) for event, _ in ONE_OF_EACH} == kinds
 
     @pytest.mark.parametrize("threshold", [D, I, W, E, logging.CRITICAL])
-    def test_below_the_level_nothing_is_written(
+    def test_no_line_below_the_level_is_written(
         self, listener: LogListener, lines: Lines, threshold: int
     ) -> None:
         LOGGER.setLevel(threshold)
@@ -165,7 +165,7 @@ class TestLevels:
 class TestWants:
     @loop_over("threshold", [D, I, W, E, logging.CRITICAL])
     @loop_over("kind", get_args(Event))
-    def test_what_would_be_written(
+    def test_the_decision_whether_a_line_would_be_written(
         self, listener: LogListener, lines: Lines, kind: type[Event], threshold: int
     ) -> None:
         LOGGER.setLevel(threshold)
@@ -192,7 +192,7 @@ class TestWants:
             logging.disable(logging.NOTSET)
         assert lines.records == []
 
-    def test_is_what_the_engine_asks(self, lines: Lines) -> None:
+    def test_the_engine_asks_for_it(self, lines: Lines) -> None:
         LOGGER.setLevel(I)
         event_bus = EventBus()
         event_bus.listen(LogListener())
@@ -283,8 +283,8 @@ class TestFields:
             )
 
     @loop_over("event", [event for event, _ in ONE_OF_EACH])
-    def test_the_line_says_the_same(self, lines: Lines, event: Event) -> None:
-        """But for what is a default, or said by another field."""
+    def test_the_line_agrees_with_the_fields(self, lines: Lines, event: Event) -> None:
+        """Except defaults, and values that another field contains."""
         fields = dict(written(LogListener(VirtualClock()), lines, event))
         line = lines.records[-1].getMessage()
         assert line.startswith(fields["event"])
@@ -356,9 +356,7 @@ class TestThrottle:
             listener(StoreFailed("claim", f"error {number}", float(number)))
         assert len(lines.records) == 3
 
-    def test_what_happens_to_one_piece_of_work_is_always_told(
-        self, listener: LogListener, lines: Lines
-    ) -> None:
+    def test_events_of_single_runs_are_always_logged(self, listener: LogListener, lines: Lines) -> None:
         for _ in range(50):
             listener(LeaseLost(REF))
         assert suppressed(lines) == [None] * 50
@@ -377,7 +375,7 @@ class TestThrottle:
         listener(other)
         assert suppressed(lines)[MAX_FAILURES:] == [50 - MAX_FAILURES, None, None]
 
-    def test_what_is_below_the_level_is_not_counted(
+    def test_lines_below_the_level_are_not_counted(
         self, listener: LogListener, lines: Lines, clock: VirtualClock
     ) -> None:
         LOGGER.setLevel(W)

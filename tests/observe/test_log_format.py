@@ -27,7 +27,7 @@ def written(lines: Lines, log_format: str, hidden: tuple[str, ...] = (), **field
     return FORMATS[log_format]().format(lines.records[-1])
 
 
-def test_a_line_of_text_is_short_and_its_stack_stands_below(lines: Lines) -> None:
+def test_a_text_line_is_short_and_its_stack_follows_below(lines: Lines) -> None:
     stack = 'Traceback\n  File "shop.py", line 7\n\tValueError: no'
     error = "ValueError: no card\nmore of it"
     text = written(lines, "text", ("rule",), task="charge", attempt=2, error=error, rule="x", stack=stack)

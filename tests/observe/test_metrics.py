@@ -1,4 +1,4 @@
-"""Counters for Prometheus (W15, P9): they count what really happened, and name no tenant."""
+"""Counters for Prometheus (W15, P9): they count real events, and name no tenant."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_attempts_retries_moves_and_replays_are_counted_w15() -> None:
     assert found["redrive_runs_finished_total", ("SUCCESS", "charge")] == 1
 
 
-async def test_failures_are_counted_by_code_and_no_one_is_named_i9() -> None:
+async def test_failures_are_counted_by_code_and_no_tenant_is_named_i9() -> None:
     app, metrics = new_app(), Metrics()
     app.listen(metrics)
 
@@ -67,8 +67,8 @@ async def test_failures_are_counted_by_code_and_no_one_is_named_i9() -> None:
     )
 
 
-async def test_what_all_processes_share_is_not_told_by_what_one_has_seen_p9() -> None:
-    """Another may close a breaker that this one has opened."""
+async def test_shared_state_is_not_reported_by_a_single_process_p9() -> None:
+    """Another process may close a breaker that this one has opened."""
     app, metrics = new_app(), Metrics()
     app.listen(metrics)
     async with bench(app):

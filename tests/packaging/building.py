@@ -1,4 +1,4 @@
-"""The wheel and the source archive, built, and installed into environments that have nothing else."""
+"""The wheel and the source archive, built, and installed into otherwise empty environments."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Ended(NamedTuple):
 
 
 def build(project: Path, out: Path, *, umask: int = 0o022, **environment: str) -> Built:
-    """By the tools of the environment of the tests: nothing is fetched. The wheel is made of the archive."""
+    """Build with installed tools and without downloads: the wheel comes from the archive."""
     command = (UV, "build", "--offline", "--no-build-isolation", "--python", sys.executable, "--out-dir", out)
     made(*command, project, umask=umask, environment=environment)
     return Built(next(out.glob("*.whl")), next(out.glob("*.tar.gz")))
 
 
 def installed(wheel: Path, place: Path, *extras: str) -> Path:
-    """The programs of a new environment that has the wheel, what these extras bring, and nothing else."""
+    """Create an environment with the wheel and these extras, and return its folder of programs."""
     made(UV, "venv", "--offline", "--python", sys.executable, place)
     wanted = f"redrive[{','.join(extras)}] @ {wheel.as_uri()}"
     install = (UV, "pip", "install", "--python", place / "bin" / "python", "--constraints", LOCKED)
     if (
         ended(*install, "--offline", wanted).code != 0
-    ):  # most of it was installed for the tests, and is at hand
+    ):  # the tests have installed most of it, so it is in the cache
         made(*install, wanted)
     return place / "bin"
 
@@ -56,7 +56,7 @@ def made(
 def ended(
     *command: object, umask: int = 0o022, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """How a command ends that sees no setting of ours but those that are given."""
+    """Run a command with only the given settings, and return how it ends."""
     foreign = {
         name: value for name, value in os.environ.items() if not name.startswith(("REDRIVE_", "PYTHON"))
     }

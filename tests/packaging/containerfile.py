@@ -1,4 +1,4 @@
-"""A Containerfile, read: its stages, and what each of them does."""
+"""Parses a Containerfile into its stages and their instructions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Instruction(NamedTuple):
-    """keyword: FROM, RUN, …; text: all that follows, on one line."""
+    """An instruction. keyword: FROM, RUN, …; text: the rest, on one line."""
 
     keyword: str
     text: str
 
     @property
     def words(self) -> list[str]:
-        """Of the form of JSON, or of the shell; without options."""
+        """Return the words of the text, in JSON or shell form, without options."""
         parts = json.loads(self.text) if self.text.startswith("[") else shlex.split(self.text)
         return [each for each in parts if not each.startswith("--")]
 
@@ -26,7 +26,7 @@ Stage = list[Instruction]
 
 
 def stages(path: Path) -> list[Stage]:
-    """What stands before the first FROM belongs to no stage."""
+    """Return the stages. Instructions before the first FROM belong to no stage."""
     found: list[Stage] = []
     for instruction in instructions(path.read_text()):
         if instruction.keyword == "FROM":

@@ -1,4 +1,4 @@
-"""What `deploy/` says, read: its YAML, its units, and the commands and variables in all of them."""
+"""Parses `deploy/`: its YAML, its units, and the commands and variables in all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ README = DEPLOY / "README.md"
 
 
 class Command(NamedTuple):
-    """What stands after `redrive`, and where that is written."""
+    """The words after `redrive`, and where they are written."""
 
     where: str
     words: tuple[str, ...]
@@ -30,7 +30,7 @@ def compose() -> dict[str, Any]:
 
 
 def of_redrive() -> dict[str, Any]:
-    """The services that run the image of Redrive."""
+    """Return the services that run the image of Redrive."""
     services = compose()["services"]
     return {name: service for name, service in services.items() if "build" in service}
 
@@ -40,7 +40,7 @@ def objects() -> list[dict[str, Any]]:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """What is said of pods, by the name of what makes them."""
+    """Return the specs of pods, by the name of the object that creates them."""
     return {
         each["metadata"]["name"]: each["spec"]["template"]["spec"]
         for each in objects()
@@ -49,12 +49,12 @@ def pods() -> dict[str, dict[str, Any]]:
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those that come first, too."""
+    """Return all containers of a pod, init containers included."""
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def unit(path: Path) -> dict[str, list[str]]:
-    """The lines of [Service]; a name can stand there more than once."""
+    """Return the lines of [Service]; a name can occur more than once."""
     found: dict[str, list[str]] = {}
     for line in path.read_text().partition("[Service]")[2].partition("[Install]")[0].splitlines():
         if "=" in line and not line.startswith("#"):
@@ -78,7 +78,7 @@ def commands() -> Iterator[Command]:
 
 
 def _told() -> Iterator[Command]:
-    """In the README: after `redrive`, or after `docker compose run --rm` and a service."""
+    """Yield commands in the README: after `redrive`, or after `docker compose run --rm` and a service."""
     call = re.compile(
         r"(?:/bin/redrive|-- redrive|run --rm (?:server|migrate)|^redrive) ([^|>\n#]+)", re.MULTILINE
     )
@@ -88,7 +88,7 @@ def _told() -> Iterator[Command]:
 
 
 def variables() -> Iterator[tuple[str, str]]:
-    """Every REDRIVE_ that is written anywhere, with the file."""
+    """Yield every REDRIVE_ variable in any file, with the file."""
     for path in sorted(DEPLOY.rglob("*")):
         if path.is_file() and path.suffix != ".pyc" and "secrets" not in path.parts:
             for name in re.findall(r"\bREDRIVE_[A-Z_]+", path.read_text()):

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml: valid by the schema of compose, safe as it stands, and in an order that works."""
+"""deploy/compose.yaml: valid by the schema of Compose, secure by default, and in an order that works."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_docker_takes_it() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_service_names_is_there(name: str) -> None:
+def test_everything_a_service_names_exists(name: str) -> None:
     service, whole = SERVICES[name], compose()
     assert set(service.get("depends_on", {})) <= set(SERVICES)
     assert set(service["networks"]) <= set(whole["networks"])
@@ -70,7 +70,7 @@ def test_it_may_do_no_more_than_it_has_to(name: str) -> None:
     if name in of_redrive():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
-        assert "user" not in service  # the image says it
+        assert "user" not in service  # the image sets it
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,7 +80,7 @@ def test_it_fills_neither_the_disk_nor_the_memory(name: str) -> None:
 
 
 def test_there_is_no_password_in_it() -> None:
-    """Not even one to be changed: what is secret is a file, or has no default."""
+    """Not even a placeholder: every secret is in a file, or has no default."""
     for name, service in SERVICES.items():
         for variable, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|TOKEN|KEY", variable):
@@ -90,7 +90,7 @@ def test_there_is_no_password_in_it() -> None:
     assert all(set(each) == {"file"} for each in compose()["secrets"].values())
 
 
-def test_what_redrive_does_not_need_is_not_started() -> None:
+def test_services_that_redrive_does_not_need_are_not_started() -> None:
     asked_for = {name for name, service in SERVICES.items() if "profiles" in service}
     assert asked_for == {"redis", "opensearch"}
     for service in SERVICES.values():

@@ -1,4 +1,4 @@
-"""The wheel and the source archive: the same bytes everywhere, and all that belongs in them."""
+"""The wheel and the source archive: the same bytes everywhere, and complete."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.packaging.building import ROOT, Built, build
 
 CACHES = {"__pycache__", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 NOT_OURS = {"build", "dist", "site", "paper"}
-"""What commands make in the root of the repository."""
+"""Folders that commands create in the root of the repository."""
 
 LONG_AGO = 86_400.0
 
 
 def test_the_same_source_makes_the_same_bytes(built: Built, tmp_path: Path) -> None:
-    """Elsewhere, years before, in another language, time zone and mode: and out of the archive itself."""
+    """In another folder, year, language, time zone and mode, and from the archive itself."""
     with tarfile.open(built.source) as archive:
         archive.extractall(tmp_path, filter="data")
     project = next(tmp_path.iterdir())
@@ -42,7 +42,7 @@ def test_the_archive_has_all_that_the_checks_need(built: Built) -> None:
         assert kept <= names, kept - names
 
 
-def test_the_archive_has_nothing_that_lies_about(built: Built) -> None:
+def test_the_archive_has_no_stray_files(built: Built) -> None:
     for name in names_in(built.source):
         parts = set(name.split("/"))
         assert not parts & CACHES, name
@@ -60,7 +60,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     assert not [name for name, mode in modes.items() if not mode & 0o444 or mode & 0o022]
 
 
-def test_what_is_said_of_it_is_complete(built: Built) -> None:
+def test_the_metadata_is_complete(built: Built) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     said = metadata(built)
     assert said["License-Expression"] == "Apache-2.0"
@@ -77,7 +77,7 @@ def test_what_is_said_of_it_is_complete(built: Built) -> None:
 
 
 def names_in(archive: Path) -> set[str]:
-    """Without the folder that all of it is in."""
+    """Return the names without the top folder."""
     with tarfile.open(archive) as opened:
         return {each.name.partition("/")[2] for each in opened.getmembers() if each.isfile()}
 

@@ -1,4 +1,4 @@
-"""The image: linted, and its steps done by hand, as no container can be built where the tests run."""
+"""The image: linted, and its steps executed directly, because containers can't be built here."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_all_is_of_this_version() -> None:
     assert named == {__version__}
 
 
-def test_what_is_copied_reaches_the_builder() -> None:
-    """The list of what is ignored ignores all, but for what it names."""
+def test_copied_files_reach_the_builder() -> None:
+    """The ignore file ignores everything except what it names."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     let_in = {line[1:] for line in lines if line.startswith("!")}
     copied = {name for stage in (BUILD, RUNTIME) for each in every(stage, "COPY") for name in each.words[:-1]}
@@ -64,13 +64,13 @@ def test_what_is_copied_reaches_the_builder() -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The root of what the steps make; the programs of the tests stand for those of the base."""
+    """The root folder that the steps create; the programs of the tests replace those of the base image."""
     root = tmp_path_factory.mktemp("image")
     for each in every(BUILD, "COPY"):
         *names, target = each.words
         copy(names, root / "build" / target)
     extras = next(each.text.partition("=")[2] for each in every(BUILD, "ARG"))
-    step = every(BUILD, "RUN")[-1].text.replace("--no-cache ", "")  # what the tests have installed is at hand
+    step = every(BUILD, "RUN")[-1].text.replace("--no-cache ", "")  # the tests have installed it
     step = step.replace("/usr/local/bin/python3", sys.executable)
     step = re.sub(r"(?<=[ /])/(dist|opt)\b", rf"{root}/\1", step.replace("$(ls /dist", f"$(ls {root}/dist"))
     path = f"{UV.parent}{os.pathsep}{os.environ['PATH']}"
@@ -91,7 +91,7 @@ def copy(names: list[str], target: Path) -> None:
 
 @pytest.fixture
 def inside(image: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment of the image, settings in a file, and a port of this machine's."""
+    """The environment of the image, a settings file, and a free port."""
     settings = tmp_path / "redrive.toml"
     settings.write_text(f'database_url = "sqlite:///{tmp_path}/work.db"\n')
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -103,8 +103,8 @@ def inside(image: Path, tmp_path: Path) -> dict[str, str]:
     return {**of_image, **given, "HOME": str(tmp_path), "PATH": path}
 
 
-def test_it_serves_once_someone_can_sign_in(image: Path, inside: dict[str, str]) -> None:
-    """And is healthy, also when people find it under another name than the health check."""
+def test_it_serves_once_a_user_can_sign_in(image: Path, inside: dict[str, str]) -> None:
+    """And it is healthy, even if its public name differs from that of the health check."""
     program = image / "opt" / "redrive" / "bin" / "redrive"
     refused = ended(program, *last(RUNTIME, "CMD").words, environment=inside)
     assert refused.code == 2, refused.err
@@ -131,7 +131,7 @@ def healthy(image: Path, inside: dict[str, str]) -> bool:
 
 @contextmanager
 def served(program: Path, inside: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The entry point, in the folder of the example."""
+    """Run the entry point in the folder of the example."""
     command = [str(program), "serve", "shop:app"]
     with subprocess.Popen(command, cwd=DEPLOY / "example", env=inside, stderr=subprocess.DEVNULL) as process:
         try:

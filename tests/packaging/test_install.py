@@ -38,7 +38,7 @@ PROMISED = {
     "server": "from redrive import Redrive; from redrive.server.app import create_app; create_app(Redrive())",
     "yaml": "from redrive import Settings; from pathlib import Path; Settings.load({}, Path('s.yaml'))",
 }
-"""What works with the extra alone, and not without it."""
+"""Imports that work with the extra, and not without it."""
 
 ADVICE = [
     (("serve",), "server"),
@@ -94,7 +94,7 @@ def test_the_base_is_of_use(plain: Path, place: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "extra"), ADVICE, ids=lambda each: each if isinstance(each, str) else each[0]
 )
-def test_what_is_missing_is_told(plain: Path, place: Path, command: tuple[str, ...], extra: str) -> None:
+def test_a_missing_extra_is_named(plain: Path, place: Path, command: tuple[str, ...], extra: str) -> None:
     told = ended(plain / "redrive", *command, cwd=place)
     assert told.code in (1, 2)
     assert f"redrive[{extra}]" in told.err
@@ -103,7 +103,7 @@ def test_what_is_missing_is_told(plain: Path, place: Path, command: tuple[str, .
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_what_it_promises(
+def test_an_extra_installs_the_promised_packages(
     plain: Path, built: Built, place: Path, tmp_path_factory: pytest.TempPathFactory, extra: str
 ) -> None:
     programs = installed(built.wheel, tmp_path_factory.mktemp(extra) / "env", extra)
@@ -120,7 +120,7 @@ def test_all_extras_go_together(built: Built, place: Path, tmp_path_factory: pyt
 
 
 def test_all_that_extras_bring_is_locked() -> None:
-    """With hashes, so that the image can be built of what was tested."""
+    """With hashes, so that the image can be built from what was tested."""
     locked = {line.partition("==")[0] for line in LOCKED.read_text().splitlines() if "==" in line}
     wanted = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
     names = {each.split(">")[0].split("[")[0].split(";")[0].strip() for each in wanted} - {"redrive"}

@@ -1,4 +1,4 @@
-"""deploy/kubernetes: valid by the schemas of Kubernetes, and pods that may do no more than they have to."""
+"""deploy/kubernetes: valid by the schemas of Kubernetes, and pods with minimal permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redrive import Settings
 VALIDATE = Path(sys.executable).parent / "kubernetes-validate"
 PODS = pods()
 OLDEST = "1.30"
-"""The version of Kubernetes that has all that is used."""
+"""The first version of Kubernetes that has every feature in use."""
 NO_SECRETS = {"REDRIVE_CODE_VERSION", "REDRIVE_SERVER_HOSTS"}
 
 
@@ -56,7 +56,7 @@ def test_no_secret_is_in_the_files() -> None:
 
 @pytest.mark.parametrize("name", ["redrive-server", "redrive-worker"])
 def test_a_pod_waits_for_the_job(name: str) -> None:
-    """It brings no table up to date itself: its own program says whether they are, before it starts."""
+    """It does not migrate: before it starts, the program checks the tables."""
     [first], [main] = PODS[name]["initContainers"], PODS[name]["containers"]
     assert first["args"] == ["migrate", "--check"]
     assert first["image"] == main["image"]
@@ -82,7 +82,7 @@ def test_the_ingress_leads_to_the_server() -> None:
     assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
 
 
-def test_probes_ask_what_they_are_for() -> None:
+def test_probes_use_the_endpoint_for_their_purpose() -> None:
     [server] = PODS["redrive-server"]["containers"]
     probes = ("startupProbe", "livenessProbe", "readinessProbe")
     assert [server[name]["httpGet"]["path"] for name in probes] == ["/healthz", "/healthz", "/readyz"]

@@ -1,4 +1,4 @@
-"""What `deploy/` starts is there: commands, settings, and enough time to stop."""
+"""Everything that `deploy/` starts exists: commands, settings, and enough time to stop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from redrive.settings import FILE_VARIABLE, SETTINGS
 YAMLLINT = Path(sys.executable).parent / "yamllint"
 COMMANDS = sorted(set(commands()))
 GIVING_BACK = 5.0
-"""Seconds that a process takes to end after the grace is over."""
+"""Seconds that a process may take to end after its grace."""
 
 USED = {"encryption", "metrics", "postgres", "server"}
-"""Extras: PostgreSQL and the server, /metrics, and `encryption_keys` of the settings."""
+"""Extras for PostgreSQL and the server, for /metrics, and for the setting `encryption_keys`."""
 
 GRACE = {"server": Settings().server_drain_sec, "worker": Settings().worker_grace_sec}
 
@@ -46,8 +46,8 @@ def test_commands_are_found_everywhere() -> None:
 
 
 @loop_over("written", COMMANDS)
-def test_a_command_is_one_of_ours(written: Command) -> None:
-    """With options and arguments that it takes."""
+def test_every_command_exists(written: Command) -> None:
+    """The command accepts the given options and arguments."""
     command: click.Command | None = program
     context = click.Context(program, info_name="redrive", obj=GlobalOptions())
     words = list(written.words)
@@ -66,7 +66,7 @@ def test_every_setting_is_known() -> None:
 
 @pytest.mark.parametrize("role", ["server", "worker"])
 def test_there_is_time_to_finish(role: str) -> None:
-    """SIGKILL comes later than the grace is over, everywhere."""
+    """SIGKILL comes after the grace, everywhere."""
     pod = pods()[f"redrive-{role}"]
     [container] = pod["containers"]
     before = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
@@ -79,13 +79,13 @@ def test_there_is_time_to_finish(role: str) -> None:
     assert not {where: time for where, time in given.items() if time < GRACE[role] + GIVING_BACK}
 
 
-def test_every_way_says_the_version_of_the_code() -> None:
+def test_every_deployment_sets_the_version_of_the_code() -> None:
     written = {where.partition("/")[0] for where, name in variables() if name == "REDRIVE_CODE_VERSION"}
     assert written >= {"compose.yaml", "kubernetes", "systemd", "README.md"}
 
 
 def test_all_that_is_used_is_installed() -> None:
-    """By the image, and by who installs the wheel: of this version."""
+    """By the image, and by the instructions to install the wheel of this version."""
     wheels = re.findall(r"redrive-([\d.]+)-py3-none-any\.whl\[([\w,]+)\]", README.read_text())
     [image] = [each.text for each in every(stages(DEPLOY / "Containerfile")[0], "ARG")]
     assert wheels

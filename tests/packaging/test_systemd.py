@@ -1,4 +1,4 @@
-"""deploy/systemd: units that systemd takes as they are, and that are let do little."""
+"""deploy/systemd: units that systemd accepts, with minimal permissions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tests.packaging.manifests import UNITS, unit
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 
 MAX_EXPOSED = 20
-"""Of 100, by the judgement of systemd-analyze security."""
+"""Of 100, as rated by systemd-analyze security."""
 
 
 @pytest.fixture(params=UNITS, ids=lambda path: path.name)
 def copied(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """With a program and a folder that are there, as systemd looks for them."""
+    """A unit with an existing program and folder, because systemd checks them."""
     source: Path = request.param
     text = source.read_text().replace("/opt/redrive/bin", str(Path(sys.executable).parent))
     (tmp_path / source.name).write_text(text.replace("/srv/redrive", str(tmp_path)))
     return tmp_path / source.name
 
 
-def test_systemd_has_nothing_to_say(copied: Path) -> None:
-    """Also about names that it does not know, which it would leave out."""
+def test_systemd_reports_no_problem(copied: Path) -> None:
+    """It also reports unknown names, which it would ignore."""
     told = ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied)
     assert (told.code, told.err) == (0, "")
 
 
-def test_systemd_would_say_it(copied: Path) -> None:
+def test_systemd_reports_a_wrong_unit(copied: Path) -> None:
     copied.write_text(copied.read_text().replace("Restart=on-failure", "Restrat=on-failure"))
     assert "Restrat" in ended("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", copied).err
 
@@ -53,8 +53,8 @@ def test_secrets_come_as_a_credential(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_what_cannot_start_is_not_tried_forever(path: Path) -> None:
-    """As many tries as are let fit into the time that they are counted in."""
+def test_a_unit_that_cannot_start_is_not_restarted_forever(path: Path) -> None:
+    """The allowed number of restarts fits into the time in which systemd counts them."""
     head = dict(re.findall(r"^(StartLimit\w+)=(\d+)$", path.read_text(), re.MULTILINE))
     wait = int(unit(path)["RestartSec"][0])
     assert 0 < int(head["StartLimitBurst"]) * wait < int(head["StartLimitIntervalSec"])

@@ -1,11 +1,11 @@
-"""A labelled corpus for redaction: what carries secrets, and what is clean but looks as if it did.
+"""A labeled corpus for redaction: texts with secrets, and clean texts that look like them.
 
-Every secret is made here, from parts and a seeded random source: none is real, and none stands in the file
-as a literal that a secret scanner would report. Run the module to print recall and false positives:
-`python -m tests.policy.redaction_corpus`.
+The module makes every secret from parts and a seeded random source: none is real, and no secret scanner
+reports the file. Run the module to print recall and false positives: `python -m
+tests.policy.redaction_corpus`.
 
-Three sets: the one the patterns were written beside, a held-out one with other dice, templates and names, and
-an unseen one, written when the patterns were done and measured once before anything was changed for it.
+Three sets: the one that the patterns were written with; a held-out one with other seeds, templates and names;
+and an unseen one, written when the patterns were done and measured once before any change for it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIECE = 6
 
 @dataclass(frozen=True)
 class Sample:
-    """`secrets` are the strings of which nothing may survive in the redacted `content`."""
+    """A text. `secrets` are strings of which no piece may survive in the redacted `content`."""
 
     kind: str
     content: Any
@@ -58,7 +58,7 @@ def _with(prefix: str, alphabet: str, length: int, suffix: str = "") -> Make:
     return lambda dice: prefix + "".join(dice.choices(alphabet, k=length)) + suffix
 
 
-# what a secret looks like
+# shapes of secrets
 
 
 def _jwt(dice: random.Random) -> str:
@@ -205,7 +205,7 @@ PEMS: dict[str, Make] = {
 
 
 def password(dice: random.Random) -> str:
-    """What people choose, and what password managers make."""
+    """Make a password like those that people choose, or that password managers make."""
     if dice.random() < 0.4:
         word = dice.choice(
             ["hunter", "dragon", "Sommer", "qwerty", "letmein", "Tr0ub4dor", "zanzibar", "Winter"]
@@ -222,7 +222,7 @@ def plain_password(dice: random.Random) -> str:
     return _some(ALNUM + "-_", dice.randrange(8, 24))(dice) + str(dice.randrange(10))
 
 
-# where bare tokens turn up: nothing but the shape of the secret gives it away
+# places of bare tokens, which only their shape reveals
 
 BARE = [
     "{s}",
@@ -276,7 +276,7 @@ def _bare_values(dice: random.Random) -> Iterator[Sample]:
         yield Sample(kind, {fifth: "as a key"}, (fifth,))
 
 
-# secrets that only their name gives away
+# secrets that only their name reveals
 
 NAMES = words(
     """password passwd pwd secret token api_key apiKey api-key API_KEY X-Api-Key DB_PASSWORD stripeSecretKey
@@ -344,7 +344,7 @@ HELD_OUT_NAMED = [
 ]
 
 
-# Harder: found in the field's scanners and in nightmares. {s} is a machine-made secret.
+# Harder: from secret scanners and from incidents. {s} is a machine-made secret.
 HARD = _lines(r"""
 password is {s}
 db_password -> {s}
@@ -742,7 +742,7 @@ _OTHERS = (_headers, _urls, _queries, _clouds, _pems, _cards, _short_codes, _com
 
 
 def secret_samples(seed: int = 20240501) -> list[Sample]:
-    """The set the patterns were written beside."""
+    """The set that the patterns were written with."""
     dice = random.Random(seed)
     samples = [
         *_bare(BARE, dice),
@@ -757,7 +757,7 @@ def secret_samples(seed: int = 20240501) -> list[Sample]:
 
 
 def held_out_samples(seed: int = 977) -> list[Sample]:
-    """Other dice, other templates and other names than `secret_samples`."""
+    """A set with another seed, other templates and other names than `secret_samples`."""
     dice = random.Random(seed)
     samples = [*_bare(HELD_OUT_BARE, dice), *_bare_values(dice)]
     samples += [*_named(HELD_OUT_NAMES, HELD_OUT_NAMED, 20, dice), *_named_values(HELD_OUT_NAMES, dice)]
@@ -771,7 +771,7 @@ def unseen_samples(seed: int = 5) -> list[Sample]:
     return list(_hard(UNSEEN, "unseen", 5, random.Random(seed)))
 
 
-# clean, and tempting
+# clean texts that look like secrets
 
 
 def _unlucky(dice: random.Random) -> str:
@@ -1050,7 +1050,7 @@ def unseen_clean_contents(seed: int = 6) -> list[Any]:
 
 
 def survives(secret: str, redacted: Any) -> bool:
-    """Whether a piece of the secret of six characters or more is still there."""
+    """Tell whether a piece of six or more characters of the secret is still there."""
     rest = MARKER.sub("", redacted if isinstance(redacted, str) else repr(redacted))
     size = min(PIECE, len(secret))
     return any(secret[start : start + size] in rest for start in range(len(secret) - size + 1))

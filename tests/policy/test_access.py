@@ -1,4 +1,4 @@
-"""Who may do what: the table of roles (W12), what can be given on, and how credentials are written."""
+"""Permissions: the table of roles (W12), what a caller may grant, and the format of credentials."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_only_owners_of_the_home_organization_enter_without_a_membership_w13(
     assert role_in(membership, owns_home) is role
 
 
-# Giving rights on
+# Granting permissions
 
 
 @loop_over("own", list(Role))
@@ -132,7 +132,7 @@ def test_only_owners_of_the_home_organization_enter_without_a_membership_w13(
 def test_a_caller_grants_no_role_above_their_own(own: Role, given: Role) -> None:
     assert principal(own).may_grant(given) == (given.rank <= own.rank)
     read = frozenset({Permission.READ})
-    assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # though all of them may read
+    assert principal(own).may_grant(given, read) == (given.rank <= own.rank)  # although all of them may read
 
 
 def test_a_caller_grants_nothing_outside_their_scopes() -> None:
@@ -144,7 +144,7 @@ def test_a_caller_grants_nothing_outside_their_scopes() -> None:
         require_grant(limited, Role.OWNER, None)
 
 
-def test_what_is_not_permitted_is_refused_with_whom_to_ask() -> None:
+def test_a_missing_permission_is_rejected_with_who_can_grant_it() -> None:
     require_permission(principal(Role.ADMIN), Permission.OPERATE)
     with pytest.raises(AccessDeniedError, match=r"'ana' may not operate .* 'acme'; ask one of its owners"):
         require_permission(principal(Role.STAFF), Permission.OPERATE)
@@ -168,7 +168,7 @@ def test_a_key_is_read_as_it_was_written(random: bytes) -> None:
     assert set(text.secret) <= set(string.ascii_letters + string.digits + "-_")
 
 
-def test_a_key_says_where_it_comes_from_and_hides_its_secret() -> None:
+def test_a_key_shows_its_origin_and_hides_its_secret() -> None:
     text = KeyText(ID, secret_text(bytes(range(32))))
     assert str(text).startswith(f"rdk_{ID}_")
     assert text.secret not in repr(text)
@@ -202,7 +202,7 @@ def test_only_the_same_secret_has_the_digest() -> None:
     assert "one" not in digest("one")
 
 
-def test_the_csrf_token_belongs_to_one_session_and_does_not_tell_it() -> None:
+def test_the_csrf_token_belongs_to_one_session_and_does_not_reveal_it() -> None:
     one, other = secret_text(bytes(32)), secret_text(bytes([1] * 32))
     assert csrf_of(one) != csrf_of(other)
     assert csrf_of(one) not in (one, digest(one))

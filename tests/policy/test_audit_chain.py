@@ -1,4 +1,4 @@
-"""The audit chain: what breaks it, and what the check says then (W16, I14)."""
+"""The audit chain: each kind of tampering, and what the verification reports (W16, I14)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_chain_that_was_written_again_is_found_by_an_exported_head() -> None:
 
 
 @pytest.mark.parametrize("exported", [Head("other", 3, "x"), Head("acme", 0, "x"), Head("acme", 3, "x")])
-def test_a_foreign_head_is_told_from_a_broken_chain(exported: Head) -> None:
+def test_a_foreign_head_is_distinguished_from_a_broken_chain(exported: Head) -> None:
     entries = chain(5)
     assert found(entries, head_of(entries), exported) == [("foreign head", exported.sequence)]
 
@@ -187,7 +187,7 @@ def test_different_entries_have_different_hashes_however_their_texts_run_togethe
     assert (chain_hash("", made(one)) == chain_hash("", made(other))) == (one == other)
 
 
-def test_what_a_database_gives_back_for_a_damaged_row_can_be_checked() -> None:
+def test_damaged_rows_can_be_checked() -> None:
     entries = chain(3)
     head = head_of(entries)
     damage: Any = {"detail": b"\xff", "at": None, "actor": "\ud800"}

@@ -1,4 +1,4 @@
-"""Automatic redrives: which policy, how often, when (M1, M4)."""
+"""Automatic redrives: the policy, their number and their times (M1, M4)."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ class TestCustom:
     @pytest.mark.parametrize(
         ("answer", "delay"), [(-5.0, 0.0), (math.nan, 3600.0), ("soon", 3600.0), (math.inf, 365 * 86_400.0)]
     )
-    def test_a_strange_answer_strands_nothing(self, answer: Any, delay: float) -> None:
+    def test_an_invalid_result_of_the_function_strands_no_letter(self, answer: Any, delay: float) -> None:
         found = redriving("custom:own", Category.UNKNOWN, functions={"own": lambda n: answer})
         assert (found.state, found.delay) == (OPEN, delay)
 
-    def test_an_exception_strands_nothing(self) -> None:
+    def test_an_exception_of_the_function_strands_no_letter(self) -> None:
         found = redriving("custom:own", Category.UNKNOWN, functions={"own": lambda n: 1 / 0})
         assert (found.state, found.delay) == (OPEN, 3600.0)
 
-    def test_what_is_not_registered_here_is_looked_at_again_within_the_hour(self) -> None:
+    def test_a_function_that_is_not_registered_here_is_checked_again_within_the_hour(self) -> None:
         found = redriving("custom:elsewhere", Category.UNKNOWN, functions={})
         assert found == Redriving("custom:elsewhere", None, 3, 0, OPEN, 3600.0)
 
@@ -156,7 +156,7 @@ class TestByCategory:
             "never",
         ]
 
-    def test_what_a_person_chose_is_not_overruled(self) -> None:
+    def test_a_decision_by_a_person_is_not_overruled(self) -> None:
         assert redriving("immediate", Category.VALIDATION).delay == 0.0
 
 
@@ -195,7 +195,7 @@ class TestStored:
 
 class TestChecked:
     @pytest.mark.parametrize("choice", ["sometimes", "", "custom:", "custom:" + "x" * 100, None, 5, "NEVER"])
-    def test_what_is_no_choice(self, choice: object) -> None:
+    def test_invalid_choices(self, choice: object) -> None:
         with pytest.raises(
             InvalidValueError, match=r"^a redrive policy must be never, linear, exponential, immediate"
         ):

@@ -58,7 +58,7 @@ def waits(backoff: Backoff, count: int, draw: float) -> list[float]:
 
 
 class TestPresets:
-    """Hand-computed from the formulas; draws of 0, ½ and 1 give the lower bound, the middle and the upper."""
+    """Computed by hand from the formulas; draws of 0, ½ and 1 give the lower bound, middle and upper."""
 
     def test_step_w3(self) -> None:
         assert waits(STEP.backoff, 9, 0.5) == [2, 4, 8, 16, 32, 64, 120, 120, 120]
@@ -191,7 +191,7 @@ class TestCustom:
         assert waits(Backoff(Custom(broken)), 1, 0.5) == [3600.0]
         assert waits(Backoff(Custom(lambda _: math.nan)), 1, 0.5) == [3600.0]
 
-    def test_nothing_times_anything_is_nothing(self) -> None:
+    def test_zero_times_any_factor_is_zero(self) -> None:
         assert waits(Backoff(Exponential(0.0, 1000.0), cap=9.0), 1, 0.5) == [0.0]
         assert Backoff(Exponential(0.0, 1000.0), cap=9.0).planned(10**6) == 0.0
 
@@ -214,7 +214,7 @@ class TestRefusals:
             Backoff(Immediate(), cap=-1.0)
 
 
-def test_a_wait_tells_how_it_was_computed() -> None:
+def test_a_wait_shows_how_it_was_computed() -> None:
     wait = STEP.backoff.wait(3, draw=0.75)
     assert computed(wait) == "wait min(120, 2 · 2^(3 - 1)) = 8 s, jitter ±25% [6 … 10], draw 0.7500 → 9 s"
     assert computed(RUN.backoff.wait(2, draw=0.1)) == "wait min(3600, 60 · 2^(2 - 1)) = 120 s, no jitter"

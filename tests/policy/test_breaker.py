@@ -1,4 +1,4 @@
-"""The circuit breaker: thresholds by example (P4, P5), and its whole life against a model."""
+"""The circuit breaker: thresholds by example (P4, P5), and random histories against a model."""
 
 import math
 
@@ -32,7 +32,7 @@ def permit(breaker: Breaker, now: float) -> Permit:
 
 
 def make_calls(breaker: Breaker, outcomes: str, now: float = 0.0, seconds: float = 0.0) -> None:
-    """One call a letter: `+` succeeded, `-` failed, `?` tells nothing."""
+    """Make one call per letter: `+` succeeds, `-` fails, `?` reports no outcome."""
     for letter in outcomes:
         outcome = {"+": OK, "-": BAD, "?": NOTHING}[letter]
         breaker.report(permit(breaker, now), outcome, now, seconds)
@@ -46,7 +46,7 @@ def opened(policy: BreakerPolicy | None = None) -> Breaker:
 
 
 COUNTING = BreakerPolicy(window_seconds=None)
-"""Only the window of calls, to see what it does alone."""
+"""A policy with only the window of calls, to test it separately."""
 
 
 class TestOpening:
@@ -62,7 +62,7 @@ class TestOpening:
         make_calls(breaker, "-" * 9 + "+" * 11 + "+++++----+" * 20)
         assert breaker.snapshot(0.0).state is CLOSED
 
-    def test_too_few_calls_say_nothing(self) -> None:
+    def test_too_few_calls_do_not_open_it(self) -> None:
         for policy, enough in ((COUNTING, 20), (BreakerPolicy(), 5)):
             breaker = Breaker(policy)
             make_calls(breaker, "-" * (enough - 1))
@@ -111,7 +111,7 @@ class TestOpening:
         assert breaker.snapshot(0.0).failures == 9
         assert breaker.snapshot(0.0).state is CLOSED
 
-    def test_the_time_window_sees_what_the_count_window_does_not(self) -> None:
+    def test_the_time_window_catches_failures_that_the_count_window_misses(self) -> None:
         policy = BreakerPolicy(window_calls=None, window_seconds=120.0, minimum_calls=100)
         breaker = Breaker(policy)
         make_calls(breaker, "-+" * 49, now=0.0)
@@ -134,7 +134,7 @@ class TestOpening:
         make_calls(breaker, "+", seconds=2.0)
         assert breaker.snapshot(0.0).state is OPEN
 
-    def test_calls_that_tell_nothing_do_not_count(self) -> None:
+    def test_calls_without_an_outcome_do_not_count(self) -> None:
         breaker = Breaker(COUNTING)
         make_calls(breaker, "?" * 100 + "-" * 19)
         assert breaker.snapshot(0.0).state is CLOSED
@@ -165,7 +165,7 @@ class TestRecovery:
         assert isinstance(breaker.admit(30.0), Permit)
         assert breaker.snapshot(30.0).state is HALF_OPEN
 
-    def test_a_servers_word_keeps_it_open_longer_but_not_forever(self) -> None:
+    def test_a_hint_of_the_server_keeps_it_open_longer_but_not_forever(self) -> None:
         for hint, until in ((10.0, 30.0), (90.0, 90.0), (1e9, 3600.0)):
             breaker = Breaker()
             make_calls(breaker, "-" * 4)
@@ -291,7 +291,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, float | None]) -> None:
 
 
 class Model:
-    """The breaker written a second time, as plainly as possible: a list of calls and a list of probes."""
+    """A second, simple implementation of the breaker: a list of calls and a list of probes."""
 
     def __init__(self, policy: BreakerPolicy) -> None:
         self.policy = policy
@@ -340,7 +340,7 @@ class Model:
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    """Any history of calls, reports, silence and time: the breaker does what the plain model does."""
+    """Random calls, reports, pauses and times: the breaker behaves like the simple model."""
 
     @initialize(
         calls=st.none() | st.integers(3, 8),
@@ -453,7 +453,7 @@ class BreakerMachine(RuleBasedStateMachine):
             return
         state = self.breaker.snapshot(self.now).state
         if state is not self.states[-1]:
-            # Two changes may lie between two looks: an expired probe opens it, and its cool-down passes.
+            # Two changes may happen between two reads: an expired probe opens it, and its cool-down passes.
             direct = BREAKER_TRANSITIONS.allows(self.states[-1], state)
             between = BREAKER_TRANSITIONS.successors(self.states[-1])
             assert direct or any(BREAKER_TRANSITIONS.allows(each, state) for each in between)

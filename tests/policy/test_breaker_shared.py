@@ -1,4 +1,4 @@
-"""A breaker that is dumped and restored between any two events, and one that a person forces."""
+"""A breaker that is saved and loaded between any two events, and one that an operator forces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def permit(breaker: Breaker, now: float) -> Permit:
 
 
 def make_calls(breaker: Breaker, outcomes: str, now: float = 0.0) -> None:
-    """One call a letter: `+` succeeded, `-` failed."""
+    """Make one call per letter: `+` succeeds, `-` fails."""
     for letter in outcomes:
         breaker.report(permit(breaker, now), OK if letter == "+" else BAD, now)
 
@@ -293,7 +293,7 @@ class TestForce:
         assert breaker.snapshot(5.0).force == force == passed_on(breaker).snapshot(5.0).force
         assert breaker.snapshot(10.0).force is None
 
-    def test_one_word_replaces_another(self) -> None:
+    def test_a_new_override_replaces_the_previous_one(self) -> None:
         breaker = Breaker(POLICY)
         breaker.force(forced(OPEN), 0.0)
         breaker.force(forced(CLOSED), 1.0)
@@ -301,7 +301,7 @@ class TestForce:
         breaker.force(None, 2.0)
         assert breaker.closed_permit is not None
 
-    def test_taking_back_what_was_not_said_changes_nothing(self) -> None:
+    def test_removing_a_missing_override_changes_nothing(self) -> None:
         breaker = opened()
         before = breaker.snapshot(1.0)
         breaker.force(None, 1.0)
@@ -318,20 +318,20 @@ class TestForce:
             (Force(OPEN, "why", None), "by must be of type str"),  # type: ignore[arg-type]
         ],
     )
-    def test_what_cannot_be_obeyed_is_refused(self, wrong: Force, message: str) -> None:
+    def test_an_invalid_override_is_rejected(self, wrong: Force, message: str) -> None:
         breaker = Breaker(POLICY)
         with pytest.raises(InvalidValueError, match=message):
             breaker.force(wrong, 100.0)
         assert breaker.snapshot(100.0) == FRESH
 
-    def test_the_word_of_a_state_will_do(self) -> None:
+    def test_the_name_of_a_state_is_accepted(self) -> None:
         breaker = Breaker(POLICY)
         breaker.force(forced("OPEN"), 0.0)  # type: ignore[arg-type]
         assert breaker.admit(0.0) == Refusal(60.0)
 
 
 class SharedMachine(RuleBasedStateMachine):
-    """Any history: a breaker that passes through storage now and then does what one that stays does."""
+    """Random histories: a breaker that is sometimes saved and loaded behaves like one that is not."""
 
     @initialize(
         calls=st.none() | st.integers(3, 8),

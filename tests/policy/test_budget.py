@@ -1,4 +1,4 @@
-"""The retry budget: retries cannot multiply an outage."""
+"""The retry budget: retries cannot multiply the load of an outage."""
 
 import pytest
 from hypothesis import given

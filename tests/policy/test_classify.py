@@ -1,7 +1,7 @@
-"""Classification apart from any one client: statuses, rules, public codes, chains, groups, hints, hostility.
+"""Classification without a client: statuses, rules, public codes, chains, groups, hints, hostile errors.
 
-W5 (three questions), D1 (error classes), G3 (what is retried), G4 (language models), P1 (public codes). And
-whatever an exception does, a failure comes out that can be stored and shown.
+W5 (three questions), D1 (error classes), G3 (what is retried), G4 (language models), P1 (public codes). Every
+exception, however it behaves, gives a failure that can be stored and shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.cases import loop_over
-from tests.misbehaving import Behaviour, MisbehavingServer, answer, answer_json
+from tests.misbehaving import Behavior, MisbehavingServer, answer, answer_json
 
 from redrive.errors import (
     AttemptTimeoutError,
@@ -53,7 +53,7 @@ NOW = 1_750_000_000.0
 
 
 def assert_well_formed(failure: Failure) -> None:
-    """Everything that later parts rely on: exact types, bounds, one line for the public."""
+    """Check everything that later parts rely on: exact types, limits, a public message of one line."""
     assert type(failure) is Failure
     assert type(failure.category) is Category
     assert type(failure.error_class) is ErrorClass
@@ -73,7 +73,7 @@ def assert_well_formed(failure: Failure) -> None:
 
 
 def assert_fit_for_the_public(message: str) -> None:
-    """P1: one line, no stack trace, no path."""
+    """Check P1: one line, no traceback, no path."""
     assert message.splitlines() == [message]
     assert "/" not in message
     assert "\\" not in message
@@ -81,7 +81,7 @@ def assert_fit_for_the_public(message: str) -> None:
 
 
 class Carrier(Exception):
-    """An application's exception that carries what it is given."""
+    """An application's exception with the given attributes."""
 
     def __init__(self, message: str = "", **attributes: object) -> None:
         super().__init__(message)
@@ -129,12 +129,12 @@ def test_status_that_is_not_retried(carry: Callable[[int], BaseException], statu
 
 
 def test_every_other_status() -> None:
-    """W5: 5xx is the provider's and passes, 4xx is ours and stays; the few exceptions are named."""
+    """W5: 5xx is the provider's fault and passes, 4xx is the caller's and stays; exceptions are listed."""
     retried = {status for status in range(400, 600) if classify(Carrier(status_code=status)).retryable}
     assert retried == {408, 425, 429} | (set(range(500, 600)) - FINAL_AMONG_THE_5XX)
 
 
-def test_status_of_success_says_nothing() -> None:
+def test_status_of_success_is_ignored() -> None:
     for status in range(100, 400):
         failure = classify(Carrier(status_code=status))
         assert (failure.category, failure.http_status) == (Category.UNKNOWN, status)
@@ -158,7 +158,7 @@ def test_status_may_be_an_enum(status: int) -> None:
 
 
 @loop_over("junk", [True, 10**30, -503, 0, 99, 600, "503", b"503", math.nan, math.inf, 503.0, None, [503]])
-def test_what_is_no_status_is_ignored(junk: object) -> None:
+def test_invalid_status_is_ignored(junk: object) -> None:
     failure = classify(Carrier(status_code=junk, status=junk, response=SimpleNamespace(status_code=junk)))
     assert (failure.category, failure.http_status) == (Category.UNKNOWN, None)
 
@@ -214,7 +214,7 @@ RETRIABLE = {
 
 @loop_over(("error", "category"), KNOWN)
 def test_three_questions_agree(error: BaseException, category: Category) -> None:
-    """W5: retriable are timeouts, the network, 5xx and rate limits; validation, 4xx and the rest are not."""
+    """W5: timeouts, network errors, 5xx and rate limits are retriable; validation and the rest are not."""
     classifier = Classifier()
     failure = classifier.classify(error)
     assert_well_formed(failure)
@@ -227,8 +227,8 @@ def test_every_category_is_met_above() -> None:
     assert {category for _, category in KNOWN} == set(Category)
 
 
-def test_final_is_what_is_not_named_retriable() -> None:
-    """D1, W5: a category that somebody adds is final until somebody decides otherwise."""
+def test_categories_not_named_retriable_are_final() -> None:
+    """D1, W5: a new category is final until a developer decides otherwise."""
     assert set(CLASS_OF_CATEGORY) == RETRIABLE
 
 
@@ -243,8 +243,8 @@ def test_unknown_is_final_unless_the_application_says_otherwise(error: BaseExcep
     assert Classifier([rule]).classify(error).error_class is ErrorClass.RETRYABLE
 
 
-def test_unknown_retryable_changes_nothing_that_is_known() -> None:
-    """P2: GW_4XX is never retried, whatever becomes of the unknown."""
+def test_unknown_retryable_changes_no_known_category() -> None:
+    """P2: GW_4XX is never retried, whatever the policy does with unknown errors."""
     classifier = Classifier(unknown=ErrorClass.RETRYABLE)
     changed = {
         category
@@ -317,7 +317,7 @@ def test_first_rule_wins() -> None:
 
 
 def test_rule_reaches_into_wrapped_errors() -> None:
-    """The rule for the cause applies though the wrapper is known, and the outermost match goes first."""
+    """The rule for the cause applies although the wrapper is known, and the outermost match wins."""
     wrapper = ValueError("while ordering")
     wrapper.__cause__ = OutOfStock("none left")
     assert Classifier([RETRY_STOCK]).category(wrapper) is Category.RESOURCE
@@ -355,7 +355,7 @@ def test_predicate_that_answers_with_something_else() -> None:
     assert category_when(Undecided()) is Category.UNKNOWN
 
 
-# --- errors that say themselves what they are ------------------------------------------------------
+# --- errors that state their own class -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_outermost_verdict_wins() -> None:
     ],
 )
 def test_hint_of_a_verdict(given: Any, expected: float | None) -> None:
-    """D4: a hint is used as it is, within reason."""
+    """D4: a hint is used as given, within limits."""
     for kind in (RateLimitedError, RetryableError):
         assert classify(kind("later", retry_after=given)).retry_after == expected
 
@@ -418,7 +418,7 @@ def test_hint_on_any_exception_with_that_attribute() -> None:
 
 @pytest.mark.parametrize("kind", [UnavailableError, BreakerOpenError])
 def test_unavailable_is_distinguished_from_a_failure(kind: type[UnavailableError]) -> None:
-    """G3: nobody was asked, so nothing can have happened there."""
+    """G3: the dependency was never called, so nothing can have happened there."""
     failure = classify(kind("gateway", "not asked", retry_after=9))
     assert failure.unavailable
     assert failure.retryable
@@ -451,7 +451,7 @@ def test_unavailable_below_another_error() -> None:
 def test_deferred_call_keeps_its_own_wait(
     cause: Exception | None, category: Category, error_class: ErrorClass
 ) -> None:
-    """D4: whoever is told to come back in an hour comes back in an hour, whatever the first answer said."""
+    """D4: a call that is deferred by an hour waits an hour, whatever the first response said."""
     error = DeferredError("come back later", retry_after=3600)
     error.__cause__ = cause
     failure = classify(error, now=NOW)
@@ -574,8 +574,8 @@ hostile_text = st.one_of(
 
 @settings(deadline=None)
 @given(message=hostile_text, index=st.integers(0, len(KNOWN) - 1), status=st.integers(100, 599))
-def test_public_message_tells_nothing_of_the_error(message: str, index: int, status: int) -> None:
-    """P1: for every failure, whatever its message says."""
+def test_public_message_reveals_nothing_of_the_error(message: str, index: int, status: int) -> None:
+    """P1: for every failure, whatever its message contains."""
     kind = type(KNOWN[index][0])
     errors: list[BaseException] = [Carrier(message, status_code=status), RateLimitedError(message)]
     try:
@@ -631,21 +631,21 @@ def ask_anthropic(url: str, **options: Any) -> object:
         return list(result) if options.get("stream") else result
 
 
-def openai_stream(code: str) -> Behaviour:
+def openai_stream(code: str) -> Behavior:
     event = {"error": {"message": "no", "type": code, "code": code}}
     return answer(200, {"Content-Type": "text/event-stream"}, f"data: {json.dumps(event)}\n\n")
 
 
-def anthropic_stream(kind: str) -> Behaviour:
+def anthropic_stream(kind: str) -> Behavior:
     event = {"type": "error", "error": {"type": kind, "message": "no"}}
     return answer(200, {"Content-Type": "text/event-stream"}, f"event: error\ndata: {json.dumps(event)}\n\n")
 
 
-def openai_refusal(status: int, code: str) -> Behaviour:
+def openai_refusal(status: int, code: str) -> Behavior:
     return answer_json({"error": {"message": "no", "type": code, "code": code}}, status)
 
 
-def completion(content: str, reason: str = "stop") -> Behaviour:
+def completion(content: str, reason: str = "stop") -> Behavior:
     choice = {
         "index": 0,
         "finish_reason": reason,
@@ -664,7 +664,7 @@ def failure_of(ask: Callable[[], object]) -> Failure:
     return failure
 
 
-CONTENT: dict[str, tuple[Callable[[str], object], Behaviour]] = {
+CONTENT: dict[str, tuple[Callable[[str], object], Behavior]] = {
     "content filter": (ask_openai_for_a_shape, completion("", "content_filter")),
     "too long for the shape": (ask_openai_for_a_shape, completion('{"pages": ', "length")),
     "not the shape": (ask_openai_for_a_shape, completion('{"pages": "many"}')),
@@ -680,9 +680,9 @@ CONTENT: dict[str, tuple[Callable[[str], object], Behaviour]] = {
 def test_content_and_schema_errors_of_a_language_model_are_final(
     name: str, server: MisbehavingServer
 ) -> None:
-    """G4: the same question gets the same kind of answer. And the model was asked: it may have cost money."""
-    ask, behaviour = CONTENT[name]
-    server.otherwise(behaviour)
+    """G4: the same question gets a similar answer. And the model was called: that may have cost money."""
+    ask, behavior = CONTENT[name]
+    server.otherwise(behavior)
     failure = failure_of(lambda: ask(server.url))
     assert (failure.category, failure.error_class) == (Category.VALIDATION, ErrorClass.FINAL)
     assert failure.delivery is not Delivery.NEVER_SEEN
@@ -713,9 +713,9 @@ STREAMED: dict[str, tuple[Category, ErrorClass]] = {
     ids=["openai", "anthropic"],
 )
 def test_error_in_the_middle_of_a_stream(
-    ask: Callable[..., object], stream: Callable[[str], Behaviour], server: MisbehavingServer
+    ask: Callable[..., object], stream: Callable[[str], Behavior], server: MisbehavingServer
 ) -> None:
-    """G4: the status was 200 by then; what happened is in the event."""
+    """G4: by then the status was 200; the event contains the error."""
     found = {}
     for name in STREAMED:
         server.otherwise(stream(name))
@@ -726,7 +726,7 @@ def test_error_in_the_middle_of_a_stream(
 
 @loop_over("code", ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active"])
 def test_spent_quota_is_final_though_the_status_is_429(code: str, server: MisbehavingServer) -> None:
-    """G4, D1: no wait brings the quota back."""
+    """G4, D1: waiting doesn't restore the quota."""
     server.otherwise(openai_refusal(429, code))
     failure = failure_of(lambda: ask_openai(server.url))
     assert (failure.category, failure.error_class) == (Category.RESOURCE, ErrorClass.FINAL)
@@ -789,7 +789,7 @@ def raise_from_another() -> None:
     ],
 )
 def test_wrapped_error(action: Callable[[], None], category: Category) -> None:
-    """What an error was made from speaks for it, unless the code says that it has nothing to do with it."""
+    """The cause of an error decides, unless the code says that the two are unrelated."""
     failure = classify(caught(action))
     assert failure.category is category
     assert failure.error_type == "RuntimeError"
@@ -802,7 +802,7 @@ def test_known_error_is_not_overruled_by_its_cause() -> None:
 
 
 def test_wrapped_hint_and_status_are_found() -> None:
-    """D4: a rate limit that the application has wrapped keeps its hint."""
+    """D4: a rate limit keeps its hint when the application wraps it."""
     wrapper = RuntimeError("could not order")
     wrapper.__cause__ = HttpStatusError("busy", status=429, headers={"Retry-After": "12"})
     failure = classify(wrapper)
@@ -829,14 +829,14 @@ def chain(length: int, innermost: BaseException, link: str = "__cause__") -> Bas
 
 @pytest.mark.parametrize("link", ["__cause__", "__context__"])
 def test_long_chains(link: str) -> None:
-    """What lies within reach is found; ten thousand links are no trouble."""
+    """The classifier finds causes within its limit; ten thousand links cause no trouble."""
     assert classify(chain(20, TimeoutError(), link)).category is Category.TIMEOUT
     assert classify(chain(10_000, TimeoutError(), link)).category is Category.UNKNOWN
 
 
 @loop_over("link", ["__cause__", "__context__", "reason"])
 @loop_over("kind", [RuntimeError, RetryableError, FinalError, Carrier])
-def test_chain_that_bites_its_own_tail(link: str, kind: type[Exception]) -> None:
+def test_chain_with_a_cycle(link: str, kind: type[Exception]) -> None:
     errors = [kind("a"), kind("b"), kind("c")]
     for index, error in enumerate(errors):
         setattr(error, link, errors[index - 1])
@@ -850,7 +850,7 @@ def test_chain_that_bites_its_own_tail(link: str, kind: type[Exception]) -> None
 
 
 def test_delivery_of_a_wrapper_follows_the_innermost_certainty() -> None:
-    """A lost connection that was made from a refused one was never seen; a context proves nothing."""
+    """A lost connection caused by a refused one was never seen; a context proves nothing."""
     lost = ConnectionError("lost")
     lost.__cause__ = ConnectionRefusedError()
     assert classify(lost).delivery is Delivery.NEVER_SEEN
@@ -881,7 +881,7 @@ FINAL, LIMITED, AGAIN, STOPPED = (
     ],
 )
 def test_group_is_as_bad_as_its_worst_member(members: list[BaseException], category: Category) -> None:
-    """D1: one final error is enough, wherever it stands and however deep it lies."""
+    """D1: one final error decides, at any position and any depth."""
     for order in (members, members[::-1]):
         group = BaseExceptionGroup("group", order)
         nested = BaseExceptionGroup("outer", [AGAIN, BaseExceptionGroup("inner", [group])])
@@ -934,7 +934,7 @@ def test_group_of_impossible_depth_still_gives_a_failure() -> None:
         deep = ExceptionGroup("deep", [deep])
     try:
         assert_well_formed(classify(deep))
-    finally:  # one by one: freeing them all at once would recurse as deep
+    finally:  # one at a time: freeing them all at once would recurse as deep
         while isinstance(deep, ExceptionGroup):
             deep = deep.exceptions[0]
 
@@ -1025,7 +1025,7 @@ def test_retry_after_in_seconds(value: object, expected: float | None) -> None:
 def test_retry_after_as_a_date_in_all_three_forms(
     form: str, zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D4: every form means UTC, wherever the worker is."""
+    """D4: every form means UTC, in any time zone of the worker."""
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -1102,7 +1102,7 @@ anything = st.one_of(
 @given(value=anything, now=st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)))
 @example(value="Sun, 06 Nov 1994 08:49:37 GMT", now=-1e308)
 def test_retry_after_is_a_reasonable_wait_or_nothing(value: object, now: float | None) -> None:
-    """D4: never raises, never negative, never more than a day."""
+    """D4: never an exception, never negative, never more than a day."""
     for found in (parse_retry_after(value, now=now), parse_milliseconds(value)):
         assert found is None or (type(found) is float and 0 <= found <= MAX_HINT_SECONDS)
 
@@ -1194,10 +1194,10 @@ def subclass(
 
 
 def problem(error: BaseException, expected: Category = Category.NETWORK, **options: Any) -> str | None:
-    """What is wrong with the classification of a hostile error, in words.
+    """Describe what is wrong with the classification of a hostile error.
 
-    The base of most of them is ConnectionResetError, so that their type still says what they are. In words,
-    because pytest cannot print an assertion about objects like these.
+    Most of these errors derive from ConnectionResetError, so their type still gives the category. The result
+    is a text, because pytest cannot print an assertion about objects like these.
     """
     try:
         failure = Classifier(**options).classify(error, now=NOW)
@@ -1232,7 +1232,7 @@ def test_method_that_raises(method: str) -> None:
     assert not any(found.values()), found
 
 
-def test_exception_whose_every_door_is_locked() -> None:
+def test_exception_whose_every_attribute_raises() -> None:
     locked = [locked_error(kind) for kind in RAISED]
     found = [problem(error) for error in locked]
     assert not any(found), found
@@ -1253,7 +1253,7 @@ def test_str_that_returns_something_else(result: object) -> None:
 
 
 class EvilText(str):
-    """Text whose every method raises, or claims to be equal to everything."""
+    """Text whose methods all raise, or claim equality with everything."""
 
     __slots__ = ()
     __len__ = __getitem__ = __iter__ = __contains__ = __add__ = raising(SystemExit)
@@ -1270,7 +1270,7 @@ class EvilText(str):
 
 
 class EvilNumber(int):
-    """A number that lies within any bounds."""
+    """A number that claims to lie within any bounds."""
 
     def __ge__(self, other: object) -> bool:
         return True
@@ -1299,7 +1299,7 @@ class EvilMapping(dict[str, object]):
 
 
 class EvilThing:
-    """Refuses everything, its own class included."""
+    """Raises on every access, even to its own class."""
 
     __getattribute__ = __bool__ = __len__ = __eq__ = __call__ = __iter__ = raising(SystemExit)
     __hash__ = None  # type: ignore[assignment]
@@ -1337,12 +1337,12 @@ EVIL: dict[str, object] = {
     "plain bytes": b"\xff",
     "plain long text": "x" * 1_000_000,
 }
-"""By name: neither pytest nor Hypothesis could look at the values themselves."""
+"""Hostile values by name: neither pytest nor Hypothesis could handle the values themselves."""
 
 
 @loop_over("name", PROBED)
 def test_attribute_with_an_evil_value(name: str) -> None:
-    """A value that is none of the things it could be is as good as absent: the type still speaks."""
+    """A value of an unexpected kind is ignored: the type still decides."""
     found = {evil: problem(subclass({name: constant(value)})) for evil, value in EVIL.items()}
     assert not any(found.values()), found
     if name not in NOT_FOR_A_CLASS:
@@ -1358,7 +1358,7 @@ NOT_FOR_A_CLASS = ("args", "__cause__", "__context__", "__suppress_context__", "
 
 
 def test_hostile_headers_do_not_hide_the_status() -> None:
-    """A rate limit stays one, whatever its headers are."""
+    """A rate limit stays a rate limit, whatever its headers are."""
     found = {
         evil: [problem(error, Category.RATE_LIMIT) for error in rate_limits_with_headers(value)]
         for evil, value in EVIL.items()
@@ -1388,7 +1388,7 @@ def test_hostile_response_does_not_hide_the_hint_of_the_error_itself() -> None:
 
 
 def test_hostile_provider_code() -> None:
-    """Looked up as the plain text that it is, or not at all."""
+    """The classifier looks it up as plain text, or not at all."""
     kind: Any = type("ClientError", (Carrier,), {"__module__": "botocore.exceptions"})
 
     def error_with(code: object) -> BaseException:
@@ -1464,7 +1464,7 @@ def error_of_a_class_that_lies(base: type[BaseException], name: str, value: obje
 
 
 def test_metaclass_that_claims_to_be_every_class() -> None:
-    """What is remembered of one class is never told of another, in whatever order they come."""
+    """The cache never applies the result for one class to another, in any order."""
 
     class Everybody(type):
         def __eq__(cls, other: object) -> bool:
@@ -1486,7 +1486,7 @@ def test_metaclass_that_claims_to_be_every_class() -> None:
 
 @pytest.mark.parametrize("module", [5, None, "", "httpx_helpers", "my.httpx", "httpx2x", "evil httpx"])
 def test_class_named_like_that_of_a_library(module: object) -> None:
-    """Only the library's own package counts, not a name that resembles it."""
+    """Only the library's own package counts, not a similar name."""
     namespace = {"__module__": EvilText("httpx") if module == "evil httpx" else module}
     names = ("ReadTimeout", "ConnectError", "ConnectionError", "TimeoutError")
     found = {name: problem(subclass(namespace, name, Exception), Category.UNKNOWN) for name in names}
@@ -1533,8 +1533,8 @@ def error_with_arguments(*arguments: object) -> BaseException:
     return error
 
 
-def test_looking_calls_nothing_but_headers() -> None:
-    """An error may hold a client as its response: it must not be made to send anything."""
+def test_inspection_calls_only_headers() -> None:
+    """An error may hold a client as its response: classification must not make it send anything."""
     calls: list[str] = []
 
     class SessionLike:
@@ -1546,7 +1546,7 @@ def test_looking_calls_nothing_but_headers() -> None:
     assert calls == []
 
 
-# --- anything at all ------------------------------------------------------------------------------
+# --- random exceptions -----------------------------------------------------------------------------
 
 BASES: Sequence[type[BaseException]] = (
     Exception,
@@ -1566,7 +1566,7 @@ BASES: Sequence[type[BaseException]] = (
 
 @dataclass(frozen=True)
 class Evil:
-    """Stands for an evil value until the exception is made: Hypothesis would look at the value itself."""
+    """A placeholder for a hostile value until the exception is made: Hypothesis would inspect the value."""
 
     name: str
 
@@ -1607,7 +1607,7 @@ def exceptions(draw: st.DrawFn) -> BaseException:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> BaseException:
-    """Errors that are linked to one another in any direction, and groups of them."""
+    """Errors that are linked in any direction, and groups of them."""
     errors = draw(st.lists(exceptions(), min_size=1, max_size=5))
     members = draw(st.lists(st.sampled_from(errors), max_size=3))
     if members:
@@ -1626,7 +1626,7 @@ def graphs(draw: st.DrawFn) -> BaseException:
     now=st.one_of(st.none(), st.floats(-1e12, 1e12)),
 )
 def test_any_exception_gives_a_failure(error: BaseException, unknown: ErrorClass, now: float | None) -> None:
-    """Never raises, always well-formed, and twice the same."""
+    """The result never raises, is always well-formed, and is the same twice."""
     classifier = Classifier([RETRY_STOCK], public_codes=GATEWAY_CODES, unknown=unknown)
     failure = classifier.classify(error, now=now)
     assert_well_formed(failure)
@@ -1636,7 +1636,7 @@ def test_any_exception_gives_a_failure(error: BaseException, unknown: ErrorClass
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_stray_state() -> Iterator[None]:
-    """After all this hostility, ordinary errors mean what they meant before."""
+    """After all hostile errors, ordinary errors still give the same results."""
     before = [classify(error) for error, _ in KNOWN]
     yield
     assert [classify(error) for error, _ in KNOWN] == before

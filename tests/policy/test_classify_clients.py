@@ -1,7 +1,7 @@
-"""What the errors of real clients mean, raised by the clients themselves against a server that misbehaves.
+"""Errors of real clients, which they raise themselves against a misbehaving server.
 
 Every client meets every mishap: G3 (what to retry), D1 (error classes), W5 (categories), and whether the
-other side can have seen the request, which decides if a repetition is harmless.
+other side can have seen the request, which decides whether a repetition is harmless.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import urllib3
 from tests.cases import loop_over
 from tests.misbehaving import (
     HOST,
-    Behaviour,
+    Behavior,
     Exchange,
     MisbehavingServer,
     answer,
@@ -66,9 +66,9 @@ from redrive.policy.retry_after import MAX_HINT_SECONDS
 
 NOW = 1_750_000_000.0
 PATIENT, IMPATIENT = 20.0, 0.5
-"""Seconds: a slow machine must not turn another mishap into a timeout."""
+"""Seconds; on a slow machine, no other mishap may become a timeout."""
 
-# Too long for a name, so that the resolver says no without asking anybody; and .invalid never exists.
+# The first is too long for a name, so the resolver fails without a query; .invalid never exists.
 NO_SUCH_HOST = "a." * 124 + "invalid"
 
 NEVER, MAYBE, SEEN = Delivery.NEVER_SEEN, Delivery.MAYBE_SEEN, Delivery.SEEN
@@ -106,7 +106,7 @@ def assert_complete(failure: Failure) -> None:
 
 
 def raised(call: Callable[[], object]) -> Exception:
-    """The error of a call that must not succeed, as somebody catches it: with its causes and contexts."""
+    """Return the error of a call that must fail, with its causes and contexts."""
     try:
         result = call()
     except Exception as error:
@@ -118,7 +118,7 @@ def raised(call: Callable[[], object]) -> Exception:
 
 
 TLS = ssl.create_default_context()
-"""Shared, because it takes longer to make than anything else here."""
+"""Shared, because making it takes longer than everything else here."""
 
 
 class Client(Protocol):
@@ -312,19 +312,19 @@ every_client = pytest.mark.parametrize("client", HTTP_CLIENTS)
 
 
 @every_client
-def test_refused_connection_is_a_network_error_no_one_saw(client: Client) -> None:
-    """G3, W5."""
+def test_refused_connection_is_a_network_error_that_was_never_seen(client: Client) -> None:
+    """G3, W5: the connection is refused."""
     assert verdict(raised(lambda: client(f"http://{HOST}:{refused_port()}/"))) == NETWORK_NEVER
 
 
 @every_client
-def test_unknown_host_is_a_network_error_no_one_saw(client: Client) -> None:
+def test_unknown_host_is_a_network_error_that_was_never_seen(client: Client) -> None:
     """G3, W5."""
     assert verdict(raised(lambda: client(f"http://{NO_SUCH_HOST}/"))) == NETWORK_NEVER
 
 
 @every_client
-def test_connect_timeout_is_a_timeout_no_one_saw_where_the_client_can_tell(client: Client) -> None:
+def test_connect_timeout_was_never_seen_where_the_client_can_tell(client: Client) -> None:
     """G3. The standard library raises the same TimeoutError for connecting and for reading."""
     cannot_tell = client in (urllib_request, http_client)
     with full_backlog() as port:
@@ -332,13 +332,13 @@ def test_connect_timeout_is_a_timeout_no_one_saw_where_the_client_can_tell(clien
     assert verdict(error) == (TIMEOUT_MAYBE if cannot_tell else TIMEOUT_NEVER)
 
 
-# --- no answer, or half of one --------------------------------------------------------------------
+# --- no response, or half of one ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Mishap:
     name: str
-    behaviour: Behaviour
+    behavior: Behavior
     expected: Verdict
     unlike: tuple[tuple[Client, Verdict], ...] = ()
     immune: tuple[Client, ...] = ()
@@ -364,7 +364,7 @@ MISHAPS = (
         truncated(),
         NETWORK_MAYBE,
         unlike=tuple((client, NETWORK_SEEN) for client in TELL_WHERE_THE_ANSWER_BROKE),
-        immune=(dynamodb,),  # takes what it gets
+        immune=(dynamodb,),  # it accepts any content
     ),
     Mishap(
         "truncated chunks",
@@ -406,15 +406,17 @@ CASES = [
 
 @pytest.mark.parametrize(("mishap", "client"), CASES)
 def test_mishap_after_the_connection(mishap: Mishap, client: Client, server: MisbehavingServer) -> None:
-    """G3: network errors and timeouts are retried, content that cannot be read is not. And nobody may
-    claim that a request was never seen once it has been sent."""
-    server.otherwise(mishap.behaviour)
+    """G3: network errors and timeouts are retried, unreadable content is not.
+
+    No error may claim that a request was never seen once it has been sent.
+    """
+    server.otherwise(mishap.behavior)
     assert verdict(raised(lambda: client(server.url + "/", mishap.timeout))) == mishap.expected_of(client)
 
 
 @every_client
 def test_reset_before_the_request_was_read(client: Client, server: MisbehavingServer) -> None:
-    """The reset may reach the client while it connects, sends or reads: never is it taken for an answer."""
+    """The reset may reach the client while it connects, sends or reads: it never looks like a response."""
     server.otherwise(reset_on_accept())
     found = verdict(raised(lambda: client(server.url + "/")))
     assert found in (NETWORK_MAYBE, NETWORK_NEVER)
@@ -423,7 +425,7 @@ def test_reset_before_the_request_was_read(client: Client, server: MisbehavingSe
 
 @pytest.mark.parametrize("client", [client for client in HTTP_CLIENTS if client is not http_client])
 def test_plain_text_for_a_tls_client(client: Client, server: MisbehavingServer) -> None:
-    """The handshake fails. Where a client has one type for that and for later failures, all is possible."""
+    """The handshake fails. If a client has one type for that and for later failures, each result is right."""
     one_type = (requests_session, urllib3_once, urllib3_retrying, urllib_request, dynamodb, s3)
     found = verdict(raised(lambda: client(f"https://{HOST}:{server.port}/")))
     assert found == (NETWORK_MAYBE if client in one_type else NETWORK_NEVER)
@@ -456,7 +458,7 @@ STATUSES = {
 
 @pytest.mark.parametrize("client", RAISE_FOR_STATUS)
 def test_every_status_as_every_client_reports_it(client: Client, server: MisbehavingServer) -> None:
-    """G3, D1. One server and one test per client: a new one for each of 18 statuses shows nothing more."""
+    """G3, D1. One server and one test per client, because a new server per status would add nothing."""
     found = {}
     for status in STATUSES:
         server.otherwise(answer(status))
@@ -495,12 +497,12 @@ def test_retry_after_as_every_client_hands_it_on(
 
 @pytest.mark.parametrize("client", RAISE_FOR_STATUS)
 def test_retry_after_in_milliseconds(client: Client, server: MisbehavingServer) -> None:
-    """Two minutes in milliseconds are two minutes, and the finer header is preferred."""
+    """Two minutes in milliseconds are two minutes, and the more precise header wins."""
     server.otherwise(answer(429, {"Retry-After": "121", "Retry-After-Ms": "120000"}))
     assert verdict(raised(lambda: client(server.url + "/"))).retry_after == 120.0
 
 
-# --- what single clients do -----------------------------------------------------------------------
+# --- peculiarities of single clients ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -537,7 +539,7 @@ def test_requests_with_a_retrying_adapter(server: MisbehavingServer) -> None:
 async def test_aiohttp_asked_for_json_and_given_an_error_page(
     status: int, expected: Verdict, server: MisbehavingServer
 ) -> None:
-    """G3: a gateway's HTML page is the gateway's trouble, not the caller's."""
+    """G3: an HTML page from a gateway is the gateway's fault, not the caller's."""
     server.otherwise(answer(status, {"Content-Type": "text/html"}, "<html>"))
     async with aiohttp.ClientSession() as session, session.get(server.url) as response:
         with pytest.raises(aiohttp.ContentTypeError) as caught:
@@ -555,7 +557,7 @@ async def test_aiohttp_total_timeout(server: MisbehavingServer) -> None:
 
 
 def test_httpx_pool_timeout_was_never_sent(server: MisbehavingServer) -> None:
-    """No connection was free, so nothing was asked."""
+    """No connection was free, so the client sent nothing."""
     server.otherwise(drip(10))
     with (
         httpx.Client(limits=httpx.Limits(max_connections=1), trust_env=False, verify=TLS) as client,
@@ -583,12 +585,12 @@ def test_httpx_pool_timeout_was_never_sent(server: MisbehavingServer) -> None:
     ],
 )
 def test_a_request_that_cannot_be_sent_is_not_retried(call: Callable[[], object]) -> None:
-    """W5: validation is final; and nothing was sent."""
+    """W5: validation is final, and the client sent nothing."""
     assert verdict(raised(call)) == Verdict(Category.VALIDATION, ErrorClass.FINAL, NEVER)
 
 
 async def test_asyncio_failing_on_every_address_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """G3: asyncio then raises an OSError with nothing but a text."""
+    """G3: asyncio then raises an OSError with only a text."""
     loop = asyncio.get_running_loop()
 
     async def two_addresses(*_arguments: object, **_options: object) -> list[Any]:
@@ -607,7 +609,7 @@ async def test_asyncio_failing_on_every_address_of_a_name(monkeypatch: pytest.Mo
 
 
 def tls_context(side: int) -> ssl.SSLContext:
-    """TLS between strangers: without a certificate, so that none has to be kept."""
+    """Return a TLS context without certificates."""
     context = ssl.SSLContext(side)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -617,7 +619,7 @@ def tls_context(side: int) -> ssl.SSLContext:
 
 
 class TlsBreaker:
-    """Reads one request over TLS, then answers in plain text, which breaks the client's TLS."""
+    """Reads one request over TLS, then responds in plain text, which breaks the client's TLS."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -665,7 +667,7 @@ def post_by_requests(url: str) -> object:
 def test_tls_that_breaks_after_the_request_was_read_may_have_been_seen(
     post: Callable[[str], object], tls_breaker: TlsBreaker
 ) -> None:
-    """An SSLError is no proof that nothing was sent: here the server has read the whole request."""
+    """An SSLError doesn't prove that nothing was sent: here the server has read the whole request."""
     error = raised(lambda: post(tls_breaker.url))
     assert tls_breaker.received.startswith(b"POST")
     assert verdict(error) == NETWORK_MAYBE
@@ -717,10 +719,10 @@ def amazon_xml(code: str) -> str:
         (s3, 500, amazon_xml("InternalError"), SERVER_TROUBLE),
     ],
 )
-def test_amazon_says_it_in_the_body(
+def test_amazon_errors_are_in_the_body(
     client: Client, status: int, body: str, expected: Verdict, server: MisbehavingServer
 ) -> None:
-    """G3, D1: the code is looked at before the status, which is 400 for throttling too."""
+    """G3, D1: the code in the body takes precedence over the status, which is 400 for throttling too."""
     server.otherwise(answer(status, body=body))
     assert verdict(raised(lambda: client(server.url + "/"))) == expected._replace(http_status=status)
 
@@ -765,7 +767,7 @@ GRPC = {
 
 
 class Aborting(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Ends every call with the status that the method is named after; `slow` waits first."""
+    """Ends every call with the status in the method's name; `slow` waits first."""
 
     def service(self, details: Any) -> Any:
         name = details.method.rpartition("/")[2]
@@ -817,7 +819,7 @@ def test_the_table_of_grpc_statuses_is_complete() -> None:
 @both_grpc
 @pytest.mark.parametrize("status", GRPC)
 def test_grpc_status(call: GrpcCall, status: str, grpc_address: str) -> None:
-    """G3, D1. A call cancelled by the other side counts as a failure: it was no interruption of ours."""
+    """G3, D1. A call that the other side cancelled is a failure, not an interruption by us."""
     assert verdict(raised(lambda: call(grpc_address, status))) == GRPC[status]
 
 
@@ -834,17 +836,17 @@ def test_grpc_deadline(call: GrpcCall, grpc_address: str) -> None:
 
 
 @both_grpc
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 def test_grpc_connection_that_does_not_last(
-    call: GrpcCall, behaviour: Behaviour, server: MisbehavingServer
+    call: GrpcCall, behavior: Behavior, server: MisbehavingServer
 ) -> None:
     """G3."""
-    server.otherwise(behaviour)
+    server.otherwise(behavior)
     assert verdict(raised(lambda: call(f"{HOST}:{server.port}", "slow"))) == NETWORK_MAYBE
 
 
 def test_grpc_futures(grpc_address: str) -> None:
-    """A result that is not there in time is a timeout; a call this side cancelled is cancelled."""
+    """A result that is late is a timeout; a call that this side cancelled is cancelled."""
     with grpc.insecure_channel(grpc_address) as channel:
         slow = channel.unary_unary("/service/slow")
         late = slow.future(b"", timeout=5)
@@ -856,8 +858,8 @@ def test_grpc_futures(grpc_address: str) -> None:
 # --- mail -----------------------------------------------------------------------------------------
 
 
-def mail_server(*replies: bytes) -> Behaviour:
-    """Greets with the first reply and gives one more for each line it reads."""
+def mail_server(*replies: bytes) -> Behavior:
+    """Serve a greeting, and one more reply for each line it reads."""
 
     def play(exchange: Exchange) -> None:
         lines = exchange.connection.makefile("rb")
@@ -866,7 +868,7 @@ def mail_server(*replies: bytes) -> Behaviour:
                 exchange.send(reply + b"\r\n")
                 lines.readline()
 
-    return Behaviour(play, reads_request=False)
+    return Behavior(play, reads_request=False)
 
 
 def send_mail(port: int) -> object:
@@ -891,7 +893,7 @@ def send_mail(port: int) -> object:
     ],
 )
 def test_mail(replies: list[bytes], expected: Verdict, server: MisbehavingServer) -> None:
-    """W7's outbound messages: greylisting (4xx) passes, a refusal (5xx) stays."""
+    """W7's outbound messages: greylisting (4xx) passes, a rejection (5xx) stays."""
     server.otherwise(mail_server(*replies))
     assert verdict(raised(lambda: send_mail(server.port))) == expected
 
@@ -905,7 +907,7 @@ def test_no_mail_server() -> None:
 
 
 def test_the_server_serves_many_at_once_and_counts_them(server: MisbehavingServer) -> None:
-    """Fifty requests that are all held are all seen, and the server ends without waiting for them."""
+    """The server sees fifty held requests at once, and stops without waiting for them."""
     server.otherwise(silence())
     sockets = [socket.create_connection((HOST, server.port)) for _ in range(50)]
     try:

@@ -1,7 +1,7 @@
-"""What the errors of databases mean: PostgreSQL by three drivers, Redis by two, SQLite, all of them real.
+"""Errors of real databases: PostgreSQL with three drivers, Redis with two, SQLite.
 
-D1 (error classes), W5 (categories), and the delivery: a statement that was rolled back or refused was seen,
-one that met a closed connection never was, and one whose connection broke may have been.
+D1 (error classes), W5 (categories), and the delivery: the server has seen a statement that it rolled back or
+rejected, never one on a closed connection, and maybe one whose connection broke.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.misbehaving import (
     HOST,
-    Behaviour,
+    Behavior,
     MisbehavingServer,
     close_on_accept,
     full_backlog,
@@ -82,7 +82,7 @@ async def failing(action: Awaitable[object]) -> Exception:
 
 
 class PsycopgInThread:
-    """psycopg's connection of the plain kind, with the face of its asynchronous sister."""
+    """psycopg's sync connection with the interface of the async one."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -186,7 +186,7 @@ async def test_postgres_serialization_failure(
 
 @every_driver
 async def test_postgres_deadlock(connect: Connect, table: str, live_postgres: PostgresServer) -> None:
-    """D1: PostgreSQL ends one of the two, whose work can be repeated."""
+    """D1: PostgreSQL ends one of the two, which can be repeated."""
     async with connected(connect, live_postgres.url) as one, connected(connect, live_postgres.url) as other:
         for connection, row in ((one, 1), (other, 2)):
             await execute_all(connection, "SET deadlock_timeout = '50ms'", "BEGIN")
@@ -216,7 +216,7 @@ async def test_postgres_lock_that_is_not_free(
 
 
 async def end_backend_of(connection: Any, live_postgres: PostgresServer, mark: str) -> None:
-    """Ends the server process behind a connection, known by its application_name."""
+    """Terminate the server process of a connection that has this application_name."""
     async with connected(by_psycopg_async, live_postgres.url) as operator:
         for _ in range(200):
             found = f"FROM pg_stat_activity WHERE application_name = '{mark}'"
@@ -231,7 +231,7 @@ async def end_backend_of(connection: Any, live_postgres: PostgresServer, mark: s
 async def test_postgres_backend_terminated_while_it_works(
     connect: Connect, live_postgres: PostgresServer
 ) -> None:
-    """G3: the connection is lost in the middle, nobody knows how far the statement got."""
+    """G3: the connection is lost in the middle, so the progress of the statement is unknown."""
     async with connected(connect, live_postgres.url) as connection:
         await connection.execute("SET application_name = 'terminated_at_work'")
         working = asyncio.ensure_future(failing(connection.execute("SELECT pg_sleep(20)")))
@@ -249,7 +249,7 @@ async def test_asyncpg_meets_the_end_of_its_connection_in_the_middle_of_a_start(
 async def test_postgres_backend_terminated_while_idle(
     connect: Connect, live_postgres: PostgresServer
 ) -> None:
-    """G3: the next statements fail, first by the broken connection, then because it is closed."""
+    """G3: the next statements fail, first on the broken connection, then on the closed one."""
     async with connected(connect, live_postgres.url) as connection:
         await connection.execute("SET application_name = 'terminated_idle'")
         await end_backend_of(connection, live_postgres, "terminated_idle")
@@ -269,7 +269,7 @@ async def test_postgres_backend_terminated_while_idle(
 async def test_postgres_ends_a_transaction_that_takes_too_long(
     connect: Connect, statements: list[str], live_postgres: PostgresServer
 ) -> None:
-    """G3: retried, by whichever name the driver reports it."""
+    """G3: retried, under each name that drivers report."""
     *before, last = statements
     async with connected(connect, live_postgres.url) as connection:
         await execute_all(connection, *before)
@@ -289,7 +289,7 @@ async def test_postgres_wrong_database(connect: Connect, live_postgres: Postgres
 
 @every_driver
 async def test_postgres_too_many_connections(connect: Connect, live_postgres: PostgresServer) -> None:
-    """D1: another connection will be free later, and nothing was asked."""
+    """D1: another connection will be free later, and the server executed nothing."""
     with psycopg.connect(live_postgres.url, autocommit=True) as operator:
         operator.execute("CREATE ROLE crowded LOGIN PASSWORD 'crowded' CONNECTION LIMIT 0")
         try:
@@ -313,19 +313,19 @@ async def test_postgres_wrong_password(connect: Connect, live_postgres: Postgres
 
 @every_driver
 async def test_postgres_out_of_reach(connect: Connect) -> None:
-    """G3: refused, and a host that does not exist."""
+    """G3: a refused connection, and a host that does not exist."""
     for place in (f"{HOST}:{refused_port()}", f"{NO_SUCH_HOST}:5432"):
         error = await failing(connect(f"postgresql://postgres@{place}/postgres"))
         assert verdict(error) == NOT_CONNECTED
 
 
 @every_driver
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 async def test_postgres_connection_that_does_not_last(
-    connect: Connect, behaviour: Behaviour, server: MisbehavingServer
+    connect: Connect, behavior: Behavior, server: MisbehavingServer
 ) -> None:
-    """G3: asyncpg raises what the socket raises, and cannot tell whether it was still connecting."""
-    server.otherwise(behaviour)
+    """G3: asyncpg raises the error of the socket, and cannot tell whether it was still connecting."""
+    server.otherwise(behavior)
     error = await failing(connect(f"postgresql://postgres@{HOST}:{server.port}/postgres"))
     assert verdict(error) in ([CUT_OFF, NOT_CONNECTED] if connect is by_asyncpg else [NOT_CONNECTED])
 
@@ -368,7 +368,7 @@ async def test_postgres_argument_of_the_wrong_type(live_postgres: PostgresServer
 
 
 class RedisInThread:
-    """redis-py's client of the plain kind, with the face of its asynchronous sister."""
+    """redis-py's sync client with the interface of the async one."""
 
     def __init__(self, client: redis.Redis) -> None:
         self.client = client
@@ -401,7 +401,7 @@ async def redis_error(client: Any, *words: str) -> Exception:
 
 @pytest.fixture
 def redis_keys(live_redis: RedisServer) -> Iterator[redis.Redis]:
-    """A client of the live server for what happens besides; everything is deleted and reset afterwards."""
+    """A client of the live server for the test's own commands; afterwards it deletes and resets all."""
     client = redis.Redis(host=live_redis.host, port=live_redis.port)
     client.set("text", "value")
     client.xgroup_create("stream", "group", mkstream=True)
@@ -456,7 +456,7 @@ async def test_redis_that_cannot_save(
     redis_keys: redis.Redis,
     live_redis: RedisServer,
 ) -> None:
-    """D1: it refuses to write (MISCONF) while its disk does not take a snapshot."""
+    """D1: it rejects writes (MISCONF) while it cannot save a snapshot."""
     usual = redis_keys.config_get("dir")["dir"] or ""
     doomed = tmp_path_factory.mktemp("doomed")
     with redis_setting(redis_keys, "dir", str(doomed), usual), redis_setting(redis_keys, "save", "1 1", ""):
@@ -557,18 +557,18 @@ async def test_redis_connect_timeout(make: MakeRedis) -> None:
 
 @both_redis
 async def test_redis_read_timeout(make: MakeRedis, redis_keys: redis.Redis, live_redis: RedisServer) -> None:
-    """G3: the command was sent; nobody knows."""
+    """G3: the command was sent; its outcome is unknown."""
     error = await redis_error(make(live_redis.port, socket_timeout=IMPATIENT), "BLPOP", "empty", "20")
     assert verdict(error) == TIMEOUT_MAYBE
 
 
 @both_redis
-@pytest.mark.parametrize("behaviour", [reset_on_accept(), close_on_accept()])
+@pytest.mark.parametrize("behavior", [reset_on_accept(), close_on_accept()])
 async def test_redis_connection_that_does_not_last(
-    make: MakeRedis, behaviour: Behaviour, server: MisbehavingServer
+    make: MakeRedis, behavior: Behavior, server: MisbehavingServer
 ) -> None:
     """G3."""
-    server.otherwise(behaviour)
+    server.otherwise(behavior)
     assert verdict(await redis_error(make(server.port), "GET", "key")) in (CUT_OFF, NOT_CONNECTED)
 
 
@@ -595,7 +595,7 @@ def test_redis_watched_key_that_changed(redis_keys: redis.Redis) -> None:
 
 
 def test_redis_lock_of_another_client(redis_keys: redis.Redis) -> None:
-    """D1: a lock that is taken will be free; one that was lost stays lost."""
+    """D1: a lock that another client holds will be free; a lost lock stays lost."""
     with redis_keys.lock("lock"), pytest.raises(redis.exceptions.LockError) as taken:
         redis_keys.lock("lock", blocking_timeout=0.05).__enter__()
     with pytest.raises(redis.exceptions.LockError) as lost:
@@ -654,7 +654,7 @@ def sqlite_verdict(connection: sqlite3.Connection, statement: str) -> Verdict:
     ],
 )
 def test_sqlite_statement(statement: str, expected: Verdict, database: sqlite3.Connection) -> None:
-    """D1, W5: the same meaning as PostgreSQL gives to the same violation, as far as SQLite names it."""
+    """D1, W5: the same violation means the same as on PostgreSQL, if SQLite names it."""
     assert sqlite_verdict(database, statement) == expected
 
 

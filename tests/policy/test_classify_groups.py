@@ -1,4 +1,4 @@
-"""Groups and contexts: what shared, unwrapped or merely neighbouring errors prove, and what they do not."""
+"""Groups and contexts: what shared, unwrapped and unrelated errors prove, and what they don't."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from redrive.policy.classify import Classifier, classify
 
 
 class OwnError(Exception):
-    """Known to no rule."""
+    """An error that no rule knows."""
 
 
 def raised(first: Exception, then: Exception) -> Exception:
-    """`then`, raised while `first` was being handled."""
+    """Raise `then` while `first` is being handled, and return it."""
     with pytest.raises(type(then)) as caught:
         try:
             raise first
@@ -29,7 +29,7 @@ def test_a_member_taken_out_of_its_group_is_still_itself() -> None:
     assert failure.error_type.endswith("OwnError")
 
 
-def test_a_mere_context_does_not_prove_that_nothing_was_executed() -> None:
+def test_a_context_alone_does_not_prove_that_nothing_was_executed() -> None:
     failure = classify(raised(ConnectionRefusedError("host A"), KeyError("after charging at host B")))
     assert failure.category is Category.NETWORK
     assert failure.may_have_executed
@@ -50,7 +50,7 @@ def test_a_final_member_is_found_behind_thousands() -> None:
 
 
 def test_groups_that_share_their_members_are_looked_at_once() -> None:
-    """Without that, this takes longer than the world has existed."""
+    """Visiting them repeatedly would take longer than the age of the universe."""
     error: Exception = ConnectionError("x")
     for _ in range(50):
         error = ExceptionGroup("group", [error] * 100)
@@ -68,8 +68,8 @@ def test_members_that_share_their_cause_are_looked_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 425, 404])
-def test_a_refusal_next_to_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
-    """429 from one host, then something unknown at another: an unsafe call must not be repeated."""
+def test_a_rejection_next_to_it_does_not_prove_that_nothing_was_executed(status: int) -> None:
+    """429 from one host, then an unknown error at another: an unsafe call must not be repeated."""
     refusal = HttpStatusError("refused", status=status)
     assert not classify(refusal).may_have_executed
     assert classify(raised(refusal, OwnError("after charging elsewhere"))).may_have_executed
@@ -94,7 +94,7 @@ def test_p2_the_gateway_never_retries_a_4xx(status: int) -> None:
     assert not GATEWAY.retries(failure)
 
 
-def test_a_verdict_keeps_the_status_and_the_hint_of_what_it_was_made_from() -> None:
+def test_a_verdict_keeps_the_status_and_the_hint_of_its_cause() -> None:
     busy = HttpStatusError("busy", status=503, headers={"retry-after": "7"})
     plain, own = RetryableError("again"), RetryableError("again", retry_after=3.0)
     for error in (plain, own):

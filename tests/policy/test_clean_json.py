@@ -1,4 +1,4 @@
-"""A look at the whole JSON text of a payload spares the walk through it: no secret may pass (W14, I9)."""
+"""Scanning a payload's JSON text avoids the walk through its values: no secret may pass (W14, I9)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THOROUGH = settings(max_examples=100, deadline=None)
 
 
 def walked(value: Any, redactor: Redactor) -> str:
-    """The snapshot without a look at the whole text."""
+    """Return the snapshot without a scan of the whole text."""
     redacted = redactor.value(value)
     try:
         return encode(redacted)
@@ -46,7 +46,7 @@ def nested(value: Any, depth: int) -> Any:
 
 
 def placed(content: Any) -> Iterator[Any]:
-    """The content in each place of a payload in which the redactor looks for secrets."""
+    """Yield the content in each place of a payload where the redactor looks for secrets."""
     yield from (content, [content], {"note": content}, {"rows": [{"id": 7, "note": [content]}]})
     if type(content) is str:
         yield from (
@@ -60,7 +60,7 @@ def placed(content: Any) -> Iterator[Any]:
 
 
 def as_stored(content: Any) -> Any:
-    """As it comes back from the database: without tuples and bytes."""
+    """Return the content as it comes back from the database: without tuples and bytes."""
     return decode(encode(storable(content)))
 
 
@@ -79,7 +79,7 @@ def test_no_secret_of_the_corpus_is_missed_i9() -> None:
 
 
 def test_secrets_of_the_corpus_do_not_look_clean_i9() -> None:
-    """The redactor misses a few, which it says itself: those look clean here as well."""
+    """The redactor misses a few, as its own tests state: those look clean here as well."""
     samples = [sample for secret_samples, _ in corpus.SETS.values() for sample in secret_samples()]
     missed = {id(sample) for sample, _ in corpus.missed(samples, PLAIN)}
     for sample in samples:
@@ -190,7 +190,7 @@ def test_any_snapshot_is_the_same_with_and_without_the_look(value: Any) -> None:
     check(value)
 
 
-# Names: what the walk takes for a secret name has a hint, or the look would pass it by.
+# Names: the scan must find a hint for every name that the walk treats as secret.
 
 WORDS = st.one_of(
     st.sampled_from(
@@ -231,14 +231,14 @@ def test_a_text_is_redacted_after_any_secret_name(name: str) -> None:
     assert "Zk3hunter2" not in PLAIN.text(f"{name}=Zk3hunter2")
 
 
-# Memory: what was redacted before does not matter.
+# Memory: earlier redactions make no difference.
 
 
 @THOROUGH
 @given(st.lists(VALUES, max_size=5), VALUES)
 @example(['{"password": [ ]}'], nested('{"password": [ ]}', MAX_DEPTH - 1))
 @example([nested("&quot;a_b_c_d_e_f_g_h_i_j_k&quot;", MAX_DEPTH - 2)], "&quot;a_b_c_d_e_f_g_h_i_j_k&quot;")
-def test_what_is_remembered_changes_nothing(earlier: list[Any], value: Any) -> None:
+def test_earlier_redactions_change_nothing(earlier: list[Any], value: Any) -> None:
     redactor = Redactor()
     for other in [*earlier, value]:
         redactor.value(other)

@@ -1,4 +1,4 @@
-"""Decision 9: one gate before persistence. What passes comes back exactly; storing a failure cannot fail."""
+"""Decision 9: one gate before persistence. What passes comes back exactly; storing a failure never fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shade(Enum):
     DARK = "dark"
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -50,7 +50,7 @@ class Order:
     number: int
 
 
-# Strategies: every text Python can hold, with the troublesome ones made frequent
+# Strategies: every text that Python can hold, with frequent troublesome ones
 
 TROUBLESOME = (
     "\0",
@@ -79,7 +79,7 @@ few = settings(max_examples=50, deadline=None)
 
 
 def same(left: object, right: object) -> bool:
-    """Equal, and of the same types all the way down; `-0.0` and `0.0` are told apart."""
+    """Tell whether both are equal and of the same types all the way down; `-0.0` differs from `0.0`."""
     if type(left) is not type(right):
         return False
     if isinstance(left, list) and isinstance(right, list):
@@ -174,7 +174,7 @@ class TestRoundTrip:
 
 
 class TestRefusals:
-    """Each says where, what is wrong, and what to do."""
+    """Each error says where the problem is, what it is, and what to do."""
 
     @loop_over(
         ("value", "type_name", "advice"),
@@ -189,7 +189,7 @@ class TestRefusals:
             (b"x", "bytes", "base64"),
             (bytearray(b"x"), "bytearray", "base64"),
             (Shade.DARK, "Shade", "value.value"),
-            (Colour.RED, "Colour", "str(value)"),
+            (Color.RED, "Color", "str(value)"),
             (Number.ONE, "Number", "int(value)"),
             (Point(1, 2), "Point", "value._asdict()"),
             (OrderedDict(a=1), "OrderedDict", "dict(value)"),
@@ -216,7 +216,7 @@ class TestRefusals:
         assert str(value) in message
         assert "None" in message
 
-    @pytest.mark.parametrize("key", [1, 1.5, None, True, b"a", (1,), Colour.RED])
+    @pytest.mark.parametrize("key", [1, 1.5, None, True, b"a", (1,), Color.RED])
     def test_keys_that_are_not_text_are_refused(self, key: object) -> None:
         message = refusal({"a": {key: 1}})
         assert message.startswith("$.a ")
@@ -299,11 +299,11 @@ REFUSED_TEXTS = [
 
 
 LENIENT = ('{"a": 1, "b": 2, "a": 3}', "9" * 4_001)
-"""Texts among them that `decode_stored` reads."""
+"""Texts that `decode` rejects and `decode_stored` reads."""
 
 
 class TestHostileText:
-    """`decode` raises nothing but NotStorableError, and takes time in proportion to the text."""
+    """`decode` raises only NotStorableError, and takes time in proportion to the text."""
 
     @unhurried
     @given(st.one_of(st.text(), st.text('[]{}",:␛\\u0241b5eE+-.NaInfity \n'), st.binary().map(repr)))
@@ -315,13 +315,13 @@ class TestHostileText:
         assert same(decode(encode(value)), value)
 
     @loop_over(("text", "problem"), REFUSED_TEXTS)
-    def test_what_is_refused(self, text: str, problem: str) -> None:
+    def test_rejected_values(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem) as caught:
             decode(text)
         assert len(str(caught.value)) < 300
 
     @pytest.mark.parametrize("text", [None, 5, b"{}", ["{}"]])
-    def test_what_is_not_text_is_refused(self, text: Any) -> None:
+    def test_input_that_is_not_text_is_rejected(self, text: Any) -> None:
         with pytest.raises(NotStorableError):
             decode(text)
 
@@ -344,13 +344,13 @@ class TestHostileText:
         assert same(decode(json.dumps(json.loads(encode(value)), indent=1)), value)
 
     @pytest.mark.parametrize("text", ["␛", "␛zzzz", "␛0041", "␛int", "␛int5", "␛int-x", "␛int0" + "1" * 30])
-    def test_what_only_resembles_an_escape_is_left_alone(self, text: str) -> None:
+    def test_text_that_only_resembles_an_escape_is_left_alone(self, text: str) -> None:
         assert decode(f'"{text}"') == text
         assert decode(encode(text)) == text
 
 
 class TestStoredText:
-    """`decode_stored` gives what `decode` gives, and is as safe; it only fails to notice a repeated key."""
+    """`decode_stored` returns what `decode` returns and is as safe; it only ignores repeated keys."""
 
     @few
     @given(values)
@@ -372,12 +372,12 @@ class TestStoredText:
             assert same(decode_stored(text), value)
 
     @loop_over(("text", "problem"), [case for case in REFUSED_TEXTS if case[0] not in LENIENT])
-    def test_what_is_refused(self, text: str, problem: str) -> None:
+    def test_rejected_values(self, text: str, problem: str) -> None:
         with pytest.raises(NotStorableError, match=problem):
             decode_stored(text)
 
     @pytest.mark.parametrize("text", [None, 5, b"{}", ["{}"]])
-    def test_what_is_not_text_is_refused(self, text: Any) -> None:
+    def test_input_that_is_not_text_is_rejected(self, text: Any) -> None:
         with pytest.raises(NotStorableError):
             decode_stored(text)
 
@@ -398,7 +398,7 @@ class TestStoredText:
 
 
 class Refuses:
-    """An object that raises, whatever is asked of it."""
+    """An object that raises on every access."""
 
     def __init__(self, error: BaseException) -> None:
         object.__setattr__(self, "error", error)
@@ -426,7 +426,7 @@ class HostileMeta(type):
 
 
 def hostile_class() -> type:
-    """Made only when needed: pytest itself would stumble over one that stands in the module."""
+    """Make the class when needed: pytest would fail on one at the top level of the module."""
     return HostileMeta("Hostile", (), {})
 
 
@@ -473,7 +473,7 @@ class Answers:
 
 
 class Clears:
-    """Empties the list it stands in while it is being written."""
+    """Empties its own list while the list is being written."""
 
     def __init__(self, owner: list[Any]) -> None:
         self.owner = owner
@@ -552,7 +552,7 @@ HOSTILE: dict[str, Callable[[], object]] = {
 
 @dataclass(frozen=True)
 class StandIn:
-    """Takes the place of a hostile value while Hypothesis is looking."""
+    """A placeholder for a hostile value while Hypothesis inspects it."""
 
     name: str
 
@@ -581,7 +581,7 @@ class TestStorable:
 
     @few
     @given(values)
-    def test_what_encode_accepts_is_kept_as_it_is(self, value: object) -> None:
+    def test_a_value_that_encode_accepts_is_kept_unchanged(self, value: object) -> None:
         assert same(storable(value), value)
 
     anything = st.recursive(
@@ -613,7 +613,7 @@ class TestStorable:
         assert same(decode(encode(kept, limits=SMALL)), kept)
         assert encode(storable(value, limits=SMALL)) == encode(kept), "not deterministic"
 
-    def test_a_long_text_keeps_its_head_and_tail_and_says_how_much_is_missing(self) -> None:
+    def test_a_long_text_keeps_its_head_and_tail_and_the_number_of_missing_characters(self) -> None:
         kept = storable("head" + "x" * 50_000_000 + "tail")
         assert isinstance(kept, str)
         assert kept.startswith("headxxx")
@@ -622,7 +622,7 @@ class TestStorable:
         assert missing == 50_000_008 - (len(kept) - len(f"… {missing:,} characters left out …"))
         assert len(kept) > 500_000, "cut far more than needed"
 
-    def test_a_long_text_does_not_shorten_its_neighbours(self) -> None:
+    def test_a_long_text_does_not_shorten_its_neighbors(self) -> None:
         kept: Any = storable(
             {"message": "x" * 50_000_000, "stack": "frame\n" * 1_000, "list": list(range(500))}
         )
@@ -636,7 +636,7 @@ class TestStorable:
         assert kept[-1] == 999_999
         assert [item for item in kept if isinstance(item, str)] == [f"… {missing:,} items left out …"]
 
-    def test_a_long_dict_says_how_many_entries_are_missing(self) -> None:
+    def test_a_long_dict_has_the_number_of_missing_entries(self) -> None:
         kept: Any = storable({str(number): number for number in range(150_000)})
         assert kept["…"] == f"{150_000 - (len(kept) - 1):,} entries left out"
 
@@ -648,7 +648,7 @@ class TestStorable:
             "read": "müde".encode(),
             "raw": b"ok \xff",
             "rate": math.nan,
-            "colour": Colour.RED,
+            "color": Color.RED,
             "number": Number.ONE,
             "mixed": {2, "b", "a", None, 10},
             "error": ValueError("no such user"),
@@ -661,7 +661,7 @@ class TestStorable:
             "read": "müde",
             "raw": "b'ok \\xff'",
             "rate": "nan",
-            "colour": "red",
+            "color": "red",
             "number": 1,
             "mixed": [None, 10, 2, "a", "b"],
             "error": "ValueError: no such user",
@@ -678,7 +678,7 @@ class TestStorable:
         assert storable(cycle) == {"a": [1], "self": "<dict: contains itself>"}
         assert storable([[[[["x"]]]], {1}], limits=SMALL) == [[[["<list: nested too deep>"]]], [1]]
 
-    def test_what_is_shared_but_not_cyclic_is_kept_each_time(self) -> None:
+    def test_a_shared_value_without_a_cycle_is_kept_each_time(self) -> None:
         shared = {1: "x"}
         assert storable([shared, shared]) == [{"1": "x"}, {"1": "x"}]
 
@@ -730,6 +730,6 @@ def seconds(action: Callable[[], object]) -> float:
     ids=["escaped", "keys of one name", "sets", "surrogates"],
 )
 def test_the_work_grows_in_proportion_to_the_value(make: Callable[[int], object]) -> None:
-    """Tenfold input may take up to fortyfold time: far from the hundredfold of quadratic work."""
+    """Tenfold input may take up to forty times as long, much less than the hundredfold of quadratic work."""
     small, large = make(2_000), make(20_000)
     assert seconds(lambda: storable(large)) < 40 * seconds(lambda: storable(small)) + 0.05

@@ -1,4 +1,4 @@
-"""Durations of policies: a timedelta is the same as its seconds, and every policy stores seconds."""
+"""Durations of policies: a timedelta equals its seconds, and every policy stores seconds."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def complaint(function: Callable[..., object], *arguments: object) -> str:
 
 
 def option_classes() -> Iterator[type[Any]]:
-    """All dataclasses in `redrive.policy`, and the options of workers and of the doctor."""
+    """Yield all dataclasses in `redrive.policy`, and the options of workers and of the doctor."""
     for module in pkgutil.walk_packages(redrive.policy.__path__, "redrive.policy."):
         for thing in vars(import_module(module.name)).values():
             if isinstance(thing, type) and is_dataclass(thing) and thing.__module__ == module.name:
@@ -171,7 +171,7 @@ def _is_required(field: Field[Any]) -> bool:
 
 
 def test_whole_seconds_stay_whole_numbers() -> None:
-    """Stored definitions are recognised by their JSON: 2 must not become 2.0."""
+    """Stored definitions are identified by their JSON: 2 must not become 2.0."""
     backoff = Backoff(Exponential(2), 60)
     assert repr(backoff) == "Backoff(curve=Exponential(base=2, factor=2.0), cap=60, jitter=NoJitter())"
 
@@ -240,4 +240,4 @@ def test_conversion() -> None:
     assert to_seconds(3) == 3
     assert require_seconds("wait", timedelta(days=365), 0.0, MAX_DELAY_SECONDS) == MAX_DELAY_SECONDS
     with pytest.raises(InvalidFieldError, match="ratio must be a number from 0 to 1"):
-        require("ratio", timedelta(seconds=1), 0.0, 1.0)  # a share is no duration
+        require("ratio", timedelta(seconds=1), 0.0, 1.0)  # a share is not a duration

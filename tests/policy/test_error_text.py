@@ -1,4 +1,4 @@
-"""Item 13 (M1, M4): an error given as a text is classified by its words."""
+"""Item 13 (M1, M4): an error given as text is classified by its words."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ TEXTS = {
         "404 Not Found",
         "division by zero",
         "order 503 was lost",
-        "unknown colour",
+        "unknown color",
     ],
 }
 

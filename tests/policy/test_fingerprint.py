@@ -42,7 +42,7 @@ class TestForms:
         assert str(made) == made.value
 
     def test_the_rules_of_version_1_do_not_change(self) -> None:
-        """These values are in databases. If this fails, the rules have changed and need a new version."""
+        """Databases contain these values. If this fails, the rules have changed and need a new version."""
         assert value(key="disk full") == "v1:aa4618e65dc26484b49e331366f266a624671970"
         assert (
             value(error_type="ValueError", frames=[PAY, RUN], step="charge", status=500)
@@ -53,10 +53,10 @@ class TestForms:
             == "v1:cf70d13158f5bb96f3a065e292f3288edb7846e4"
         )
 
-    def test_a_key_stands_above_everything_else(self) -> None:
+    def test_a_key_takes_precedence_over_everything_else(self) -> None:
         assert value(key="a") == value(key="a", error_type="E", frames=[PAY], step="s", status=1, message="m")
 
-    def test_frames_of_the_application_stand_above_the_message(self) -> None:
+    def test_frames_of_the_application_take_precedence_over_the_message(self) -> None:
         first = value(error_type="E", frames=[PAY], message="one")
         assert first == value(error_type="E", frames=[PAY], message="another")
 
@@ -71,7 +71,7 @@ class TestForms:
     def test_an_empty_key_is_no_key(self) -> None:
         assert value(key="", message="m") == value(message="m")
 
-    def test_nothing_at_all_still_has_a_fingerprint(self) -> None:
+    def test_an_empty_failure_has_a_fingerprint(self) -> None:
         assert fingerprint().pattern == "failure"
         assert value() != value(message="m")
 
@@ -161,7 +161,7 @@ def caught(action: Callable[[], object]) -> BaseException:
 
 
 def raising_in(file: str, module: Any = "shop") -> BaseException:
-    """An exception whose deepest frame claims to come from the file."""
+    """Make an exception whose deepest frame claims to come from the file."""
     space: dict[str, Any] = {"__name__": module}
     exec(compile("def fail():\n    raise ValueError('no')", file, "exec"), space)
     return caught(space["fail"])
@@ -230,7 +230,7 @@ class TestFramesOf:
             "<frozen importlib._bootstrap>",
         ],
     )
-    def test_files_of_libraries_are_recognised(self, file: str) -> None:
+    def test_files_of_libraries_are_recognized(self, file: str) -> None:
         assert not frames_of(raising_in(file))[0].application
 
     @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def seconds(action: Callable[[], object]) -> float:
     return min(once() for _ in range(3))
 
 
-# What may stand in a message where it varies: one strategy for each kind of thing
+# The variable parts of messages: one strategy for each kind
 
 quotable = st.text(st.characters(exclude_characters="\"'`\\", exclude_categories=["Cs"]))
 VARIABLE: dict[str, st.SearchStrategy[str]] = {
@@ -472,7 +472,7 @@ class TestNormalize:
 
     @unhurried
     @given(any_text)
-    def test_what_cannot_be_printed_is_gone(self, message: str) -> None:
+    def test_unprintable_characters_are_removed(self, message: str) -> None:
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", normalize(message))
 
     @loop_over(
@@ -512,7 +512,7 @@ class TestNormalize:
         ],
     )
     def test_the_time_grows_in_proportion_to_the_message(self, piece: str) -> None:
-        """Tenfold input may take up to fortyfold time: far from the hundredfold of quadratic work."""
+        """Tenfold input may take up to forty times as long, less than the hundredfold of quadratic work."""
         short, long = (piece * (size // len(piece)) + "\\" for size in (2_000, 20_000))
         assert seconds(partial(normalize, long)) < 40 * seconds(partial(normalize, short)) + 0.02
 
@@ -529,7 +529,7 @@ class TestNormalize:
 
 
 class TestForOperators:
-    def test_each_form_says_why_in_facts(self) -> None:
+    def test_each_form_has_its_reason_as_facts(self) -> None:
         by_key = fingerprint(key="disk full", message="disk 5 is full")
         by_frames = fingerprint(error_type="ValueError", frames=[PAY, RUN], step="charge", message="no")
         by_message = fingerprint(step="charge", status=503, message="user 5 is gone")

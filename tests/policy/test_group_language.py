@@ -1,4 +1,4 @@
-"""The language for failure groups, and which of two lists a query asks for."""
+"""The query language for failure groups, and which of two lists a query selects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def only(text: str) -> Term:
         ("error:ValueError", ("ValueError",)),
     ],
 )
-def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
+def test_the_meaning_of_a_term(text: str, values: tuple[Value, ...]) -> None:
     assert only(text).values == values
 
 
@@ -59,7 +59,7 @@ def test_the_keys_are_those_that_groups_have() -> None:
         ("-since:2h", "cannot be negated"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_place(text: str, told: str) -> None:
+def test_an_invalid_query_is_rejected_with_its_place(text: str, told: str) -> None:
     with pytest.raises(InvalidValueError, match=re.escape(told)):
         parse(text, GROUPS)
 
@@ -83,7 +83,7 @@ def test_a_query_for_the_letters_of_a_group_gets_a_hint() -> None:
         parse("group:f216df98c93a")
 
 
-# Groups, or single dead letters?
+# A list of groups, or of dead letters?
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_query_for_the_letters_of_a_group_gets_a_hint() -> None:
         "occurrences:>100 refused",
     ],
 )
-def test_what_groups_have_asks_for_groups(text: str) -> None:
+def test_keys_of_groups_select_groups(text: str) -> None:
     assert about_groups(text)
     parse(text, GROUPS)
 
@@ -106,12 +106,12 @@ def test_what_groups_have_asks_for_groups(text: str) -> None:
     "text",
     ["queue:payments", "is:open attempts:>3", "-tag:vip", "assignee:me", "id:1", "run:1", "class:final x"],
 )
-def test_what_only_single_letters_have_asks_for_them(text: str) -> None:
+def test_keys_of_single_letters_select_letters(text: str) -> None:
     assert not about_groups(text)
     parse(text)
 
 
-def test_what_no_list_could_show_is_refused() -> None:
+def test_queries_that_no_list_can_show_are_rejected() -> None:
     told = "'queue' filters single dead letters and 'group' filters failure groups; remove one of them"
     with pytest.raises(InvalidValueError, match=told):
         about_groups("group:open queue:payments")
@@ -126,7 +126,7 @@ def test_what_no_list_could_show_is_refused() -> None:
         ('"open', "is never closed"),
     ],
 )
-def test_what_neither_understands_is_refused_as_ever(text: str, told: str) -> None:
+def test_queries_that_neither_list_understands_are_rejected(text: str, told: str) -> None:
     with pytest.raises(InvalidValueError, match=re.escape(told)):
         about_groups(text)
 

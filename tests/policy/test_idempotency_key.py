@@ -247,13 +247,13 @@ class TestRequestHash:
             ({"a": {"b": 1}}, {"a": {"c": 1}}),
         ],
     )
-    def test_g6_what_differs_in_type_or_order_of_a_list_is_another_request(
+    def test_g6_a_different_type_or_order_of_a_list_is_another_request(
         self, one: object, other: object
     ) -> None:
         assert request_hash(one) != request_hash(other)
 
     def test_g6_the_hash_does_not_change_between_releases(self) -> None:
-        """Hashes are kept as long as their keys: a change here turns retried requests into conflicts."""
+        """Hashes live as long as their keys: a change here turns retried requests into conflicts."""
         assert (
             request_hash({"b": [1, 2.5, None], "a": "é\0"})
             == "5ac317c801af4b64b04be6fb5f4a0a1adaf4b05cbbdda0bd255397742b1dd6fa"
@@ -265,7 +265,7 @@ class TestRequestHash:
 
 
 def spelled(value: object) -> str:
-    """Written so that values differ whenever they differ in more than the order of keys."""
+    """Write a value so that two texts differ if the values differ in more than the order of keys."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key!r}:{spelled(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):

@@ -35,7 +35,7 @@ def test_a_path_is_read_and_written(text: str, path: tuple[str | int, ...]) -> N
     "text",
     ["", ".", ".a", "a.", "a..b", "a[", "a[x]", "a[-1]", 'a["b]', "a[1]b", "a]", '["a"', "a[01x]", '"a"'],
 )
-def test_a_malformed_path_says_how_to_write_one(text: str) -> None:
+def test_the_error_about_a_malformed_path_shows_a_valid_one(text: str) -> None:
     with pytest.raises(InvalidValueError, match=r"items\[2\]\.price"):
         parse_path(text)
 

@@ -69,7 +69,7 @@ class TestAlerts:
         now = LifetimeStats(retry_success=1000, retry_failed=failed)
         assert names(statistics(lifetime=now), since=earlier) == ["few_successes"] * raised
 
-    def test_they_say_the_numbers(self) -> None:
+    def test_they_contain_the_numbers(self) -> None:
         lifetime = LifetimeStats(retry_success=300, retry_failed=900)
         found = alerts(statistics(9000, exhausted=1500, lifetime=lifetime))
         assert [alert.message for alert in found] == [

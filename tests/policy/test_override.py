@@ -1,4 +1,4 @@
-"""A retry policy for one replay, in short or whole (W3, W9)."""
+"""A retry policy for one replay, partial or complete (W3, W9)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_12_a_base_above_the_cap_raises_the_cap() -> None:
 
 
 @pytest.mark.parametrize("curve", [Immediate(), Never()])
-def test_12_a_step_without_waits_gets_those_that_are_named(curve: Any) -> None:
+def test_12_a_step_without_waits_gets_the_named_ones(curve: Any) -> None:
     plain = RetryPolicy(name="plain", max_attempts=1, backoff=Backoff(curve, jitter=NoJitter()))
     made = changed(plain, max_retries=2, base_delay_ms=500)
     assert (made.max_attempts, made.backoff.curve) == (3, Exponential(0.5, 2.0))
@@ -93,7 +93,7 @@ def test_a_whole_policy_is_taken_as_it_was_shown(policy: RetryPolicy) -> None:
 
 
 @pytest.mark.parametrize("given", [{"max_retries": 5}, {}, policy_to_json(GATEWAY)])
-def test_what_is_stored_is_what_was_given(given: Any) -> None:
+def test_the_stored_override_equals_the_given_one(given: Any) -> None:
     assert PolicyOverride.read(given).to_json() == given
 
 
@@ -117,6 +117,6 @@ def test_what_is_stored_is_what_was_given(given: Any) -> None:
         (None, "must be a JSON object"),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_allowed(given: Any, named: str) -> None:
+def test_an_error_names_the_allowed_values(given: Any, named: str) -> None:
     with pytest.raises(InvalidValueError, match=named):
         PolicyOverride.read(given)

@@ -1,4 +1,4 @@
-"""Edits of a payload: redaction marks keep the original or are refused, and single fields change."""
+"""Edits of a payload: redaction marks keep the original value or are rejected, and single fields change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_examples_have_marks() -> None:
 
 
 @pytest.mark.parametrize("redactor", [DEFAULT_REDACTOR, Redactor(key=b"of an org")], ids=["plain", "keyed"])
-def test_what_is_shown_and_sent_back_is_the_original(redactor: Redactor) -> None:
+def test_a_shown_payload_sent_back_is_the_original(redactor: Redactor) -> None:
     assert kept(shown(ORDER, redactor), redactor=redactor) == ORDER
 
 
@@ -123,7 +123,7 @@ def test_a_secret_used_as_a_name_keeps_its_name() -> None:
     ids=["first removed", "last removed", "appended", "prepended", "reversed", "moved"],
 )
 def test_a_list_whose_items_moved_has_no_marks(change: Any) -> None:
-    """A mark says only that a secret is there, not which one: a position could get the secret of another."""
+    """A mark says only that a secret is there, not which: a position could get another's secret."""
     items = shown(ORDER["items"])
     with pytest.raises(InvalidValueError, match=r"items\[\d\]\.token"):
         kept({"items": change(items)})
@@ -231,5 +231,5 @@ def test_names_that_are_secrets_are_not_listed() -> None:
     assert "user" not in str(refused.value)
 
 
-def test_a_mark_set_where_it_is_shown_changes_nothing() -> None:
+def test_a_mark_set_in_its_own_place_changes_nothing() -> None:
     assert changed({"card": "[redacted:card]", "items[0]": shown(ORDER["items"])[0]}) == ORDER

@@ -1,4 +1,4 @@
-"""Policies that are changed by a few numbers, and what becomes of each kind of error under one."""
+"""Policies changed by a few numbers, and how each kind of error is treated under one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from redrive.policy.presets import REDRIVE_LINEAR, REDRIVE_NEVER
 from redrive.policy.retry import RetryPolicy
 
 
-def test_what_is_not_named_stays() -> None:
+def test_unnamed_values_stay() -> None:
     assert Alteration().changes_nothing
     assert Alteration().of(GATEWAY) == GATEWAY
     changed = Alteration(attempts=6, cap=30.0).of(STEP)
@@ -49,7 +49,7 @@ def test_curves() -> None:
     assert Alteration(curve="linear", increment=7.0).of(STEP).backoff.curve == Linear(2.0, 7.0)
     assert Alteration(increment=60.0).of(REDRIVE_LINEAR).backoff.curve == Linear(300.0, 60.0)
     assert Alteration(curve="exponential", base=1.0).of(REDRIVE_NEVER).backoff.curve == Exponential(1.0, 2.0)
-    assert Alteration(base=500.0).of(STEP).backoff.cap == 500.0  # the old cap was not asked for
+    assert Alteration(base=500.0).of(STEP).backoff.cap == 500.0  # the request did not name the old cap
 
 
 def test_kinds_of_errors() -> None:
@@ -107,7 +107,7 @@ def test_jitters_as_people_write_them(text: str, expected: object) -> None:
         (Alteration(also_retry=("weather",)), "category must be one of 'timeout'"),
     ],
 )
-def test_what_is_out_of_bounds_is_refused_with_the_bounds(alteration: Alteration, message: str) -> None:
+def test_a_value_out_of_bounds_is_rejected_with_the_bounds(alteration: Alteration, message: str) -> None:
     with pytest.raises(RedriveError) as refused:
         alteration.of(STEP)
     assert message in str(refused.value)
@@ -127,11 +127,11 @@ def test_a_changed_policy_is_a_policy(policy: RetryPolicy, attempts: int, cap: f
     assert all(each.wait[2] <= changed.backoff.longest for each in changed.explain().attempts)
 
 
-# What becomes of errors
+# The treatment of errors
 
 
 def test_each_category_under_the_presets() -> None:
-    """W5, P2: unknown errors are retried behind a gateway only, a 4xx never."""
+    """W5, P2: unknown errors are retried only behind a gateway, a 4xx never."""
     step = {each.category: each for each in consequences(STEP)}
     retried = {category for category, each in step.items() if each.retried}
     assert retried == {

@@ -1,4 +1,4 @@
-"""A retry policy goes through storage and comes back equal, or is refused with a reason."""
+"""A retry policy survives storage unchanged, or is rejected with a reason."""
 
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -80,7 +80,7 @@ class TestRoundTrip:
         assert str(back.explain()) == str(policy.explain())
 
     def test_the_stored_form_stays_as_it_is(self) -> None:
-        """Work that was stored long ago must still be read."""
+        """Old stored work must stay readable."""
         resource = Backoff(Linear(300.0, 60.0), jitter=Decorrelated())
         assert stored(replace(GATEWAY, backoff_by_category={Category.RESOURCE: resource})) == {
             "name": "gateway",
@@ -123,7 +123,7 @@ class Wobble:
 
 
 class TestNotStorable:
-    def test_a_function_is_refused_with_what_to_use(self) -> None:
+    def test_a_function_is_rejected_with_an_alternative(self) -> None:
         custom = Backoff(Custom(lambda failures: failures * 2.0))
         message = "a Custom curve holds a function.*cannot be stored; use one of Exponential, Linear, Table"
         for policy in (
@@ -183,7 +183,7 @@ WRONG: list[tuple[tuple[str, ...], object, str]] = [
 
 class TestReading:
     @loop_over(("path", "value", "message"), WRONG)
-    def test_what_is_wrong_is_refused_with_what_is_allowed(
+    def test_an_invalid_policy_is_rejected_with_the_allowed_values(
         self, path: tuple[str, ...], value: object, message: str
     ) -> None:
         whole = inner = deepcopy(stored(STEP))

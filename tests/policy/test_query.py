@@ -1,4 +1,4 @@
-"""The query language: what it says, what it refuses, and that its text is canonical."""
+"""The query language: its meaning, its errors, and that its text is canonical."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_example_of_the_pages() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\t\n "])
-def test_nothing_is_a_query_for_everything(text: str) -> None:
+def test_an_empty_query_selects_everything(text: str) -> None:
     assert parse(text) == Query()
     assert str(parse(text)) == ""
 
@@ -91,7 +91,7 @@ def test_nothing_is_a_query_for_everything(text: str) -> None:
         ('"is:open"', TEXT, ("is:open",)),
     ],
 )
-def test_what_a_term_says(text: str, key: str, values: tuple[Value, ...]) -> None:
+def test_the_meaning_of_a_term(text: str, key: str, values: tuple[Value, ...]) -> None:
     assert only(text) == Term(key, values)
     assert only(f"-{text}" if key not in ("since", "until") else text).values == values
 
@@ -145,7 +145,7 @@ def test_a_minus_negates(text: str) -> None:
         ('"a\nb"', "cannot be printed"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_place(text: str, message: str) -> None:
+def test_an_invalid_query_is_rejected_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InvalidValueError, match=message):
         parse(text)
 
@@ -238,7 +238,7 @@ def test_the_canonical_text_parses_to_the_same(terms: list[Term]) -> None:
 
 
 def _as_parsed(query: Query) -> Query:
-    """States in their order, moments to the microsecond: the rest is kept exactly."""
+    """Return the query with sorted states and times in microseconds; parsing keeps the rest exactly."""
     return Query(tuple(term._replace(values=_plain(term)) for term in query.terms))
 
 

@@ -1,4 +1,4 @@
-"""Held work is released in growing steps after a recovery."""
+"""After a recovery, held work is released in growing steps."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_nothing_changes_within_a_step() -> None:
     assert [ramp.released_by(seconds) for seconds in (0.0, 9.999, 10.0, 19.999, 20.0)] == [5, 5, 20, 20, 65]
 
 
-def test_the_allowance_is_what_has_not_been_released_yet() -> None:
+def test_the_allowance_is_the_part_that_has_not_been_released_yet() -> None:
     ramp = Ramp()
     assert ramp.allowance(100.0, 100.0, 0) == 10
     assert ramp.allowance(100.0, 101.5, 10) == 20

@@ -1,4 +1,4 @@
-"""What becomes of a failure group when its failure occurs again, and when time passes."""
+"""How a failure group changes when its failure occurs again, and when time passes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def standing(state: str = "IGNORED", **conditions: Any) -> GroupSnapshot:
     return GroupSnapshot(state, 10, None, None, None)._replace(**conditions)
 
 
-def test_what_was_resolved_is_open_and_regressed() -> None:
+def test_a_resolved_group_is_open_and_regressed() -> None:
     assert reopen_after_failure(standing("RESOLVED"), {"v1"}, NOW) == Reopening(
         "it was resolved and occurred again", regressed=True
     )
 
 
 @pytest.mark.parametrize("state", ["OPEN", "ACKNOWLEDGED"])
-def test_what_is_open_or_acknowledged_stays_so(state: str) -> None:
+def test_an_open_or_acknowledged_group_stays_so(state: str) -> None:
     assert reopen_after_failure(standing(state, ignored_until=1.0, ignored_beyond=1), {"v1"}, NOW) is None
 
 
-def test_what_is_ignored_without_a_condition_stays_ignored() -> None:
+def test_a_group_ignored_without_a_condition_stays_ignored() -> None:
     assert reopen_after_failure(standing(), {"v1", "v2"}, 1e12) is None
 
 
@@ -45,7 +45,7 @@ def test_what_is_ignored_without_a_condition_stays_ignored() -> None:
         ({"ignored_until": NOW + 1, "ignored_beyond": 9}, "it occurred more than 9 times"),
     ],
 )
-def test_what_is_ignored_is_open_when_one_of_its_conditions_is_met(
+def test_an_ignored_group_is_open_when_one_of_its_conditions_is_met(
     conditions: dict[str, Any], reason: str | None
 ) -> None:
     found = reopen_after_failure(standing(**conditions), {"v1"}, NOW)
@@ -53,11 +53,11 @@ def test_what_is_ignored_is_open_when_one_of_its_conditions_is_met(
 
 
 @pytest.mark.parametrize("unknown", ["", "unversioned"])
-def test_a_version_that_no_one_knows_is_not_another_one(unknown: str) -> None:
+def test_an_unknown_version_is_not_another_one(unknown: str) -> None:
     assert reopen_after_failure(standing(ignored_version="v1"), {unknown, "v1"}, NOW) is None
 
 
-def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None:
+def test_time_alone_opens_only_groups_that_were_ignored_until_then() -> None:
     assert reopen_after_time(standing(ignored_until=NOW), NOW) is not None
     assert reopen_after_time(standing(ignored_until=NOW), NOW - 0.001) is None
     assert reopen_after_time(standing(ignored_beyond=1, ignored_version="v0"), 1e12) is None
@@ -75,8 +75,8 @@ def test_time_alone_opens_what_was_ignored_until_then_and_nothing_else() -> None
     ),
     versions=st.sets(st.sampled_from(["", "v1", "v2", "v3"]), min_size=1),
 )
-def test_only_what_the_table_allows_happens(group: GroupSnapshot, versions: set[str]) -> None:
-    """I10: and what time alone brings, an occurrence brings too."""
+def test_only_allowed_transitions_happen(group: GroupSnapshot, versions: set[str]) -> None:
+    """I10: and an occurrence changes everything that time alone changes."""
     found = reopen_after_failure(group, versions, NOW)
     if found is not None:
         assert GROUP_TRANSITIONS.allows(GroupState(group.state), GroupState.OPEN)

@@ -1,4 +1,4 @@
-"""W14: what is stored is redacted first. I9: no secret is found in a dead letter, a log or an audit entry."""
+"""W14: Redrive redacts before it stores. I9: no secret is found in a dead letter, a log or an audit entry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER = Redactor(key=b"the key of org two")
 GITHUB = "gh" + "p_" + "a1B2" * 9
 
 
-# how much is found, and how much is wrongly taken (W14, I9)
+# recall and false positives (W14, I9)
 
 
 @pytest.mark.parametrize(("name", "least"), [("written beside", 0.98), ("held out", 0.98), ("unseen", 0.95)])
@@ -119,7 +119,7 @@ def test_a_name_next_to_its_value() -> None:
 # markers
 
 
-def test_without_a_key_a_marker_tells_nothing_of_the_secret() -> None:
+def test_without_a_key_a_marker_reveals_nothing_of_the_secret() -> None:
     assert DEFAULT_REDACTOR.text("password=hunter2") == "password=[redacted:password]"
 
 
@@ -205,7 +205,7 @@ def test_broken_and_truncated_json_is_redacted_as_text() -> None:
 # exception messages
 
 
-def test_i9_a_traceback_keeps_its_story_and_loses_its_secrets() -> None:
+def test_i9_a_traceback_keeps_its_frames_and_loses_its_secrets() -> None:
     try:
         raise ConnectionError(f"Max retries exceeded with url: /v1?page=2&token={GITHUB} (Caused by timeout)")
     except ConnectionError as error:
@@ -254,7 +254,7 @@ def test_extra_patterns_are_secret_and_never_cut_into_a_marker() -> None:
 
 
 class Liar:
-    """Everything about it raises, or lies."""
+    """An object whose every attribute raises or lies."""
 
     @property
     def __class__(self) -> Any:
@@ -321,7 +321,7 @@ def test_objects_that_raise_become_a_marker() -> None:
     assert PLAIN.value({"password": Liar()}) == {"password": "[redacted:unprintable]"}
 
 
-def test_subclasses_are_read_as_what_they_are() -> None:
+def test_subclasses_are_read_as_their_base_types() -> None:
     assert PLAIN.value(LyingText("password=hunter2")) == "password=[redacted:password]"
     assert PLAIN.text(LyingText("password=hunter2")) == "password=[redacted:password]"
     assert PLAIN.value(LyingMapping(password="x", a="b")) == {"password": "[redacted:password]", "a": "b"}
@@ -400,7 +400,7 @@ def test_a_text_that_grows_past_the_limit_stays_within_it() -> None:
     assert PLAIN.text(redacted) == redacted
 
 
-# hostile texts: ten times as much takes about ten times as long
+# hostile texts: ten times the length takes about ten times as long
 
 UNITS = [
     *(
@@ -504,7 +504,7 @@ UNITS = [
 
 def _seconds(value: Any) -> float:
     def once() -> float:
-        fresh = Redactor()  # which remembers nothing yet
+        fresh = Redactor()  # its cache is still empty
         started = process_time()
         fresh.value(value)
         return process_time() - started
@@ -625,7 +625,7 @@ def _same_shape(before: Any, after: Any) -> bool:
 def test_i9_no_piece_of_a_value_under_a_secret_name_survives(secret: str, name: str) -> None:
     canary = f"Canary{secret}9"
     around = json.dumps({"x": [{name: "[redacted:]"}]}, ensure_ascii=False)
-    assume(not corpus.survives(canary, around))  # a secret such as "_token" stands in the name already
+    assume(not corpus.survives(canary, around))  # the name already contains a secret such as "_token"
     assert not corpus.survives(canary, json.dumps(PLAIN.value({"x": [{name: canary}]}), ensure_ascii=False))
     assert not corpus.survives(canary, PLAIN.text(json.dumps({"x": [{name: canary}]}, ensure_ascii=False)))
 

@@ -97,7 +97,7 @@ class TestDecide:
         assert decision.explanation.reason is Reason.FINAL_ERROR
 
     @pytest.mark.parametrize(("ending", "kind"), [("bury", Bury), ("block", Block), ("fail", Fail)])
-    def test_g9_the_setting_says_what_becomes_of_it(self, ending: str, kind: type) -> None:
+    def test_g9_the_setting_decides_the_ending(self, ending: str, kind: type) -> None:
         policy = replace(STEP, ending=Ending(ending))
         for tally, what in ((Tally(), FINAL), (Tally(failures=3), failure())):
             assert isinstance(decide(tally, what, policy, now=NOW, draw=0.5), kind)
@@ -107,7 +107,7 @@ class TestDecide:
         assert isinstance(decision, Retry)
         assert (decision.at, decision.delay, decision.counted) == (NOW + 17.25, 17.25, False)
 
-    def test_15_d4_a_hint_longer_than_a_day_is_honoured_up_to_a_limit(self) -> None:
+    def test_15_d4_a_hint_longer_than_a_day_is_honored_up_to_a_limit(self) -> None:
         day = 86_400.0
         for hint, longest, expected in (
             (3 * day, 7 * day, 3 * day),
@@ -229,7 +229,7 @@ NOT_ASKED = failure(Category.NETWORK, retry_after=12.0, unavailable=True)
 
 
 class TestNotRepeatable:
-    """Work that must not have its effect twice, and has no key by which a repetition is recognised."""
+    """Work that must not take effect twice, without a key by which others could recognize a repetition."""
 
     @staticmethod
     def decide(what: Failure | None, tally: Tally = FRESH, policy: RetryPolicy = STEP) -> Decision:
@@ -237,7 +237,7 @@ class TestNotRepeatable:
 
     @pytest.mark.parametrize(("ending", "kind"), [("bury", Bury), ("block", Block), ("fail", Fail)])
     @pytest.mark.parametrize("what", [failure(), INTERRUPTED], ids=["failed", "interrupted"])
-    def test_what_may_have_been_executed_ends(self, what: Failure, ending: str, kind: type) -> None:
+    def test_work_that_may_have_been_executed_ends(self, what: Failure, ending: str, kind: type) -> None:
         decision = self.decide(what, policy=replace(STEP, ending=Ending(ending)))
         assert isinstance(decision, kind)
         why = decision.explanation
@@ -258,13 +258,13 @@ class TestNotRepeatable:
     def test_in_all_other_cases_it_makes_no_difference(self, what: Failure | None) -> None:
         assert self.decide(what) == decide(Tally(), what, STEP, now=NOW, draw=0.5)
 
-    def test_a_reason_that_ends_it_anyway_is_told_instead(self) -> None:
+    def test_a_reason_that_ends_it_anyway_takes_precedence(self) -> None:
         assert self.decide(FINAL).explanation.reason is Reason.FINAL_ERROR
         assert self.decide(failure(), Tally(failures=3)).explanation.reason is Reason.ATTEMPTS_SPENT
         holds = Tally(holds=STEP.max_holds)
         assert self.decide(INTERRUPTED, holds).explanation.reason is Reason.HOLDS_SPENT
 
-    def test_the_servers_hint_is_still_told(self) -> None:
+    def test_the_hint_of_the_server_is_still_in_the_explanation(self) -> None:
         decision = self.decide(failure(retry_after=30.0))
         assert explain(decision.explanation.facts()) == (
             "timeout (rule a rule); it may have been executed, and is not safe to execute twice; "
@@ -284,7 +284,7 @@ class TestTally:
     def test_a_wait_for_a_rate_limit_is_counted_apart(self) -> None:
         assert self.after(rate_limited(17.0)) == Tally(2, 4, 4, 5.0)
 
-    def test_so_is_work_that_was_given_back(self) -> None:
+    def test_work_that_was_released_is_released_again(self) -> None:
         assert self.after(NOT_ASKED) == self.after(INTERRUPTED) == Tally(2, 3, 5, 5.0)
 
     def test_an_ending_changes_nothing(self) -> None:
@@ -294,7 +294,7 @@ class TestTally:
 
 
 class TestExplanation:
-    def test_it_tells_rule_formula_draw_and_time(self) -> None:
+    def test_it_contains_rule_formula_draw_and_time(self) -> None:
         decision = decide(Tally(failures=2), failure(), STEP, now=NOW, draw=0.75)
         assert explain(decision.explanation.facts()) == (
             "timeout (rule a rule); a retry may help; failure 3 of at most 4 attempts; "
@@ -302,12 +302,12 @@ class TestExplanation:
             "due 2023-11-14T22:13:29.000Z"
         )
 
-    def test_a_hint_is_told(self) -> None:
+    def test_a_hint_is_in_the_explanation(self) -> None:
         decision = decide(Tally(), rate_limited(30.0), STEP, now=NOW, draw=0.5)
         assert "the server asked for 30 s" in explain(decision.explanation.facts())
         assert "not counted" in explain(decision.explanation.facts())
 
-    def test_a_time_beyond_the_calendar_is_still_told(self) -> None:
+    def test_a_time_beyond_the_calendar_is_still_shown(self) -> None:
         decision = decide(Tally(), failure(), STEP, now=1e300, draw=0.5)
         assert "due 3237-07-19T23:06:40.000Z" in explain(decision.explanation.facts())
 
@@ -331,7 +331,7 @@ class TestSchedule:
     def test_never_runs_once(self) -> None:
         assert str(REDRIVE_POLICIES["never"].explain()).startswith("policy never: one attempt, no retries")
 
-    def test_the_schedule_is_what_the_decisions_do(self) -> None:
+    def test_the_schedule_equals_the_decisions(self) -> None:
         for policy in PRESETS.values():
             for row in policy.explain().attempts[1:]:
                 for draw, expected in zip((0.0, 0.5, 1.0), row.wait, strict=True):

@@ -1,4 +1,4 @@
-"""How a bulk replay goes on: canary, ramp, stop, finish (W9, issue "bulk replay as a durable operation")."""
+"""How a bulk replay proceeds: canary, ramp, stop, finish (W9, "bulk replay as a durable operation")."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_with_a_rate_items_are_started_as_time_passes() -> None:
 
 
 def test_a_pause_is_not_made_up_for() -> None:
-    """A second of the rate at once, or one item, whichever is more."""
+    """One second's worth of items at once, or one item, whichever is more."""
     assert next_move(ramping(), replace(OPTIONS, rate=20.0), NOW + 3600.0) == ItemRelease(20, NOW + 3600.0)
     assert next_move(ramping(), replace(OPTIONS, rate=0.01), NOW + 3600.0) == ItemRelease(1, NOW + 3600.0)
 
@@ -135,7 +135,7 @@ def test_a_clock_that_was_put_back_does_not_hold_it_up() -> None:
     assert next_move(ramping(released_at=NOW + 9e6), options, NOW) == RolloutWait(about(0.1))
 
 
-# Stopping itself
+# Automatic stop
 
 
 def test_it_stops_when_too_many_failed_but_not_before_enough_have_ended() -> None:
@@ -179,7 +179,7 @@ def test_a_plan_without_items_finishes_at_once() -> None:
 # Pardon
 
 
-def test_what_was_pardoned_does_not_count_any_more() -> None:
+def test_pardoned_failures_no_longer_count() -> None:
     whole, pardoned = Score(30, 20, 10, 7), Score(25, 16, 9, 7)
 
     assert whole.since(pardoned) == Score(5, 4, 1, 0)
@@ -232,7 +232,7 @@ class Rehearsal:
         self.begun = 0
 
     def tick(self, ending: int) -> None:
-        """So many of those under way end, then it is looked at."""
+        """End this many running items, then evaluate."""
         ending = min(ending, self.running)
         self.running, self.ended = self.running - ending, self.ended + ending
         score = Score(self.running + self.ended, self.ended)
@@ -280,7 +280,7 @@ def test_every_item_is_started_once_and_none_too_early(
         elif ramped_at is None:
             ramped_at, before = played.now, played.begun
         elif rate is not None:
-            allowed = (played.now - ramped_at) * rate + 1.0  # of rounding
+            allowed = (played.now - ramped_at) * rate + 1.0  # rounding
             assert played.begun - before <= allowed
     assert played.finished
     assert (played.planned, played.running, played.ended) == (0, 0, items)

@@ -1,4 +1,4 @@
-"""The language for runs: the same grammar as for dead letters, with keys and words of its own."""
+"""The query language for runs: the same grammar as for dead letters, with its own keys and words."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def only(text: str) -> Term:
         ("since:2h", (Ago(7_200),)),
     ],
 )
-def test_what_a_term_says(text: str, values: tuple[Value, ...]) -> None:
+def test_the_meaning_of_a_term(text: str, values: tuple[Value, ...]) -> None:
     assert only(text).values == values
 
 
 def test_the_words_of_the_documents_are_taken() -> None:
-    """The glossary: the outward words of G and M are aliases that filters accept."""
+    """The glossary: filters accept the external words of G and M as aliases."""
     assert set(G_WORDS + M_WORDS) <= set(RUN_WORDS)
     assert {state.lower() for state in RunState} <= set(RUN_WORDS)
 
@@ -64,7 +64,7 @@ def test_text_without_a_key_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(RUN_WORDS)), min_size=1, max_size=4), st.booleans())
-def test_the_canonical_text_says_the_same(words: list[str], negated: bool) -> None:
+def test_the_canonical_text_has_the_same_meaning(words: list[str], negated: bool) -> None:
     term = only(f"{'-' * negated}is:{','.join(words)}")
 
     again = only(str(term))

@@ -1,4 +1,4 @@
-"""What may be saved as a view: what its page understands."""
+"""Saved views accept only queries that their page understands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DLQ, RUNS = ViewedPage.DLQ, ViewedPage.RUNS
         Looking(RUNS),
     ],
 )
-def test_what_a_page_understands_may_be_saved(looking: Looking) -> None:
+def test_a_query_that_its_page_understands_may_be_saved(looking: Looking) -> None:
     require_understood(looking)
 
 
@@ -49,6 +49,6 @@ def test_what_a_page_understands_may_be_saved(looking: Looking) -> None:
         (Looking(DLQ, "x" * (MAX_SAVED_LENGTH + 1)), "at most 2,000 characters"),
     ],
 )
-def test_what_a_page_would_refuse_is_not_saved(looking: Looking, told: str) -> None:
+def test_a_query_that_its_page_would_reject_is_not_saved(looking: Looking, told: str) -> None:
     with pytest.raises(InvalidValueError, match=re.escape(told)):
         require_understood(looking)

@@ -1,4 +1,4 @@
-"""Stacks: what was stored of an exception, read again, with the application's frames first."""
+"""Stored tracebacks, parsed again, with the application's frames first."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_the_frames_of_the_application_come_first_and_deepest_first() -> None:
     assert not any("^" in line for each in caught.libraries for line in each.code)
 
 
-def test_what_was_caught_comes_before_what_led_to_it() -> None:
+def test_the_caught_exception_comes_before_its_causes() -> None:
     told = stack_of(printed(handling)).exceptions
     assert kinds(stack_of(printed(handling))) == ["json.decoder.JSONDecodeError", "KeyError", "ValueError"]
     assert [each.relation for each in told] == ["", "while_handling", "caused_by"]
     assert told[1].message == "KeyError: 'no such order'"
 
 
-def test_a_group_comes_before_its_members_and_each_before_what_led_to_it() -> None:
+def test_a_group_comes_before_its_members_and_each_before_its_causes() -> None:
     told = stack_of(printed(grouped)).exceptions
     assert [(each.depth, each.member, each.relation) for each in told] == [
         (0, "", ""),
@@ -109,7 +109,7 @@ def test_a_group_comes_before_its_members_and_each_before_what_led_to_it() -> No
     assert [each.function for each in told[4].libraries] == ["raw_decode", "decode", "loads"]
 
 
-def test_a_function_that_called_itself_says_how_often() -> None:
+def test_a_recursive_function_has_its_number_of_calls() -> None:
     [told] = stack_of(printed(endless)).exceptions
     assert told.application[0].repeated > 500
     assert len(told.application) < 10
@@ -142,18 +142,18 @@ def test_the_omitted_characters_are_counted() -> None:
 
 
 @loop_over("line", ["… 1,234 characters left out …", "… 1,234 characters omitted …"])
-def test_an_omission_is_recognised_in_any_words(line: str) -> None:
+def test_an_omission_is_recognized_in_any_words(line: str) -> None:
     text = f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n{line}\nValueError: x'
     [raised] = stack_of(text).exceptions
     assert (raised.omitted, raised.message) == (1_234, "ValueError: x")
 
 
 @pytest.mark.parametrize("text", [JAVA, NODE, GO, "", "ValueError: alone", "  \n ", "Traceback: lost"])
-def test_what_is_not_understood_stays_what_it_is(text: str) -> None:
+def test_text_that_is_not_understood_stays_unchanged(text: str) -> None:
     assert stack_of(text) == Stack((), text.rstrip())
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_text_has_no_exceptions() -> None:
     assert stack_of(None) == Stack((), "")
 
 
@@ -171,7 +171,7 @@ def test_nothing_is_nothing() -> None:
         (str(Path(redrive.__file__).parent / "engine" / "invoke.py"), False),
     ],
 )
-def test_whose_a_frame_is(file: str, application: bool) -> None:
+def test_the_owner_of_a_frame(file: str, application: bool) -> None:
     [told] = stack_of(
         f'Traceback (most recent call last):\n  File "{file}", line 3, in f\n    x\nE: y'
     ).exceptions
@@ -209,7 +209,7 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES | st.text(max_size=30), max_size=40).map("\n".join))
 def test_no_text_is_too_strange(text: str) -> None:
-    """Whatever it is, every frame in it is told once, and the whole is there."""
+    """Every frame of any text appears once, and no part of the text is lost."""
     told = stack_of(text)
     assert told.text == text.rstrip()
     assert told.frames <= text.count("File ")

@@ -25,23 +25,23 @@ def test_automatic_takes_every_failure(category: Category) -> None:
 
 
 @loop_over("category", Category)
-def test_selective_takes_what_a_later_redrive_can_help(category: Category) -> None:
+def test_selective_accepts_failures_that_a_redrive_may_fix(category: Category) -> None:
     expected = None if category in HELPED else fact("redrive_cannot_help", category=str(category))
     assert rejection(Strategy.SELECTIVE, category) == expected
 
 
 @loop_over("category", Category)
-def test_manual_takes_only_what_is_asked_for(category: Category) -> None:
+def test_manual_accepts_only_requested_letters(category: Category) -> None:
     assert rejection(Strategy.MANUAL, category) == fact("only_on_request")
     assert rejection(Strategy.MANUAL, category, requested=True) is None
 
 
 @pytest.mark.parametrize("requested", [True, False])
-def test_disabled_takes_nothing_and_says_so(requested: bool) -> None:
+def test_disabled_rejects_everything_with_a_reason(requested: bool) -> None:
     found = rejection(Strategy.DISABLED, Category.TIMEOUT, requested=requested)
     assert found == fact("queue_disabled")
 
 
 @pytest.mark.parametrize("strategy", [Strategy.AUTOMATIC, Strategy.SELECTIVE, Strategy.MANUAL])
-def test_what_is_asked_for_enters(strategy: Strategy) -> None:
+def test_a_requested_letter_enters(strategy: Strategy) -> None:
     assert rejection(strategy, Category.VALIDATION, requested=True) is None

@@ -1,4 +1,4 @@
-"""Templates: named handling of common failure patterns (M12)."""
+"""Templates: named handling of common failures (M12)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TestMatching:
             {"message_contains": "timed out"},
         ],
     )
-    def test_what_does_not_fit(self, matcher: dict[str, Any]) -> None:
+    def test_failures_that_do_not_match(self, matcher: dict[str, Any]) -> None:
         assert not Template("known", **matcher).matches(WHAT)
         assert not Template("known", **({"task": "charge", "queue": "payments"} | matcher)).matches(WHAT)
 
@@ -77,7 +77,7 @@ class TestMatching:
         ],
     )
     def test_a_coarse_kind_stands_for_its_categories(self, kind: Any, categories: set[Category]) -> None:
-        """M4: the words that the stand-alone queue uses."""
+        """M4: the words of the stand-alone queue."""
         template = Template("known", category=kind)
         assert {each for each in Category if template.matches(WHAT._replace(category=each))} == categories
         assert replace(template, owner="ana").category == template.category
@@ -102,7 +102,7 @@ class TestMatching:
 
 
 class TestChecks:
-    def test_what_it_says_is_kept(self) -> None:
+    def test_its_settings_are_kept(self) -> None:
         template = Template(
             "bank",
             task="charge",
@@ -119,7 +119,7 @@ class TestChecks:
     def test_one_tag_is_a_tag(self) -> None:
         assert Template("bank", task="charge", tags="urgent").tags == ("urgent",)
 
-    def test_one_that_matches_nothing_in_particular(self) -> None:
+    def test_a_template_without_conditions(self) -> None:
         with pytest.raises(InvalidValueError, match="'bank' has no matcher; set at least one of"):
             Template("bank", redrive="linear")
 
@@ -141,7 +141,7 @@ class TestChecks:
             ({"runbook": 7}, "runbook must be of type str"),
         ],
     )
-    def test_what_is_wrong_is_said_at_once(self, wrong: dict[str, Any], message: str) -> None:
+    def test_an_invalid_template_is_rejected_at_once(self, wrong: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidValueError, match=message):
             Template("bank", **({"queue": "payments"} | wrong))
 

@@ -1,4 +1,4 @@
-"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to work."""
+"""The verdict on a dead letter: why it stopped, what has changed since, what is likely to help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED_AT = NOW - 3_600.0
 
 
 def facts(**changes: Any) -> LetterFacts:
-    """A timeout an hour ago, and nothing since."""
+    """The facts of a timeout an hour ago, with changes."""
     made = LetterFacts(
         state="OPEN",
         now=NOW,
@@ -127,11 +127,11 @@ def test_nothing_has_changed_unless_something_has() -> None:
         ({"waits_for": ("a", "b", "c", "d", "e")}, "It waits for a, b, c and 2 more, not resolved yet."),
     ],
 )
-def test_every_change_is_told_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
+def test_every_change_has_a_sentence(change: dict[str, Any], sentence: str) -> None:
     assert [text_of(change) for change in verdict(facts(**change)).changed] == [sentence]
 
 
-# What is likely to work
+# What is likely to help
 
 CLOSED_SINCE = BreakerFact("bank", "CLOSED", NOW - 60.0)
 OPEN = BreakerFact("bank", "OPEN", open_until=NOW + 9.0)
@@ -183,13 +183,13 @@ IDLE = BreakerFact("bank", "HALF_OPEN", closed_at=NOW - 60.0, idle=True)
         (facts(state="ARCHIVED"), "unknown", "It is archived. There is nothing to do."),
     ],
 )
-def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: str, advice: str) -> None:
+def test_the_likely_outcome_follows_from_the_facts(case: LetterFacts, likely: str, advice: str) -> None:
     found = verdict(case)
     assert found.likely == likely
     assert paragraph(found.advice).startswith(advice)
 
 
-# What comes by itself, and what to beware of
+# What happens automatically, and warnings
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_is_likely_follows_from_what_is_known(case: LetterFacts, likely: st
         ({"next_redrive_at": NOW - 1.0}, "Redrive will replay it automatically as soon as a worker is free."),
     ],
 )
-def test_what_is_redriven_automatically_heals_itself(change: dict[str, Any], sentence: str) -> None:
+def test_a_letter_that_is_redriven_automatically_heals_itself(change: dict[str, Any], sentence: str) -> None:
     found = verdict(facts(**change))
     assert found.heals_itself
     assert paragraph(found.advice).endswith(sentence)
@@ -224,11 +224,11 @@ def test_everything_else_needs_you(change: dict[str, Any]) -> None:
     assert "automatically" not in paragraph(found.advice)
 
 
-def test_letters_that_are_being_replayed_need_no_one() -> None:
+def test_letters_that_are_being_replayed_do_not_need_you() -> None:
     assert verdict(facts(state="REPLAYING")).heals_itself
 
 
-def test_what_is_exhausted_says_that_nothing_more_comes_by_itself() -> None:
+def test_an_exhausted_letter_has_no_automatic_redrive_left() -> None:
     advice = paragraph(verdict(facts(state="EXHAUSTED", redrives=3)).advice)
     assert advice.endswith("3 automatic replays did not help, and there will be no more.")
 

@@ -1,4 +1,4 @@
-"""A step lived through again under another policy: by hand, and for any history that a policy can make."""
+"""A recorded step under another policy: by hand, and for any history that a policy can produce."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def failed(start: float, delay: float | None, seconds: float = 1.0, **changes: o
 
 
 def buried() -> FailedStep:
-    """Three attempts at 0, 11 and 32 s, of a second each, and then given up."""
+    """Three failed attempts of a second each, at 0, 11 and 32 s."""
     return FailedStep((failed(0.0, 10.0), failed(11.0, 20.0), failed(32.0, None)), None, EVEN)
 
 
@@ -49,7 +49,7 @@ def allowing(attempts: int, policy: RetryPolicy = EVEN) -> RetryPolicy:
 
 
 def test_a_further_attempt_comes_when_it_works_again() -> None:
-    """The fourth is due 40 s after the third has ended, at 73 s; it worked from 60 s on."""
+    """The fourth is due 40 s after the third has ended, at 73 s; the dependency works from 60 s on."""
     found = relive(buried(), allowing(4), Works(60.0, Proof.WORKED_AGAIN))
     assert found.starts == (0.0, 11.0, 32.0, 73.0)
     assert found.succeeded
@@ -60,13 +60,13 @@ def test_a_further_attempt_that_comes_too_early_fails_like_the_last_one() -> Non
     assert (found.starts, found.reason) == ((0.0, 11.0, 32.0, 73.0), Reason.ATTEMPTS_SPENT)
 
 
-def test_where_nothing_is_known_every_attempt_fails() -> None:
+def test_without_evidence_every_attempt_fails() -> None:
     found = relive(buried(), allowing(5), None)
     assert found.starts == (0.0, 11.0, 32.0, 73.0, 154.0)
     assert found.reason is Reason.ATTEMPTS_SPENT
 
 
-def test_a_shorter_policy_gives_up_what_succeeded() -> None:
+def test_a_shorter_policy_loses_steps_that_succeeded() -> None:
     found = relive(saved(), allowing(2), Works(32.0, Proof.ITSELF))
     assert (found.starts, found.succeeded) == ((0.0, 11.0), False)
 
@@ -80,8 +80,8 @@ def test_shorter_waits_come_too_early_and_longer_ones_too_late_but_in_time() -> 
 
 
 @pytest.mark.parametrize("category", [Category.VALIDATION, Category.PROVIDER_4XX, Category.UNKNOWN])
-def test_what_is_not_retried_stays_a_dead_letter(category: Category) -> None:
-    """W5: also when others show that the dependency worked."""
+def test_a_failure_that_is_not_retried_stays_a_dead_letter(category: Category) -> None:
+    """W5: even if other steps show that the dependency worked."""
     final = FailedStep((Failed(0.0, 1.0, None, failure(category)),), None, EVEN)
     found = relive(final, allowing(100), Works(2.0, Proof.WORKED_AGAIN))
     assert found.starts == (0.0,)
@@ -94,7 +94,7 @@ def test_a_policy_that_retries_more_kinds_of_errors_saves_them() -> None:
     assert relive(unknown, also, Works(5.0, Proof.ITSELF)).starts == (0.0, 11.0)
 
 
-def test_what_may_have_been_executed_is_not_executed_twice() -> None:
+def test_work_that_may_have_been_executed_is_not_executed_twice() -> None:
     unsafe = buried()._replace(repeatable=False)
     first = unsafe.failed[0]._replace(failure=failure(delivery=Delivery.NEVER_SEEN))
     unsafe = unsafe._replace(failed=(first, *unsafe.failed[1:]))
@@ -102,14 +102,14 @@ def test_what_may_have_been_executed_is_not_executed_twice() -> None:
     assert (found.starts, found.reason) == ((0.0, 11.0), Reason.NOT_REPEATABLE)
 
 
-def test_what_no_policy_was_asked_about_stays() -> None:
+def test_a_failure_that_no_policy_decided_stays() -> None:
     crashed = FailedStep((failed(0.0, None, bound=True),), None, EVEN)
     found = relive(crashed, allowing(9), Works(5.0, Proof.ITSELF))
     assert (found.starts, found.succeeded) == ((0.0,), False)
 
 
 def test_time_that_work_was_held_is_as_it_was() -> None:
-    """The second attempt was due at 11 s and started at 100: its breaker was open."""
+    """The second attempt was due at 11 s and started at 100 s, because its breaker was open."""
     held = FailedStep((failed(0.0, 10.0), failed(100.0, 20.0)), 121.0, EVEN)
     assert relive(held, EVEN, Works(121.0, Proof.ITSELF)).starts == (0.0, 100.0, 121.0)
     slower = replace(EVEN, backoff=Backoff(Exponential(15.0, 2.0)))
@@ -126,7 +126,7 @@ def test_a_wait_that_a_server_asked_for_is_not_counted() -> None:
     assert relive(trouble, impatient, None).reason is Reason.RATE_LIMIT_WAITS_SPENT
 
 
-def test_what_was_drawn_is_drawn_again_and_what_was_not_is_the_middle() -> None:
+def test_recorded_draws_are_used_again_and_others_are_the_middle() -> None:
     jittered = replace(EVEN, backoff=Backoff(Exponential(10.0, 2.0), jitter=Proportional(0.5)))
     lucky = FailedStep((failed(0.0, 5.0), failed(6.0, 10.0), failed(17.0, None)), None, jittered)
     assert relive(lucky, allowing(4, jittered), None).starts == (0.0, 6.0, 17.0, 58.0)
@@ -134,10 +134,10 @@ def test_what_was_drawn_is_drawn_again_and_what_was_not_is_the_middle() -> None:
     assert relive(lucky, doubled, None).starts == (0.0, 11.0, 32.0, 113.0)
 
 
-# What shows that it worked again
+# Evidence that the dependency worked again
 
 
-def test_a_dependency_that_no_one_got_through_to_worked_again_with_the_first_success() -> None:
+def test_a_dependency_without_successes_worked_again_with_the_first_success() -> None:
     known = Recoveries()
     for at in (90.0, -5.0, 70.0):
         known.succeeded("bank", at)
@@ -147,12 +147,12 @@ def test_a_dependency_that_no_one_got_through_to_worked_again_with_the_first_suc
     assert known.works("post", "timeout", 0.0, 33.0) is None
 
 
-def test_where_others_got_through_meanwhile_only_those_count_that_failed_alike() -> None:
-    """What fails alone may fail by what it is."""
+def test_while_others_succeed_only_equal_failures_count() -> None:
+    """A step that fails while others succeed may fail because of its own data."""
     known = Recoveries()
     for at in (20.0, 70.0, 80.0):
         known.succeeded("bank", at)
-    known.recovered("bank", "timeout", 40.0, 60.0)  # began to fail only afterwards
+    known.recovered("bank", "timeout", 40.0, 60.0)  # it began to fail only afterwards
     known.recovered("bank", "network", 10.0, 50.0)
     known.recovered("bank", "timeout", 10.0, 80.0)
     known.settle()
@@ -163,7 +163,7 @@ def test_where_others_got_through_meanwhile_only_those_count_that_failed_alike()
 def test_the_chance_of_further_attempts_is_that_of_other_retries() -> None:
     known = Recoveries()
     known.retried("bank", "timeout", saved())  # two retries, one of which succeeded
-    known.retried("bank", "timeout", buried())  # two, none
+    known.retried("bank", "timeout", buried())  # two retries, none of which succeeded
     assert known.chance("bank", "timeout", 2) == pytest.approx(1 - 0.75**2)
     assert known.chance("bank", "timeout", 0) == known.chance("bank", "network", 9) == 0.0
 
@@ -190,8 +190,8 @@ def test_the_figures_of_a_comparison() -> None:
     assert (none.recorded.waited(0.5), none.changed.waited(0.95)) == (31.0, 72.0)
 
 
-def test_new_dead_letters_of_which_no_one_knows_are_distinguished() -> None:
-    """Given up at 11 s, where it was seen to fail, or at 5 s after that, where it may have worked."""
+def test_new_dead_letters_with_an_unknown_outcome_are_distinguished() -> None:
+    """A dead letter at 11 s, when the dependency failed, or 5 s later, when it may have worked."""
     found = PolicyComparison()
     for policy in (allowing(2), replace(EVEN, backoff=Backoff(Exponential(8.0, 1.0)))):
         found.add(saved(), relive(saved(), policy, Works(32.0, Proof.ITSELF)), Works(32.0, Proof.ITSELF))
@@ -221,7 +221,7 @@ POLICIES = st.builds(
 
 @st.composite
 def lived(draw: st.DrawFn) -> tuple[FailedStep, Works | None]:
-    """What a policy has made of failures of any kind, and what is known of the dependency."""
+    """A history of failures of any kind under a policy, with facts about the dependency."""
     policy = draw(POLICIES)
     moment, tally, tried = draw(SECONDS), Tally(), []
     succeeds_after = draw(st.integers(1, 7))
@@ -265,7 +265,7 @@ def test_more_attempts_never_make_a_dead_letter_nor_less_load(
 
 
 @given(lived(), POLICIES, st.floats(0.0, 1_000.0))
-def test_what_works_earlier_is_never_given_up_more(
+def test_a_dependency_that_works_earlier_never_loses_more_steps(
     story: tuple[FailedStep, Works | None], policy: RetryPolicy, earlier: float
 ) -> None:
     trouble, works = story

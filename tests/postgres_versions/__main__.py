@@ -1,4 +1,4 @@
-"""Runs the tests of the store and the journeys on every supported version of PostgreSQL.
+"""Runs the store tests and the journeys on every supported version of PostgreSQL.
 
 python -m tests.postgres_versions [--versions 14,16]
 """
@@ -66,7 +66,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         return process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGINT)  # the same as Ctrl-C in a terminal
+        os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal
         process.wait()
         raise
 

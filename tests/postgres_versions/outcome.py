@@ -1,4 +1,4 @@
-"""What came of the tests on one version of PostgreSQL."""
+"""The outcome of the tests on one version of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 
 class Outcome(NamedTuple):
     version: str
-    """As the server says it."""
+    """The version as the server reports it."""
 
     passed: int
     failed: int
     skipped: int
     seconds: float
     exit_code: int
-    """Of pytest: tests that could not be collected are not counted anywhere else."""
+    """The exit code of pytest: only it shows tests that could not be collected."""
 
     @property
     def is_success(self) -> bool:

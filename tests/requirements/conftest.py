@@ -1,4 +1,4 @@
-"""Served applications, for the requirements that are about HTTP."""
+"""Served applications, for requirements about HTTP."""
 
 from tests.server.conftest import house, shared_schema, small_house
 

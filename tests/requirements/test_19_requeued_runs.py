@@ -1,4 +1,4 @@
-"""Item 19: what a requeued run shows, words of a job queue, waits one by one (P3, P6, P7, P9, W6)."""
+"""Item 19: fields of a requeued run, words of a job queue, separate waits (P3, P6, P7, P9, W6)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATIENCE = 30.0
 
 
 async def shown(app: Redrive, run_id: str) -> list[RunSummary | RunView]:
-    """Everything that shows a run: its view and the list."""
+    """Return everything that shows a run: its view and the list."""
     return [await app.run(run_id).view(), *(await app.runs().list()).runs]
 
 
@@ -48,7 +48,7 @@ async def names_no_worker(app: Redrive, run_id: str, place: str) -> None:
 
 @asynccontextmanager
 async def stopped_in_the_middle(app: Redrive) -> AsyncIterator[str]:
-    """A run that a worker has given back, because its grace was shorter than the task."""
+    """A run that a worker has returned, because its grace was shorter than the task."""
     begun = asyncio.Event()
 
     @app.task
@@ -128,7 +128,7 @@ async def test_19_a_run_retried_by_hand_names_no_worker_p3() -> None:
 
 
 async def test_19_only_a_failure_gives_a_retry_time_w6() -> None:
-    """A run that is merely delayed has a start time."""
+    """A run that is only delayed has a start time."""
     app = new_app()
 
     @app.task(retry=TWICE)

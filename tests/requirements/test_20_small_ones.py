@@ -1,4 +1,4 @@
-"""Item 20: small faults of the HTTP surface and of the command line."""
+"""Item 20: small faults of the HTTP API and of the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.cases import loop_over
 from tests.server.house import House
-from tests.server.test_connection import caller, door, everything
+from tests.server.test_connection import caller, everything, serving
 
 from redrive.cli.program import run
 from redrive.server.admin.environment import PAGES
@@ -41,7 +41,7 @@ async def test_20_a_taken_name_is_refused_without_saying_whose_it_is(house: Hous
 
 
 async def test_20_an_organization_cannot_ask_for_many_names(small_house: House) -> None:
-    """After a few names that others use, it gets the same answer for every name."""
+    """After a few names that others use, it gets the same response for every name."""
     eve = await eve_of_acme(small_house)
     for _ in range(int(SIGN_IN_BURST)):
         assert (await eve.post(MEMBERS, json={"name": "ben", "role": "VIEWER"})).status_code == 409
@@ -59,7 +59,7 @@ async def test_20_new_names_do_not_count(small_house: House) -> None:
         assert added.status_code == 201
 
 
-# Where the browser goes after signing in
+# The address after signing in
 
 HERE = [
     "/",
@@ -103,7 +103,7 @@ async def test_20_dot_segments_are_refused_where_next_is_taken(small_house: Hous
         assert path not in page.text
 
 
-# Keys that are twice in an object
+# Duplicate keys in an object
 
 TWICE = [
     b'{"work": "greet", "work": "charge"}',
@@ -148,7 +148,7 @@ async def test_20_the_target_of_a_request_names_the_host(
     small_house: House, target: bytes, host: bytes, status: int
 ) -> None:
     request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
-    async with door(small_house.api) as port, caller(port) as (reader, writer):
+    async with serving(small_house.api) as port, caller(port) as (reader, writer):
         writer.write(request)
         answer = await everything(reader)
     assert int(answer.split(b" ", 2)[1]) == status

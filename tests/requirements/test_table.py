@@ -1,4 +1,4 @@
-"""The table of requirements: every ID has a row, and what it names exists."""
+"""The table of requirements: every ID has a row, and everything that the row names exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "internals" / "requirements.md"
 NUMBERS = {"W": 16, "G": 15, "D": 9, "P": 12, "M": 12, "I": 16}
 NOT_BUILT = "Not built yet"
 DEVIATIONS = ("W5", "D4", "D6", "G2", "M1", "M9")
-"""Rows whose deviation is kept on purpose: without its reason, it would look like a fault."""
+"""Rows with an intended deviation: without its reason, it would look like a fault."""
 
 MAX_NUMBER = 21
 _NUMBERED = re.compile(r"(?:^|::)test_(\d+)_")
@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    """The tests of a file, those of a class as Class::test."""
+    """Return the tests of a file; tests of a class as Class::test."""
     found = set[str]()
     for node in ast.parse(path.read_text()).body:
         members = node.body if isinstance(node, ast.ClassDef) else [node]
@@ -57,7 +57,7 @@ def test_every_requirement_has_one_row_in_order() -> None:
 
 
 @loop_over("row", rows())
-def test_a_row_says_what_is_asked_where_it_is_and_what_shows_it(row: Row) -> None:
+def test_a_row_has_the_requirement_the_modules_and_the_tests(row: Row) -> None:
     assert row.asks
     assert (not row.where) == (not row.tests) == (row.deviations == NOT_BUILT)
 
@@ -77,7 +77,7 @@ def test_the_tests_exist(row: Row) -> None:
 
 
 def test_each_number_has_a_test_named_after_it() -> None:
-    """The numbers of the list of faults, gaps and requirements. `test_12_...` shows number 12."""
+    """The numbers of faults, gaps and requirements. `test_12_...` shows number 12."""
     found = {
         int(number[1])
         for path in (ROOT / "tests").rglob("test_*.py")

@@ -1,4 +1,7 @@
-"""A test that asks for `house` runs on both databases. On PostgreSQL all share a schema, emptied for each."""
+"""A test with the fixture `house` runs on both databases.
+
+PostgreSQL has one schema, emptied for each test.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def shared_schema(live_postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 async def small_house(tmp_path: Path) -> AsyncIterator[House]:
-    """For what has nothing to do with the database."""
+    """Serve an application on SQLite, for tests that do not depend on the database."""
     async with served(new_app(f"sqlite:///{tmp_path}/work.db")) as each:
         yield each
 

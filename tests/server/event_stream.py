@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from tests.server.house import House
 
 SECONDS = 20.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 EVENTS = "/api/v1/events"
 
 
 class Event(NamedTuple):
-    """One that has no kind is a comment."""
+    """An event of the stream. An event without a kind is a comment."""
 
     kind: str
     id: int | None
@@ -30,7 +30,7 @@ class Event(NamedTuple):
 
 
 class Stream:
-    """What has come so far, and what comes. A client that does not read takes nothing more."""
+    """Reads a stream event by event. A client that stops reading receives no more data."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -67,20 +67,20 @@ class Stream:
         self.headers = {name.decode().lower(): value.decode() for name, value in start["headers"]}
 
     async def body(self) -> Any:
-        """Of an answer that is no stream."""
+        """Return the JSON body of a response that is not a stream."""
         message = await self._message()
         assert message is not None
         return json.loads(message["body"])
 
     async def next(self, kind: str | None = None) -> Event | None:
-        """The next one, or the next of that kind; None: the stream is over."""
+        """Return the next event, or the next event of a kind; None at the end of the stream."""
         while True:
             event = await self._next()
             if event is None or kind is None or event.kind == kind:
                 return event
 
     async def end(self) -> None:
-        """Everything until the stream is over."""
+        """Read until the stream ends."""
         async with asyncio.timeout(SECONDS):
             while await self._next():
                 pass

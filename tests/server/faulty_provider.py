@@ -1,7 +1,7 @@
-"""An OpenID provider that lies on request: a real HTTP server with keys of its own.
+"""An OpenID provider that lies on request: a real HTTP server with its own keys.
 
-It has no page to sign in at. A test takes the part of the browser there: it reads the address that it was
-sent to, and goes back with any code. PKCE and the nonce are honest unless a test says otherwise.
+It has no sign-in page. The test acts as the browser: it reads the address of the redirect and returns with
+any code. PKCE and the nonce are honest unless a test says otherwise.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ EDWARDS = OKPKey.generate_key("Ed25519", {"kid": "edwards"})
 
 
 class FaultyProvider:
-    """
-    person    who has signed in there, honestly
-    claims    changes what the ID token says
-    header    of the ID token; `signing` signs it
-    token     instead of the ID token
-    answers   instead of the honest ones, by path
-    drips     whether it sends its answers blank by blank first, which takes two seconds
-    asked     the paths that were asked for
+    """An OpenID provider. Its attributes change what it returns.
+
+    person    the user who has signed in there
+    claims    changes the claims of the ID token
+    header    of the ID token; `signing` is the key that signs it
+    token     returned in place of the ID token
+    answers   responses in place of the honest ones, by path
+    drips     whether it sends blanks for two seconds before each response
+    asked     the paths of the requests so far
     """
 
     def __init__(self, port: int) -> None:
@@ -53,7 +54,7 @@ class FaultyProvider:
         self.reset("somebody")
 
     def reset(self, person: str) -> None:
-        """Honest again."""
+        """Make the provider honest again."""
         self.person = person
         self.keys: list[Key] = [RSA, CURVE, EDWARDS]
         self.claims: Change = dict
@@ -68,7 +69,7 @@ class FaultyProvider:
         self.asked: list[str] = []
 
     def meet(self, location: str) -> str:
-        """A browser comes by; the state that it has to bring back."""
+        """Record the visit of a browser, and return the state that the browser must bring back."""
         self.sent = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
         return self.sent["state"]
 
@@ -144,14 +145,14 @@ def faulty_provider() -> Iterator[FaultyProvider]:
             for name, value in {**headers, "Content-Length": str(blanks + len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            with suppress(ConnectionError):  # nobody waits for the rest
+            with suppress(ConnectionError):  # the client no longer waits for the rest
                 for _ in range(blanks):
                     self.wfile.write(b" ")
                     provider.released.wait(2 / DRIPS)
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Not in the output of the tests."""
+            """Keep requests out of the output of the tests."""
 
     with ThreadingHTTPServer((HOST, 0), Handler) as server:
         provider = FaultyProvider(server.server_address[1])

@@ -1,4 +1,4 @@
-"""Thousands of requests against the API, by everybody: python -m tests.server.fuzz"""
+"""Thousands of requests against the API, as every role: `python -m tests.server.fuzz`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.servers import postgresql
 
 @contextmanager
 def fuzzing(url: str, org: str, schema: str = "redrive", letters: int = LETTERS) -> Iterator[Fuzzer]:
-    """Of an application on its own event loop, with two organizations that have everything."""
+    """Serve an application on its own event loop, with two organizations that have rows of every kind."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         house = runner.run(stack.enter_async_context(served(new_app(url, schema))))
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _campaign(url: str, org: str, examples: int, number: int) -> int:
-    """How many faults it has found."""
+    """Run the campaign and return the number of faults."""
     begun = time.monotonic()
     with fuzzing(url, org) as fuzzer:
         fuzzer.restocks = True

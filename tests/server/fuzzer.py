@@ -1,8 +1,8 @@
-"""Requests that the OpenAPI document allows, and those that it forbids, in the name of one organization.
+"""Requests that the OpenAPI document allows, and requests that it forbids, as one organization.
 
-Schemathesis makes them: at the bounds of everything that the document says, and at random. Every answer is
-compared with the document. Nothing may fail inside, nothing that is forbidden may be taken, and nobody may
-reach or see what is another organization's (I8).
+Schemathesis generates them, at the bounds of the document and at random, and compares every response with the
+document. No request causes a server error, the server accepts no forbidden request, and no caller sees or
+reaches rows of another organization (I8).
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ CHECKED = (
     "negative_data_rejection",
 )
 ENDING = ("/api/v1/session", "/api/v1/members/self")
-"""Where somebody may lose the session that they came by."""
+"""Routes that may end the caller's own session."""
 
 SHARED = ("/api/v1/queues", "/api/v1/breakers")
-"""What belongs to all organizations."""
+"""Routes whose rows belong to all organizations."""
 
 IDS = {"ids": "open letter", "depends_on": "awaited letter", "group": "group"}
-"""What bodies name, by the name of the field."""
+"""The kind of row that each body field names."""
 
 KEY = "Idempotency-Key"
 STEERING = frozenset({"If-Match", KEY})
@@ -62,7 +62,10 @@ _numbers = count(1)
 
 
 class Fuzzer:
-    """Asks in the name of one organization. `faults` are what was found, each once, with how to repeat it."""
+    """Sends requests as one organization.
+
+    `faults` lists each fault once, with the request that repeats it.
+    """
 
     def __init__(self, runner: asyncio.Runner, world: TwoOrgs, org: Org) -> None:
         load_all_checks()
@@ -87,7 +90,7 @@ class Fuzzer:
         return [each.ok() for each in found]
 
     def at_the_bounds(self, mode: GenerationMode) -> Iterator[Case]:
-        """The smallest and the largest of everything, and a little more than that."""
+        """Yield requests with the smallest and largest allowed values, and just beyond them."""
         generation = self._schema.config.generation
         for operation in self.operations:
             yield from self._schema.iter_coverage_cases(
@@ -95,19 +98,19 @@ class Fuzzer:
             )
 
     def at_random(self, mode: GenerationMode, examples: int, number: int = 0) -> Iterator[Case]:
-        """So many for each operation; another number gives others."""
+        """Yield `examples` random requests for each operation; `number` is the seed."""
         for operation in self.operations:
             yield from _drawn(operation.as_strategy(generation_mode=mode), examples, number)
 
     def ask_all(self, cases: Iterable[Case], targets: Sequence[Target | None] = TARGETS) -> None:
-        """By turns in the name of an owner and of everybody else, and at each of these targets."""
+        """Send every case, in turn as an owner and as each other caller, and at each target."""
         others = cycle([NOBODY, *self.org.visitors])
         for number, case in enumerate(cases):
             visitor = self.owner if number % 2 else next(others)
             self.ask(case, visitor, targets[number // 2 % len(targets)])
 
     def ask(self, case: Case, visitor: AuthenticatedCaller, target: Target | None = None) -> None:
-        """With a target, what the request names is one of these."""
+        """Send a case. With a target, replace the ids in it by ids of that target."""
         if self.org.letters_left < FEW and self.restocks:
             self.run(self.org.restock(LETTERS))
         if KEY in case.headers:
@@ -122,7 +125,10 @@ class Fuzzer:
             self._found(case, visitor, response, "what is the other organization's was reached")
 
     def _aim(self, case: Case, target: Target) -> bool:
-        """Is there anything to name? What would keep the request from getting there is left away."""
+        """Put the target's ids into a case; return whether it names any.
+
+        Drop headers that would stop it early.
+        """
         for name in STEERING & case.headers.keys():
             del case.headers[name]
         case.query.pop("cursor", None)
@@ -143,7 +149,7 @@ class Fuzzer:
         return self._named(marker.kind, target if isinstance(marker, A) else Target.OWN)
 
     def _field(self, value: Any, name: str, target: Target) -> Any:
-        """Only what is well-formed is put in the place of something well-formed."""
+        """Replace a well-formed value by a well-formed one."""
         if isinstance(value, list) and value and all(isinstance(each, str) and each for each in value):
             return [self._named(IDS[name], target)]
         return self._named(IDS[name], target) if isinstance(value, str) and value else value
@@ -154,7 +160,7 @@ class Fuzzer:
         return self.other.kept[kind]
 
     async def _fresh(self, kind: str) -> str:
-        """Requests before may have closed what was to be used up."""
+        """Return an id to use up. Earlier requests may have closed the row that was made for this."""
         for _ in range(FEW):
             with suppress(RedriveError, IndexError):
                 return await self.org.fresh(kind)
@@ -199,7 +205,7 @@ class Fuzzer:
 
 
 def _another(key: Any) -> Any:
-    """A good one is used once."""
+    """Return a new key for a well-formed one, so that no key is used twice."""
     return f"key-{next(_numbers)}" if isinstance(key, str) and re.fullmatch("[!-~]+", key) else key
 
 
@@ -208,13 +214,13 @@ def _text(value: Any) -> str:
 
 
 def _beside(case: Case, response: Response) -> set[str]:
-    """Checks that miss the point: a stream is no JSON, and there are more ways to refuse than they know."""
+    """List checks that don't apply: a stream is not JSON, and the document doesn't list every rejection."""
     stream = {"response_schema_conformance"} if case.path == "/api/v1/events" else set()
     return stream | ({"negative_data_rejection"} if response.status_code in (412, 413, 414) else set())
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
-    """Without what excludes something else, or what nobody can guess; with a reason, and work that exists."""
+    """Drop exclusive and unguessable fields; add a reason, and the name of existing work."""
     excluded = {"query", "expect", "group"} if "ids" in body else {"queue"} if "work" in body else set()
     kept = {name: value for name, value in body.items() if name not in GUESSED | excluded}
     named = {"work": "greet"} if isinstance(kept.get("work"), str) and kept["work"] else {}
@@ -222,7 +228,7 @@ def _plain(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places(case: Case) -> dict[str, A | Own]:
-    """What the parameters of the address name, by their name."""
+    """Return what each path parameter names."""
     [entry, *_] = _ENTRIES[f"{case.operation.method.upper()} {case.path}"]
     return {name: each for name, each in entry.path.items() if isinstance(each, (A, Own))}
 
@@ -247,6 +253,6 @@ def _drawn(strategy: Any, examples: int, number: int) -> list[Case]:
 
     try:
         draw()
-    except Unsatisfiable:  # where nothing is sent, nothing can be wrong with it
+    except Unsatisfiable:  # the operation has nothing that could be invalid
         return []
     return cases

@@ -1,4 +1,4 @@
-"""What hostile clients bring along: secrets to leave in every place, and eyes for every other."""
+"""Tools of hostile clients: secrets to leave everywhere, and readers that look for them everywhere."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _NOUNS = {
     "/app/admin/runs": "/api/v1/runs",
     "/app/admin/replays": "/api/v1/operations",
 }
-"""What the pages are about."""
+"""The API list whose ids each kind of page uses."""
 
 MARKS = ("c4nary", "C4NARY", "eyJzdWIiOiJjNG5hcnkifQ")
-"""Stand in the secret parts of them."""
+"""Texts inside the secret parts of the secrets."""
 
 
 def secret_text() -> str:
-    """All of them in one line, as somebody pastes them."""
+    """Return all secrets in one line, as a person pastes them."""
     return " and ".join(text.replace("\n", "\\n") for text in SECRETS.values())
 
 
 def secret_value() -> dict[str, Any]:
-    """All of them in one value, the way payloads have them."""
+    """Return all secrets in one value, as in a payload."""
     return {
         **SECRETS,
         "password": "c4naryOfItsName",
@@ -58,14 +58,14 @@ def secret_value() -> dict[str, Any]:
     }
 
 
-def told(content: bytes | str) -> set[str]:
-    """The marks of secrets that can be read in it."""
+def marks_in(content: bytes | str) -> set[str]:
+    """Return the marks of secrets that this content contains."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     return {mark for mark in MARKS if mark in text}
 
 
 def surroundings(content: bytes | str, marks: Iterable[str] = MARKS) -> str:
-    """Where the first one stands, for whoever reads the failure."""
+    """Return the text around the first mark, for the message of a failed test."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     places = [text.find(mark) for mark in marks if mark in text]
     return text[max(0, min(places) - 150) : min(places) + 60] if places else ""
@@ -75,7 +75,7 @@ def surroundings(content: bytes | str, marks: Iterable[str] = MARKS) -> str:
 async def house_on(
     request: pytest.FixtureRequest, kind: str, path: Path, **settings: Any
 ) -> AsyncIterator[House]:
-    """On SQLite in a file, or on PostgreSQL in a schema of its own."""
+    """Serve an application on SQLite in a file, or on PostgreSQL in a separate schema."""
     if kind == "sqlite":
         async with served(new_app(f"sqlite:///{path}/work.db", **settings)) as house:
             yield house
@@ -93,14 +93,14 @@ async def house_on(
 
 
 def gets(house: House) -> list[str]:
-    """The paths of all that can be read, but for what never ends or hands out sessions."""
+    """Return the paths of all GET routes, except endless streams and routes that issue sessions."""
     routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
     apart = ("/api/v1/events", "/api/v1/session/forward", "/api/v1/session/oidc")
     return [each.path for each in routes if "GET" in (each.methods or ()) and each.path not in apart]
 
 
 async def everything_read(house: House, client: httpx.AsyncClient) -> list[httpx.Response]:
-    """Every GET, of a few things of each kind that are there."""
+    """Send every GET request, for a few rows of each kind."""
     answers: list[httpx.Response] = []
     for path in gets(house):
         names = await _some(client, path)
@@ -113,13 +113,13 @@ def with_names(path: str, name: str) -> str:
 
 
 def changes(house: House) -> list[tuple[str, GuardedRoute]]:
-    """Every route that may change something, with its method."""
+    """Return every route that may change rows, with its method."""
     routes = [each for each in house.api.router.routes if isinstance(each, GuardedRoute)]
     return [(method, each) for each in routes for method in each.methods or () if method not in SAFE]
 
 
 async def _some(client: httpx.AsyncClient, path: str) -> list[str]:
-    """Ids or names to put into a path."""
+    """Return ids or names for a path."""
     noun, _, parameter = path.partition("/{")
     noun = _NOUNS.get(noun, noun)
     if not parameter or noun == "/app/static":

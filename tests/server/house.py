@@ -1,4 +1,4 @@
-"""A served application for the tests: real tables, real credentials, requests over ASGI."""
+"""A served application for the tests: real tables, real credentials, and requests over ASGI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORIGIN = {"Origin": BASE}
 
 
 def new_app(url: str, schema: str = "redrive", **settings: Any) -> Redrive:
-    """`greet` succeeds, `charge` fails for good, `order` is a workflow whose second step fails for good."""
+    """Create an application: `greet` succeeds, `charge` fails, the second step of `order` fails."""
     generous = {"server_key_rate": 100_000, "server_org_rate": 1_000_000}
     app = Redrive(url, settings=Settings(schema=schema, **(generous | settings)), log=False, durable=False)
     parts_of(app).declared.passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
@@ -41,7 +41,7 @@ def new_app(url: str, schema: str = "redrive", **settings: Any) -> Redrive:
 
 
 class House:
-    """What is behind the door, and clients that come with credentials of every kind."""
+    """A served application, with clients that have credentials of every kind."""
 
     def __init__(self, app: Redrive, api: FastAPI) -> None:
         self.app = app
@@ -57,7 +57,7 @@ class House:
     async def key(
         self, role: str = "OWNER", org: str = "default", name: str = "", scopes: list[str] | None = None
     ) -> str:
-        """The text of a new key."""
+        """Create an API key and return its text."""
         members = self.app.members(org=org)
         made = await members.keys.create(
             name or f"{role} {parts_of(self.app).ids.new()}", role, scopes=scopes
@@ -76,7 +76,7 @@ class House:
         await members.accounts.set_password(name, password)
 
     async def signed_in(self, name: str, password: str) -> httpx.AsyncClient:
-        """A browser with a session, which sends what our pages send."""
+        """Return a browser with a session that sends what the admin pages send."""
         client = self.client(**ORIGIN)
         answer = await client.post("/api/v1/session", json={"name": name, "password": password})
         assert answer.status_code == 200, answer.text
@@ -84,7 +84,7 @@ class House:
         return client
 
     async def dead_letter(self, payload: Any = 7, org: str = "default", work: str = "charge") -> str:
-        """The id of a dead letter that has just come to be."""
+        """Create a dead letter and return its id."""
         run = await self.app.start(work, payload, org=org)
         await self.work()
         letter = await run.dead_letter()
@@ -96,7 +96,7 @@ class House:
 
 
 async def until(status: int, ask: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
-    """Ask until it is answered so: on a slow machine a limit fills up again meanwhile."""
+    """Repeat a request until it has this status: on a slow machine, a rate limit refills meanwhile."""
     for _ in range(2_000):
         answer = await ask()
         if answer.status_code == status:

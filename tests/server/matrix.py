@@ -1,8 +1,8 @@
-"""A request for every route, and what it is: the word of the table of roles that it falls under.
+"""A request for every route, and the row of the role table that it belongs to.
 
-`A("letter")` is what the request aims at: the caller's own, another organization's, or one that never was.
-`Own("letter")` is the caller's own whatever it aims at. In texts, {canary} is the word that no other
-organization may ever see, and {number} another number each time.
+`A("letter")` is the target of a request: the caller's own row, a row of another organization, or an id that
+never existed. `Own("letter")` is always the caller's own. In texts, {canary} is a word that no other
+organization may ever see, and {number} is a different number each time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.server.wire import NOTHING, Inquiry
 
 PUBLIC, SIGNED_IN = "public", "signed in"
 
-# By hand from the page about the pages of administration, and not out of the code that decides.
+# Copied by hand from the page about roles, not derived from the code under test.
 EVERYBODY = ("VIEWER", "STAFF", "ADMIN", "OWNER")
 STAFF_UP, ADMIN_UP, OWNERS = EVERYBODY[1:], EVERYBODY[2:], EVERYBODY[3:]
 MAY = {
@@ -47,7 +47,7 @@ MAY = {
     "clear": OWNERS,
 }
 SCOPED = ("plan", "note", "tag", "assign")
-"""What an owner's key may do that is limited to `SCOPES`."""
+"""What an owner's key may do if its scopes are `SCOPES`."""
 assert SCOPES == ["plan", "note"]
 
 _numbers = itertools.count(1)
@@ -68,13 +68,14 @@ class Own(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """
-    path    the parameters of the address, by name
-    status  what those who may do it are answered
-    home    only from the organization that owns the installation
-    keys    what keys are answered where only people can do it
-    guest   whoever does it loses their session, their membership or the like by it
-    page    a page for people: strangers are led to where one signs in
+    """A route and its expected responses.
+
+    path    the parameters of the path, by name
+    status  the status for callers with the permission
+    home    only callers of the home organization have the permission
+    keys    the status for API keys where only people have the permission
+    guest   the request ends the caller's own session or membership, so a guest sends it
+    page    a page for people: without a session it redirects to the sign-in page
     """
 
     action: str
@@ -93,7 +94,7 @@ class Entry(NamedTuple):
         aims = {each.kind for each in _markers([self.path, self.body, self.query]) if isinstance(each, A)}
         if not aims:
             return (Target.OWN,)
-        if aims & {"queue", "breaker"}:  # these belong to all
+        if aims & {"queue", "breaker"}:  # queues and breakers belong to all organizations
             return (Target.OWN, Target.UNKNOWN)
         return tuple(Target)
 
@@ -113,7 +114,7 @@ class Entry(NamedTuple):
         return self.status if target is Target.OWN else 404
 
     def enters(self, visitor: AuthenticatedCaller, org: str, target: Target) -> bool:
-        """Owners of the home organization may enter any (W13), which another test shows."""
+        """Owners of the home organization may enter any organization (W13); another test covers this."""
         entering = self.body == ENTERING and target is Target.FOREIGN
         return entering and (visitor.kind, visitor.role, org) == ("session", "OWNER", HOME)
 
@@ -123,7 +124,7 @@ SAVING = {"name": "view-{number}", "page": "dlq", "query": "is:open {canary}"}
 
 
 def _letters() -> dict[str, tuple[Entry, ...]]:
-    """The routes under both names of dead letters."""
+    """Return the routes of dead letters, under both of their names."""
     one, mine = {"id": A("letter")}, {"id": A("open letter")}
     some = {"ids": [Own("open letter"), A("open letter"), Own("open letter")]}
     said = {"reason": "done, {canary}"}
@@ -333,7 +334,7 @@ def _table() -> dict[str, tuple[Entry, ...]]:
 
 
 def _pages() -> dict[str, tuple[Entry, ...]]:
-    """They only read."""
+    """Return the pages, which only read."""
     plain = ("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/workers")
     letter = {"id": A("letter")}
     return {path: (Entry("read"),) for path in plain} | {
@@ -363,18 +364,21 @@ def _under(prefix: str, name: str) -> str:
 
 
 TABLE = _table()
-"""By method and path, as the routes have them."""
+"""The entries by method and path, as in the routes."""
 
 
 class Aimed(NamedTuple):
-    """A request, and the id that it names beside the caller's own."""
+    """A request, and the foreign id that it names."""
 
     inquiry: Inquiry
     id: str
 
 
 class Aim:
-    """Makes requests of one organization. Unless it may `use_up` things, it names those that are kept."""
+    """Builds requests of one organization.
+
+    With `use_up`, they may use up rows; otherwise they name kept rows.
+    """
 
     def __init__(self, world: TwoOrgs, org: Org, *, use_up: bool) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""Asking everybody's questions in the name of one organization, and comparing the answers with the matrix."""
+"""Sends every request of the matrix as every caller of an organization, and compares the responses."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tests.server.wire import Reply
 from redrive.server.route import GuardedRoute
 
 SILENT = ("/audit/verify", "/runs", "/jobs", "/runs/many", "/jobs/many", "/replay/preview")
-"""What needs no entry in the audit: it changes nothing, or the run itself is the record of it."""
+"""Routes that write no audit entry: they change nothing, or the run itself is the record."""
 
 _numbers = itertools.count(1)
 
 
 def routes_of(api: FastAPI) -> list[str]:
-    """Method and path of each."""
+    """Return the method and path of each route."""
     found = [route for route in api.router.routes if isinstance(route, GuardedRoute)]
     return [f"{method} {route.path}" for route in found for method in sorted(route.methods or ())]
 
 
 class MatrixRequests:
-    """`faults` tells every answer that is not as it should be, `heard` is all that was answered."""
+    """Collects the bytes of all `responses`, and describes unexpected ones in `faults`."""
 
     def __init__(self, world: TwoOrgs, org: Org, *, only: str | None = None) -> None:
         self.faults: list[str] = []
         self.statuses: Counter[int] = Counter()
-        self.heard: list[bytes] = []
+        self.responses: list[bytes] = []
         self._world = world
         self._org = org
         routes = routes_of(world.house.api) if only is None else [only]
         self._entries = [(route, entry) for route in routes for entry in TABLE[route]]
 
     async def refusals(self) -> None:
-        """What somebody may not do: with no credential, and without the right."""
+        """Send requests that the caller may not make: without a credential, and without the permission."""
         aim = Aim(self._world, self._org, use_up=False)
         for route, entry in self._entries:
             for visitor in (NOBODY, *self._org.visitors):
@@ -48,7 +48,7 @@ class MatrixRequests:
                         await self._ask(route, entry, visitor, target, await aim.at(route, entry, target))
 
     async def misses(self) -> None:
-        """What is not theirs, and what is not at all; and that nobody can tell which."""
+        """Name foreign and missing ids, and check that the responses don't reveal which is which."""
         aim = Aim(self._world, self._org, use_up=False)
         for route, entry in self._entries:
             missed = [each for each in entry.targets if each is not Target.OWN]
@@ -57,7 +57,7 @@ class MatrixRequests:
                     await self._miss(aim, route, entry, visitor, missed)
 
     async def deeds(self) -> None:
-        """What somebody may do, with what is theirs."""
+        """Send requests that the caller may make, for their own rows."""
         aim = Aim(self._world, self._org, use_up=True)
         for route, entry in self._entries:
             for visitor in (NOBODY, *self._org.visitors):
@@ -73,7 +73,7 @@ class MatrixRequests:
     async def _miss(
         self, aim: Aim, route: str, entry: Entry, visitor: AuthenticatedCaller, missed: Sequence[Target]
     ) -> None:
-        """Answered alike, but for the id that was asked for."""
+        """Check that the responses to foreign and missing ids differ only in the id."""
         answers = []
         for target in missed:
             if not entry.enters(visitor, self._org.name, target):
@@ -84,7 +84,7 @@ class MatrixRequests:
             self.faults.append(f"{route} as {visitor} is answered in different ways: {answers}")
 
     async def _do(self, route: str, entry: Entry, visitor: AuthenticatedCaller, aimed: Aimed) -> None:
-        """What changes something is entered into the audit, once (I14)."""
+        """Send a request, and check that a change writes exactly one audit entry (I14)."""
         audit = (await self._org.failures()).audit
         before = (await audit.head()).sequence
         reply = await self._ask(route, entry, visitor, Target.OWN, aimed)
@@ -98,11 +98,11 @@ class MatrixRequests:
     async def _ask(
         self, route: str, entry: Entry, visitor: AuthenticatedCaller, target: Target, aimed: Aimed
     ) -> Reply:
-        number = next(_numbers)  # nobody is kept out for having asked too much
+        number = next(_numbers)  # a new address each time, so that no rate limit applies
         address = f"10.0.{number // 250 % 250}.{number % 250}"
         reply = await aimed.inquiry.ask(self._world.house.api, address, **visitor.headers)
         self.statuses[reply.status] += 1
-        self.heard.append(reply.everything)
+        self.responses.append(reply.everything)
         wanted = entry.expected(visitor, self._org.name, target)
         if reply.status != wanted:
             who = f"{visitor} of {self._org.name} with {target.value}"

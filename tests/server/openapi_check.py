@@ -1,4 +1,4 @@
-"""Every answer that a test gets is compared with what the OpenAPI document says about it."""
+"""Compares every response that a test receives with the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _known: list[OpenApiCheck] = []
 
 
 class OpenApiCheck:
-    """The document is the same for all applications; making it takes a while."""
+    """Checks responses. Building the document is slow and gives the same result for all applications."""
 
     def __init__(self, api: FastAPI) -> None:
         self._document: dict[str, Any] = document(api)
@@ -28,7 +28,10 @@ class OpenApiCheck:
         self._validator = cache(self._new_validator)
 
     async def check(self, response: httpx.Response) -> None:
-        """A response hook: raises when the answer is another than the document promises."""
+        """Raise AssertionError if the response differs from the document.
+
+        Register this as a response hook.
+        """
         await response.aread()
         method, path = (
             response.request.method.lower(),

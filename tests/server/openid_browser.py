@@ -1,4 +1,4 @@
-"""Somebody with a browser, who signs in with an OpenID provider."""
+"""A browser whose user signs in with an OpenID provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile(r'name="csrf_token" value="([^"]*)"')
 
 
 class Browser:
-    """Each comes from an address of its own: how often one may try to sign in is another test."""
+    """A browser with its own address, because each address has a limit on sign-ins."""
 
     def __init__(self, house: House) -> None:
         self.address = f"10.1.{next(_addresses) // 250}.{next(_addresses) % 250}"
@@ -28,7 +28,7 @@ class Browser:
         self.client = httpx.AsyncClient(transport=transport, base_url=BASE)
 
     async def begin(self, path: str | None = None) -> str:
-        """Where the browser is sent to."""
+        """Start to sign in and return the address of the redirect."""
         answer = await self.client.get(BEGIN, params={} if path is None else {"next": path})
         assert answer.status_code == 303, answer.text
         return answer.headers["location"]
@@ -42,7 +42,7 @@ class Browser:
 
 
 async def signed_in_there(location: str, name: str) -> dict[str, str]:
-    """Fills in the forms of the provider; what it sends the browser back with."""
+    """Fill in the forms of the provider and return the address that it redirects to."""
     async with httpx.AsyncClient() as client:
         page = await client.get(location)
         while not page.headers.get("location", "").startswith(BASE):

@@ -1,6 +1,6 @@
-"""A real OpenID provider as a process of its own: `python -m tests.server.openid_provider PORT`.
+"""A real OpenID provider in a separate process: `python -m tests.server.openid_provider PORT`.
 
-Canaille, in memory, with the people and the clients of the tests. Its redirect addresses are those of House.
+Canaille, in memory, with the users and clients of the tests. Its redirect addresses are those of House.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLIENTS = {
     "public": "none",
     "unlucky": "client_secret_basic",
 }
-"""One code of each at a time: the memory of Canaille confuses those of one client that are not redeemed."""
+"""Canaille in memory mixes up unredeemed codes of one client, so each client has one code at a time."""
 PEOPLE = ("ana", "bob", "mallory")
 UNVERIFIED = "mallory"
 START_TIMEOUT = 120.0
@@ -50,7 +50,7 @@ def openid_provider() -> Iterator[OpenIdProvider]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    """It listens as soon as it is ready."""
+    """Wait for the port: the provider opens it when it is ready."""
     deadline = time.monotonic() + START_TIMEOUT
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), 1):

@@ -1,4 +1,4 @@
-"""All rows of a database, whatever tables it has: to see that nothing has changed."""
+"""All rows of all tables of a database, to check that nothing has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redrive.parts import parts_of
 from redrive.store.postgres import PostgresDatabase
 
 SEEN = {("api_keys", "last_used_at"), ("sessions", "seen_at")}
-"""What merely coming in changes."""
+"""Columns that a mere sign-in changes."""
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -35,7 +35,7 @@ async def all_rows(app: Redrive) -> Rows:
 
 
 def rows_of(rows: Rows, org: str) -> Rows:
-    """Those that belong to one organization, and to the runs of it."""
+    """Return the rows that belong to one organization, and to its runs."""
     runs = {row["id"] for row in rows["runs"] if row["org"] == org}
     return {
         table: [row for row in found if row.get("org") == org or row.get("run_id") in runs]
@@ -44,7 +44,7 @@ def rows_of(rows: Rows, org: str) -> Rows:
 
 
 def ids_of(rows: Rows) -> set[str]:
-    """What only whoever has the rows can know."""
+    """Return the ids that only a reader of these rows can know."""
     named = {
         str(row[name]) for found in rows.values() for row in found for name in ("id", "run_id") if name in row
     }
@@ -52,7 +52,7 @@ def ids_of(rows: Rows) -> set[str]:
 
 
 def difference(before: Rows, after: Rows) -> list[str]:
-    """The first few changed rows of each table, as somebody would want to read them."""
+    """Describe the first changed rows of each table, for the message of a failed test."""
     found = []
     for table in before:
         if before[table] == after[table]:

@@ -1,4 +1,4 @@
-"""`redrive serve` as a process of its own, and clients that write their bytes themselves."""
+"""`redrive serve` in a separate process, and clients that write raw bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 from redrive.app import Redrive
 
 SECONDS = 20.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 MODULE = """
 import asyncio
@@ -101,7 +101,7 @@ class Served:
 
     @property
     def sockets(self) -> int:
-        """How many it has open."""
+        """Count the sockets that the server has open."""
         open_files = Path(f"/proc/{self.process.pid}/fd").iterdir()
         return sum(_target(each).startswith("socket:") for each in open_files)
 
@@ -116,7 +116,7 @@ class Served:
             await app.close()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """How it has ended."""
+        """Send a signal and return the exit code."""
         self.process.send_signal(number)
         return self.ended()
 
@@ -137,7 +137,7 @@ class Served:
         return client
 
     def asked(self, text: bytes) -> bytes:
-        """The status, and all that came until the server had closed or said enough."""
+        """Send raw bytes and return the status and everything received until the end of the response."""
         with self.connected() as client:
             client.say(text)
             return client.answer()
@@ -146,7 +146,7 @@ class Served:
 def _target(file: Path) -> str:
     try:
         return str(file.readlink())
-    except OSError:  # closed meanwhile
+    except OSError:  # the server has closed the connection
         return ""
 
 
@@ -160,7 +160,7 @@ def served(path: Path, **settings: Any) -> Iterator[Served]:
 
 
 class Client:
-    """A connection. `narrow`: the machine takes little for a client that does not read."""
+    """A connection. `narrow`: the kernel buffers little for a client that does not read."""
 
     def __init__(self, port: int, *, narrow: bool = False) -> None:
         self.socket = socket.socket()
@@ -187,7 +187,7 @@ class Client:
         return True
 
     def answer(self) -> bytes:
-        """One whole answer: its head, and a body as long as the head says."""
+        """Read one complete response: the head, and as many body bytes as it announces."""
         self._read_until(lambda text: b"\r\n\r\n" in text)
         head, _, _ = self._rest.partition(b"\r\n\r\n")
         found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
@@ -206,7 +206,7 @@ class Client:
             self._rest += more
 
     def rest(self) -> bytes:
-        """All that comes until the server closes. That it was cut off is no less an end."""
+        """Read until the server closes or resets the connection."""
         try:
             while more := self.socket.recv(65_536):
                 self._rest += more

@@ -1,4 +1,4 @@
-"""Who is let in, and how they are told why not (security baseline, RFC 9457)."""
+"""Which requests the server admits, and how it explains a rejection (security baseline, RFC 9457)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSWORD = "a horse, a horse, my kingdom"
 PROBLEM = {"type", "title", "status", "code", "detail", "hint", "request_id"}
 
 
-async def test_without_a_credential_nothing_is_told(house: House) -> None:
+async def test_without_a_credential_nothing_is_revealed(house: House) -> None:
     answer = await house.client().get("/api/v1/dead-letters")
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
@@ -53,7 +53,7 @@ async def test_an_unknown_field_is_an_error_that_names_it(small_house: House) ->
     assert answer.json()["errors"][0]["at"] == "body.org"
 
 
-async def test_what_was_sent_is_not_repeated_in_a_problem_i9(small_house: House) -> None:
+async def test_a_problem_does_not_repeat_the_request_i9(small_house: House) -> None:
     client = await small_house.keyed()
     answer = await client.post("/api/v1/keys", json={"name": {"sk_live_canary": 1}, "role": "canary-role"})
     assert answer.status_code == 422
@@ -120,7 +120,7 @@ async def test_another_host_name_is_not_answered(small_house: House) -> None:
     client = small_house.client()
     answer = await client.get("/api/docs", headers={"Host": "evil.example"})
     assert (answer.status_code, answer.json()["code"]) == (421, "unknown_host")
-    for probe in ("/healthz", "/readyz"):  # asked by the address of a container, which nobody knows before
+    for probe in ("/healthz", "/readyz"):  # a container's address, unknown in advance
         assert (await client.get(probe, headers={"Host": "10.0.0.7:8400"})).status_code == 200
 
 
@@ -153,7 +153,7 @@ async def test_the_server_says_whether_it_can_work(house: House) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ready"}
 
 
-async def test_a_body_without_its_content_type_is_told_so(small_house: House) -> None:
+async def test_a_body_without_its_content_type_gets_a_clear_error(small_house: House) -> None:
     client = await small_house.keyed()
     answer = await client.post("/api/v1/keys", content=b'{"name": "x", "role": "ADMIN"}')
     assert (answer.status_code, answer.json()["code"]) == (415, "not_json")
@@ -164,19 +164,19 @@ async def test_load_balancers_may_ask_by_head(small_house: House) -> None:
         assert (await small_house.client().head(path)).status_code == 200
 
 
-async def test_what_is_missing_is_told_together_with_what_is_misspelled(small_house: House) -> None:
+async def test_missing_and_misspelled_fields_are_reported_together(small_house: House) -> None:
     answer = await (await small_house.keyed()).post("/api/v1/keys", json={"nmae": "x", "role": "ADMIN"})
     detail = "body.name: required; body.nmae: unknown field"
     assert (answer.status_code, answer.json()["detail"]) == (422, detail)
 
 
-async def test_another_method_is_told_all_that_the_address_knows(small_house: House) -> None:
+async def test_another_method_gets_the_list_of_allowed_methods(small_house: House) -> None:
     answer = await (await small_house.keyed()).put("/api/v1/runs", json={})
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
 
 
 async def test_every_operation_of_the_document_is_named_and_summed_up(small_house: House) -> None:
-    """For those who generate a client from it."""
+    """Generators of clients need both."""
     paths = (await small_house.client().get("/api/openapi.json")).json()["paths"]
     operations = [each for methods in paths.values() for each in methods.values()]
     ids = [each["operationId"] for each in operations]
@@ -191,7 +191,7 @@ async def test_every_operation_of_the_document_is_named_and_summed_up(small_hous
 async def test_a_database_that_is_silent_is_waited_for_once(
     small_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks /readyz while it hangs does not queue behind all others who do."""
+    """Probes of /readyz share one check, so they don't queue while the database hangs."""
     asked = 0
 
     async def silent() -> None:
@@ -212,7 +212,7 @@ async def test_a_database_that_is_silent_is_waited_for_once(
 async def test_a_key_that_is_revoked_before_the_body_is_whole_changes_nothing(
     small_house: House, headers: dict[str, str]
 ) -> None:
-    """Its request was let in when it began (security baseline)."""
+    """The server admitted its request before the key was revoked (security baseline)."""
     thief, owner = small_house.client(await small_house.key(name="thief")), await small_house.keyed()
     begun, revoked = asyncio.Event(), asyncio.Event()
 
@@ -231,8 +231,8 @@ async def test_a_key_that_is_revoked_before_the_body_is_whole_changes_nothing(
     assert (await owner.get("/api/v1/members")).json()["items"] == []
 
 
-async def test_what_a_session_changes_it_changes_where_it_stands_now(tmp_path: Path) -> None:
-    """Also where another process has let it in a moment ago, when it stood elsewhere (W13)."""
+async def test_a_session_changes_rows_of_its_current_organization(tmp_path: Path) -> None:
+    """W13: also when another process cached the session a moment ago, in another organization."""
     url = f"sqlite:///{tmp_path}/work.db"
     async with served(new_app(url)) as one, served(new_app(url)) as other:
         await one.organization("acme")

@@ -1,4 +1,4 @@
-"""An Idempotency-Key at the API: whose answer is kept, and for whom (G6, I8)."""
+"""An Idempotency-Key at the API: which responses the server keeps, and for whom (G6, I8)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ async def test_a_caller_without_the_right_does_not_get_the_stored_answer(house: 
 
 
 async def test_requests_work_with_row_level_security(house: House) -> None:
-    """W13: what is done for an org goes over a connection of its own kind."""
+    """W13: requests of an organization use connections that row-level security limits."""
     session = parts_of(house.app).store_of("acme").database
     assert isinstance(session._session, PostgresTenant | SqliteTenant)

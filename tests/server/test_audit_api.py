@@ -42,7 +42,7 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
         yield admin
 
 
-async def test_entries_are_found_by_what_who_and_to_what(house: House, client: httpx.AsyncClient) -> None:
+async def test_entries_are_found_by_action_actor_and_subject(house: House, client: httpx.AsyncClient) -> None:
     letter = await house.dead_letter()
     await client.post(f"{LETTERS}/{letter}/resolve", json={"reason": "paid"})
     [entry] = (await client.get(AUDIT, params={"action": "dead_letter.resolved"})).json()["items"]
@@ -71,7 +71,7 @@ async def test_entries_are_found_by_time_page_by_page(house: House, client: http
 
 
 async def test_a_chain_is_verified_by_one_at_a_time(small_house: House) -> None:
-    """It is read from its beginning to its end, and everybody who may look may ask for it."""
+    """A verification reads the whole chain, and every reader may request one."""
     await small_house.organization("acme")
     viewer, other = await small_house.keyed("VIEWER"), await small_house.keyed("VIEWER", "acme")
     with small_house.api.state.site.verifying.slot("default"):
@@ -80,8 +80,8 @@ async def test_a_chain_is_verified_by_one_at_a_time(small_house: House) -> None:
     assert (await viewer.post(f"{AUDIT}/verify")).status_code == 200
 
 
-async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
-    """The span is bounded: 366 days, unless the settings say otherwise."""
+async def test_invalid_parameters_are_rejected(small_house: House) -> None:
+    """A time range has at most 366 days, unless the settings say otherwise."""
     async with truthful(await small_house.keyed("VIEWER"), small_house.api) as viewer:
         for parameters in UNASKABLE:
             assert (await viewer.get(AUDIT, params=parameters)).status_code == 422, parameters

@@ -1,4 +1,4 @@
-"""The authenticator remembers a credential for two seconds, and forgets at once one that was revoked here."""
+"""The authenticator caches a credential for two seconds, and drops it when this process revokes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.server.authenticator import TRUSTED_SECONDS, Authenticator
 
 
 class KeyLookups:
-    """How often the database was asked about a key; `during` is done while it is."""
+    """Counts lookups of keys in the database, and runs `during` in the middle of each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = 0

@@ -1,4 +1,4 @@
-"""The intake of bodies: nobody waits for ever for what does not come (security baseline)."""
+"""Limits of request bodies: the server never waits forever for missing bytes (security baseline)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redrive.server.limits import BodyLimits
 from redrive.server.problem import ProblemError
 
 SECONDS = 10.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 HTTP: Scope = {"type": "http", "headers": []}
 PIECE: Message = {"type": "http.request", "body": b"x", "more_body": True}
@@ -28,7 +28,7 @@ async def ignored(message: Message) -> None:
 
 
 def reading(times: int, read: list[Message]) -> BodyLimits:
-    """An application that reads so many pieces, within no time at all."""
+    """Return an application that reads a number of messages without a delay."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while len(read) < times:
@@ -53,7 +53,7 @@ async def test_a_body_that_does_not_come_is_refused(pieces: int) -> None:
 
 
 async def test_a_client_that_has_sent_its_request_may_wait() -> None:
-    """That is how a stream of events hears that its client has gone."""
+    """A stream of events learns this way that its client has disconnected."""
     read: list[Message] = []
     gone = asyncio.Event()
     coming = [LAST]

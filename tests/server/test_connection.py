@@ -1,5 +1,4 @@
-"""Connections: whoever says nothing, too much or does not listen is cut off, and others are not (security
-baseline)."""
+"""Connections: the server cuts off silent, endless and deaf clients, and only these (security baseline)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from redrive.server import connection
 from redrive.server.connection import HEAD_BYTES, PatientProtocol
 
 SECONDS = 10.0
-"""A test that waits longer has failed."""
+"""The time limit of a test, in seconds."""
 
 SHORT = 0.05
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -25,7 +24,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Listener:
-    """Answers everything with the names of the headers that it was given, so many times."""
+    """Responds with the names of the request headers, repeated a number of times."""
 
     def __init__(self, times: int = 1) -> None:
         self.requests = 0
@@ -45,8 +44,8 @@ class Listener:
 
 
 @asynccontextmanager
-async def door(app: Any) -> AsyncIterator[int]:
-    """The port of a server on this machine that treats connections as ours does."""
+async def serving(app: Any) -> AsyncIterator[int]:
+    """Serve `app` on this machine with our protocol, and return the port."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         place.listen()
@@ -74,7 +73,7 @@ async def caller(
 
 
 async def everything(reader: asyncio.StreamReader) -> bytes:
-    """Until the server hangs up."""
+    """Read until the server closes the connection."""
     read = b""
     with suppress(ConnectionResetError):
         while piece := await asyncio.wait_for(reader.read(65_536), SECONDS):
@@ -89,7 +88,7 @@ async def test_a_client_that_sends_no_request_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(said)
         assert (b"200 OK" in await everything(reader)) is said.endswith(b"\r\n" + GET)
 
@@ -98,7 +97,7 @@ async def test_a_client_that_sent_its_head_in_time_may_take_longer_for_the_body(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", SHORT)
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(CHUNKED)
         late = asyncio.Event()
         asyncio.get_running_loop().call_later(4 * SHORT, late.set)
@@ -114,7 +113,7 @@ async def test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one(
     listener = Listener()
     many = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(HEAD_BYTES // 1000 + 1))
     one = b"X: " + b"x" * 4 * HEAD_BYTES
-    async with door(listener) as port:
+    async with serving(listener) as port:
         for said in (GET + many + b"\r\n", GET + one, b"GET /" + b"x" * 4 * HEAD_BYTES):
             async with caller(port) as (reader, writer):
                 writer.write(said)
@@ -126,8 +125,8 @@ async def test_a_head_that_is_too_long_is_refused_in_many_headers_and_in_one(
 
 
 async def test_trailers_after_the_body_are_not_headers() -> None:
-    """A proxy in front has not looked at it."""
-    async with door(Listener()) as port, caller(port) as (reader, writer):
+    """A proxy in front of the server has not checked them."""
+    async with serving(Listener()) as port, caller(port) as (reader, writer):
         writer.write(
             CHUNKED + b"1\r\nx\r\n0\r\nRemote-User: root\r\n\r\n" + GET + b"Connection: close\r\n\r\n"
         )
@@ -139,6 +138,6 @@ async def test_trailers_after_the_body_are_not_headers() -> None:
 async def test_a_client_that_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "READING_SECONDS", SHORT)
     listener = Listener(times=20_000)
-    async with door(listener) as port, caller(port, limit=1) as (_, writer):
+    async with serving(listener) as port, caller(port, limit=1) as (_, writer):
         writer.write(GET + b"X%s: y\r\n\r\n" % (b"x" * 10_000))
         await asyncio.wait_for(listener.ended.wait(), SECONDS)

@@ -98,7 +98,7 @@ class World:
         return await self.house.dead_letter(payload, org, work)
 
     async def everything(self) -> list[Any]:
-        """What a refused change must leave as it was."""
+        """Everything that a rejected change must not alter."""
         desks = [self.house.app.failures(org=org) for org in ("default", "acme")]
         letters = [(await each.list("is:any")).lines for each in desks]
         return [letters, [await each.audit.head() for each in desks]]
@@ -126,7 +126,7 @@ async def test_they_are_found_by_a_query_page_by_page_under_both_spellings(world
     assert counted.json() == {"number": 1, "capped": False}
 
 
-async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
+async def test_invalid_parameters_are_rejected(small_house: House) -> None:
     async with truthful(await small_house.keyed("VIEWER"), small_house.api) as client:
         for parameters in UNASKABLE:
             assert (await client.get(LETTERS, params=parameters)).status_code == 422, parameters
@@ -143,7 +143,7 @@ async def test_pages_are_as_large_as_the_settings_say(small_house: House) -> Non
             assert found["next_cursor"]
 
 
-async def test_one_is_looked_at_from_all_sides_without_its_secrets(world: World) -> None:
+async def test_every_view_of_a_letter_is_without_its_secrets(world: World) -> None:
     """W8, W14, I9."""
     letter = await world.letter({"order": 7, "password": SECRET})
     address = f"{LETTERS}/{letter}"
@@ -216,7 +216,7 @@ async def test_a_payload_is_revealed_for_a_reason_that_the_audit_keeps(world: Wo
     assert SECRET not in str(entry)
 
 
-async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(world: World) -> None:
+async def test_a_letter_is_changed_only_if_its_version_is_current(world: World) -> None:
     letter = await world.letter()
     address = f"{LETTERS}/{letter}"
     read = (await world.owner.get(address)).headers["ETag"]
@@ -237,7 +237,7 @@ async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(world: Wo
     assert (await world.owner.post(f"{address}/ignore", headers={"If-Match": "*"})).status_code == 200
 
 
-async def test_of_two_who_have_read_the_same_one_is_first(world: World) -> None:
+async def test_the_first_of_two_callers_with_the_same_version_succeeds(world: World) -> None:
     address = f"{LETTERS}/{await world.letter()}"
     read = {"If-Match": (await world.owner.get(address)).headers["ETag"]}
     both = [world.owner.post(f"{address}/{how}", headers=read) for how in ("resolve", "ignore", "archive")]
@@ -255,7 +255,7 @@ async def test_a_malformed_condition_is_no_condition_that_holds(small_house: Hou
         assert (await client.get(f"{LETTERS}/{letter}")).json()["state"] == "OPEN"
 
 
-async def test_what_is_closed_cannot_be_closed_again(world: World) -> None:
+async def test_a_closed_letter_cannot_be_closed_again(world: World) -> None:
     letter = await world.letter()
     for how, state in (("resolve", "RESOLVED"), ("ignore", "IGNORED"), ("archive", "ARCHIVED")):
         done = await world.owner.post(f"{LETTERS}/{letter}/{how}", json={"reason": how})
@@ -309,7 +309,7 @@ async def test_many_are_changed_by_ids_or_by_a_query_with_an_expected_number(wor
 
 
 async def test_one_foreign_id_makes_a_whole_batch_not_found(world: World) -> None:
-    """W13, I8: all or nothing, and no word about whose it is."""
+    """W13, I8: the batch changes nothing, and the response doesn't reveal whose letter it is."""
     await world.house.organization("acme")
     own, foreign = await world.letter(), await world.letter(org="acme")
     before = await world.everything()
@@ -342,7 +342,7 @@ async def test_a_foreign_one_does_not_exist(world: World) -> None:
     assert (await stranger.get(f"{LETTERS}/{own}")).status_code == 401
 
 
-async def test_what_cannot_be_an_id_is_not_found(world: World) -> None:
+async def test_an_invalid_id_is_not_found(world: World) -> None:
     own = await world.letter()
     before = await world.everything()
     for text in HOSTILE:
@@ -355,7 +355,7 @@ async def test_what_cannot_be_an_id_is_not_found(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_a_body_that_says_too_little_or_too_much_is_refused(small_house: House) -> None:
+async def test_a_body_with_missing_or_extra_fields_is_rejected(small_house: House) -> None:
     async with truthful(await small_house.keyed(), small_house.api) as client:
         for path, body in REFUSED:
             assert (await client.post(LETTERS + path, json=body)).status_code == 422, (path, body)
@@ -375,7 +375,7 @@ async def test_one_waits_for_another(world: World) -> None:
     assert (await world.owner.delete(f"{address}/{second}")).json() == {"changed": 0}
 
 
-async def test_a_stand_alone_queue_is_cleared_by_who_knows_how_many_there_are(world: World) -> None:
+async def test_a_stand_alone_queue_is_cleared_only_with_its_exact_number(world: World) -> None:
     """M6: destructive, and guarded."""
     letter, queue = await world.letter(), _stand_alone(world.house)
     for task in ("one", "two"):
@@ -403,14 +403,14 @@ async def test_another_organizations_queue_is_not_cleared(world: World) -> None:
 
 
 async def test_ids_in_addresses_are_texts(world: World) -> None:
-    """An id is never read as anything else than the whole part of the address."""
+    """The server never interprets an id as anything but one whole segment of the path."""
     letter = await world.letter()
     assert (await world.owner.get(f"{LETTERS}/{quote(letter)}")).status_code == 200
     assert (await world.owner.get(f"{LETTERS}/{letter}/")).status_code == 404
 
 
 def _stand_alone(house: House, org: str = "default") -> DeadLetterQueue:
-    """On the same database; who closes the queue would close that."""
+    """Create a stand-alone queue on the same database. Closing the queue would close that database."""
     queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, org=org, log=False)
     rewire(queue.app, parts_of(house.app).database, parts_of(house.app).clock, parts_of(house.app).random)
     return queue

@@ -1,4 +1,4 @@
-"""Members, keys and organizations over HTTP (W12, security baseline): owners manage them, and nobody else."""
+"""Members, keys and organizations over HTTP (W12, security baseline): only owners manage them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_the_last_owner_cannot_leave_or_be_removed(house: House) -> None:
     assert (await browser.get("/api/v1/session")).status_code == 401
 
 
-async def test_an_edit_of_what_has_changed_since_is_refused(house: House) -> None:
+async def test_an_edit_of_an_outdated_version_is_rejected(house: House) -> None:
     owner = await house.keyed("OWNER")
     added = await owner.post("/api/v1/members", json={"name": "Ana@Example.com", "role": "STAFF"})
     tag = added.headers["etag"]

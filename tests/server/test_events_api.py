@@ -1,4 +1,4 @@
-"""The stream of events: what it tells, to whom, and when it ends (W13, I8, I9)."""
+"""The stream of events: its content, its readers, and when it ends (W13, I8, I9)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PASSWORD = "a horse, a horse, my kingdom"
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes are looked for, and signs of life given, many times a second."""
+    """Poll for changes and send heartbeats many times a second."""
     monkeypatch.setattr(changes, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(changes, "BEAT_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_what_happens_is_told_without_payloads_and_reasons(house: House) -> None:
+async def test_events_have_no_payloads_and_reasons(house: House) -> None:
     """I9."""
     key = await house.key("VIEWER")
     admin = await house.keyed("ADMIN")
@@ -56,7 +56,7 @@ async def test_what_happens_is_told_without_payloads_and_reasons(house: House) -
 
 
 @pytest.mark.usefixtures("quickly")
-async def test_nothing_of_another_organization_is_told(house: House) -> None:
+async def test_no_event_of_another_organization_is_sent(house: House) -> None:
     """W13, I8."""
     await house.organization("acme")
     key = await house.key("OWNER", "acme")
@@ -218,7 +218,7 @@ async def test_a_place_that_is_none_is_refused(small_house: House) -> None:
     assert (await starter.get(EVENTS)).status_code == 403
 
 
-async def test_it_is_documented_as_what_it_is(small_house: House) -> None:
+async def test_it_is_documented_as_an_event_stream(small_house: House) -> None:
     told = document(small_house.api)["paths"][EVENTS]["get"]
     assert list(told["responses"]["200"]["content"]) == ["text/event-stream"]
     assert [each["name"] for each in told["parameters"]] == ["after", "org", "Last-Event-ID"]

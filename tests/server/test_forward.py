@@ -1,4 +1,4 @@
-"""Signing in behind a trusted proxy, and headers that only such a one may set (security baseline, W12)."""
+"""Signing in behind a trusted proxy, and headers that only such a proxy may set (security baseline, W12)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ async def lasting_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 
 @pytest.fixture
 def house(lasting_house: House) -> House:
-    """Nobody has tried anything there yet."""
+    """Return a served application with unused rate limits."""
     site: Site = lasting_house.api.state.site
     site.limits = RequestLimits(site.parts.settings, site.parts.clock.monotonic)
     return lasting_house
 
 
 def through(house: House, peer: str, *headers: tuple[str, str]) -> httpx.AsyncClient:
-    """Whoever opens the connection; the headers are sent as they are written."""
+    """Return a client with this peer address; it sends the headers exactly as given."""
     transport = httpx.ASGITransport(house.api, raise_app_exceptions=False, client=(peer, 1234))
     return httpx.AsyncClient(transport=transport, base_url=BASE, headers=[*ORIGIN.items(), *headers])
 
@@ -58,7 +58,7 @@ def named(answer: httpx.Response) -> str | None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("header", [HEADER, HEADER.lower(), HEADER.upper()])
-async def test_whom_the_proxy_names_is_signed_in(house: House, method: str, header: str) -> None:
+async def test_the_user_named_by_the_proxy_is_signed_in(house: House, method: str, header: str) -> None:
     client = through(house, PROXY, (header, "ana"))
     assert named(await client.request(method, FORWARD)) == "ana"
     assert named(await client.get(SESSION)) == "ana"
@@ -97,7 +97,7 @@ SPOOFS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("headers", SPOOFS.values(), ids=SPOOFS)
-async def test_an_ambiguous_proxy_header_signs_no_one_in(
+async def test_an_ambiguous_proxy_header_signs_no_user_in(
     house: House, headers: list[tuple[str, str]]
 ) -> None:
     raw = [(name.encode(), value.encode("latin-1", "surrogateescape")) for name, value in headers]
@@ -124,7 +124,7 @@ async def test_a_name_may_have_any_letters(house: House) -> None:
 
 
 async def test_a_member_without_a_right_is_refused(house: House) -> None:
-    """W12: an active membership."""
+    """W12: the member is active."""
     await house.app.members().change("eve", active=False)
     answer = await through(house, PROXY, (HEADER, "eve")).post(FORWARD)
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
@@ -186,7 +186,7 @@ async def test_when_no_proxy_signs_people_in_any_more_its_sessions_are_over(tmp_
 
 
 async def test_a_change_still_needs_the_token_and_the_origin(house: House) -> None:
-    """A proxy that signs people in does not know what they meant to do: CSRF."""
+    """CSRF: a proxy that signs users in does not know what they intended."""
     client = through(house, PROXY, (HEADER, "ana"))
     token = (await client.post(FORWARD)).json()["csrf_token"]
     assert (await client.delete(SESSION)).json()["code"] == "csrf"
@@ -207,18 +207,18 @@ async def test_a_change_still_needs_the_token_and_the_origin(house: House) -> No
 async def test_not_even_a_proxy_changes_the_address_of_a_request(
     house: House, headers: dict[str, str]
 ) -> None:
-    """The origin that changes have to come from is that of server_url, or of the request itself."""
+    """A change must come from the origin of server_url, or from that of the request itself."""
     client = through(house, PROXY, (HEADER, "ana"), *headers.items())
     evil = {"Origin": "https://evil.example"}
     assert (await client.post(FORWARD, headers=evil)).json()["code"] == "foreign_origin"
     assert named(await client.post(FORWARD)) == "ana"
 
 
-# Whose requests are counted
+# Which address the rate limits count
 
 
 async def tries(house: House, peer: str, address: Any) -> list[int]:
-    """The statuses of more tries to sign in than one address may make at once."""
+    """Return the statuses of more sign-ins than one address may attempt at once."""
     statuses = []
     for number in range(12):
         client = through(house, peer, ("X-Forwarded-For", address(number)))

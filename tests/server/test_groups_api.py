@@ -113,7 +113,7 @@ async def test_groups_are_found_and_looked_at(house: House, client: httpx.AsyncC
     assert timeline.json()["numbers"] == [0, 0, 0, 2]
 
 
-async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.AsyncClient) -> None:
+async def test_operators_change_the_state_of_a_group(house: House, client: httpx.AsyncClient) -> None:
     letters = [await house.dead_letter(number) for number in range(2)]
     [group] = (await client.get(GROUPS)).json()["items"]
     address = f"{GROUPS}/{group['fingerprint']}"
@@ -138,7 +138,7 @@ async def test_people_say_what_becomes_of_a_group(house: House, client: httpx.As
         assert (await viewer.post(f"{address}/{how}", json={})).status_code == 403
 
 
-async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(
+async def test_a_group_is_changed_only_if_its_version_is_current(
     house: House, client: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter()
@@ -146,7 +146,7 @@ async def test_a_member_is_changed_only_if_no_one_has_changed_it_since(
     address = f"{GROUPS}/{group['fingerprint']}"
     read = (await client.get(address)).headers["ETag"]
     assert read == f'"{group["version"]}"'
-    await house.dead_letter()  # that it occurs again is no change of what was said about it
+    await house.dead_letter()  # another occurrence does not change the state or the note of the group
     seen = await client.post(f"{address}/acknowledge", headers={"If-Match": read})
     assert seen.status_code == 200
     for how in CHANGES:
@@ -196,7 +196,7 @@ async def test_a_foreign_one_does_not_exist(house: House, client: httpx.AsyncCli
     assert (await other.get(f"{GROUPS}/{group['fingerprint']}")).json()["state"] == "OPEN"
 
 
-async def test_what_cannot_be_asked_for_is_refused(small_house: House) -> None:
+async def test_invalid_parameters_are_rejected(small_house: House) -> None:
     async with truthful(await small_house.keyed("VIEWER"), small_house.api) as viewer:
         for path, parameters in UNASKABLE:
             assert (await viewer.get(GROUPS + path, params=parameters)).status_code == 422, parameters

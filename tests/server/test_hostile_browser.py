@@ -1,4 +1,4 @@
-"""Browsers in hostile hands: forged requests, fixed sessions, markup in every field (security baseline)."""
+"""Browsers that an attacker controls: forged requests, fixed sessions, markup in every field (baseline)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SPOOFED = {
 
 
 async def furnished(house: House, client: httpx.AsyncClient, text: str = "plain") -> str:
-    """Something of every kind, with a text wherever one can be left; the id of a dead letter."""
+    """Create rows of every kind, with this text in every field; return the id of a dead letter."""
     letter = await house.dead_letter({"text": text, text: 1})
     fingerprint = (await client.get(f"/api/v1/dead-letters/{letter}")).json()["fingerprint"]
     one = f"/api/v1/dead-letters/{letter}"
@@ -82,7 +82,7 @@ async def furnished(house: House, client: httpx.AsyncClient, text: str = "plain"
 
 
 async def test_reading_changes_nothing(house: House) -> None:
-    """A page of somebody else's can make a browser send any GET, with the cookie."""
+    """A foreign page can make a browser send any GET request, with the cookie."""
     await house.member("olga", PASSWORD)
     browser = await house.signed_in("olga", PASSWORD)
     await furnished(house, browser)
@@ -95,7 +95,7 @@ async def test_reading_changes_nothing(house: House) -> None:
 
 @pytest.mark.parametrize("text", MARKUP)
 async def test_markup_in_any_field_stays_text(small_house: House, text: str) -> None:
-    """It comes back as JSON, which no browser takes for a page, or escaped; and never as a link (output)."""
+    """The server returns it as JSON, which no browser renders, or escaped, and never as a link (output)."""
     owner = await small_house.keyed()
     if not text.isprintable():
         answer = await owner.post("/api/v1/keys", json={"name": text, "role": "VIEWER"})
@@ -112,7 +112,7 @@ async def test_markup_in_any_field_stays_text(small_house: House, text: str) -> 
     assert nowhere.headers["content-type"] == "application/problem+json"
 
 
-async def test_no_header_is_made_of_what_someone_says(small_house: House) -> None:
+async def test_no_header_is_built_from_input(small_house: House) -> None:
     owner = await small_house.keyed()
     canary = "c4nary"
     await furnished(small_house, owner, canary)
@@ -151,8 +151,8 @@ async def test_a_log_line_cannot_be_forged(
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-async def test_what_a_form_can_send_is_not_taken(small_house: House, kind: str) -> None:
-    """A form of another site needs no permission to send these kinds, with the cookie."""
+async def test_content_types_of_forms_are_rejected(small_house: House, kind: str) -> None:
+    """A form of another site can send these content types with the cookie, without a CORS preflight."""
     await small_house.member("olga", PASSWORD)
     browser = await small_house.signed_in("olga", PASSWORD)
     headers = {"Content-Type": kind}
@@ -164,7 +164,7 @@ async def test_what_a_form_can_send_is_not_taken(small_house: House, kind: str) 
 
 
 async def test_every_change_needs_the_token_of_the_session(small_house: House) -> None:
-    """Not only those that somebody has thought of."""
+    """The test reads the routes from the application, so it covers new ones."""
     await small_house.member("olga", PASSWORD)
     browser = await small_house.signed_in("olga", PASSWORD)
     del browser.headers["X-CSRF-Token"]
@@ -191,8 +191,8 @@ async def test_every_change_needs_the_token_of_the_session(small_house: House) -
         {"Origin": "https://evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-async def test_a_page_of_another_site_signs_no_one_in(small_house: House, headers: dict[str, str]) -> None:
-    """Or they would work in an attacker's account without knowing it."""
+async def test_a_page_of_another_site_signs_no_user_in(small_house: House, headers: dict[str, str]) -> None:
+    """The user would otherwise work in an attacker's account without knowing it."""
     await small_house.member("mallory", PASSWORD)
     link = await small_house.app.members().accounts.link("mallory")
     for path, body in (("", {"name": "mallory", "password": PASSWORD}), ("/link", {"token": link.token})):
@@ -202,7 +202,7 @@ async def test_a_page_of_another_site_signs_no_one_in(small_house: House, header
 
 
 async def test_a_token_that_was_there_before_is_never_promoted(house: House) -> None:
-    """Session fixation: whoever has put a cookie into a browser does not know the one that counts."""
+    """Session fixation: an attacker who plants a cookie must not learn the token of the session."""
     await house.member("olga", PASSWORD)
     for planted in ("A" * 43, "x", "A" * 5000):
         headers = {"Cookie": f"redrive_session={planted}"}
@@ -276,7 +276,7 @@ async def test_without_the_current_password_a_stolen_session_cannot_set_another(
 
 
 async def test_under_https_another_host_cannot_plant_the_cookie() -> None:
-    """__Host- cookies are only set by this very host, over TLS."""
+    """Browsers accept __Host- cookies only from this exact host, over TLS."""
     url = "https://redrive.example.com"
     async with served(new_app("sqlite://:memory:", server_url=url)) as house:
         await house.member("olga", PASSWORD)
@@ -319,15 +319,15 @@ async def test_one_password_is_not_guessed_from_many_sides_in_many_spellings(sma
 
 
 async def test_a_flood_of_strangers_does_not_make_the_server_look_ill(small_house: House) -> None:
-    """Behind a proxy they have the address of whoever asks for its health, and would have it restarted."""
+    """Behind a proxy, strangers share the address of the health checks, which would restart the server."""
     stranger = small_house.client()
     await until(429, lambda: stranger.get("/api/v1/session"))
     assert (await stranger.get("/healthz")).status_code == 200
     assert (await stranger.get("/readyz")).status_code == 200
 
 
-async def test_headers_that_anyone_can_write_change_nothing(house: House) -> None:
-    """Nobody is made another, nothing is answered from elsewhere, no other method is meant."""
+async def test_headers_that_any_client_can_write_change_nothing(house: House) -> None:
+    """They change neither the user nor the address nor the method of a request."""
     await house.organization("acme")
     await house.member("olga", PASSWORD)
     viewer = await house.keyed("VIEWER", name="viewer")
@@ -370,7 +370,7 @@ async def test_a_host_that_readers_disagree_about_is_refused(small_house: House)
     "field", ["org", "organization", "id", "created_by", "permissions", "version_", "user_id"]
 )
 async def test_no_body_takes_a_field_that_it_does_not_know(small_house: House, field: str) -> None:
-    """Mass assignment: whatever the route, the organization and the author come from the credential."""
+    """Mass assignment: on every route, organization and author come from the credential."""
     owner = await small_house.keyed()
     bodies = [each for each in changes(small_house) if each[1].body_field is not None]
     for method, route in bodies:
@@ -382,7 +382,7 @@ async def test_no_body_takes_a_field_that_it_does_not_know(small_house: House, f
 
 
 async def test_the_organization_cannot_be_asked_for(house: House) -> None:
-    """It comes from the credential (tenants)."""
+    """Tenants: the organization comes from the credential."""
     await house.organization("acme")
     owner = await house.keyed("OWNER", "acme")
     run = await house.app.start("greet", 1)
@@ -395,7 +395,7 @@ async def test_the_organization_cannot_be_asked_for(house: House) -> None:
 
 
 async def test_a_caller_grants_no_more_than_they_have(house: House) -> None:
-    """Keys are not widened by way of other keys, and only owners of an organization make them (W12)."""
+    """A key can't widen another key, and only owners of an organization create keys (W12)."""
     await house.organization("acme")
     for role in ("VIEWER", "STAFF", "ADMIN"):
         client = await house.keyed(role)
@@ -421,7 +421,7 @@ async def test_a_caller_grants_no_more_than_they_have(house: House) -> None:
 
 
 async def test_owners_of_one_organization_have_no_power_over_accounts_of_another(house: House) -> None:
-    """Else they would sign in elsewhere as somebody whom they have named (W13)."""
+    """They could otherwise sign in elsewhere as a user whom they have named (W13)."""
     await house.organization("acme")
     await house.member("olga", PASSWORD, "STAFF")
     mallory = await house.keyed("OWNER", "acme")
@@ -436,12 +436,12 @@ async def test_owners_of_one_organization_have_no_power_over_accounts_of_another
     assert (await home.post("/api/v1/members/olga/disable")).status_code == 204
 
 
-async def test_nothing_is_fetched_from_an_address_that_someone_names(small_house: House) -> None:
-    """SSRF: addresses in payloads, names and `next` are texts. Whoever listens there hears nothing."""
-    heard: list[bytes] = []
+async def test_no_address_in_the_input_is_fetched(small_house: House) -> None:
+    """SSRF: addresses in payloads, names and `next` are texts. A listener there receives no request."""
+    received: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(100))
+        received.append(await reader.read(100))
         writer.close()
 
     listener = await asyncio.start_server(hear, "127.0.0.1", 0)
@@ -456,4 +456,4 @@ async def test_nothing_is_fetched_from_an_address_that_someone_names(small_house
     await small_house.work()
     listener.close()
     await listener.wait_closed()
-    assert heard == []
+    assert received == []

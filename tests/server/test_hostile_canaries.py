@@ -1,8 +1,8 @@
-"""Secrets, left wherever a client can leave them, are read nowhere (I9): in no answer, event, problem, metric
-or line of the log, and on no disk.
+"""Secrets that a client leaves in any field appear nowhere (I9).
 
-What may be read is said here: a run's own input and results in its own row, as long as no key for encryption
-is configured; whatever is revealed for a reason; and a credential by whoever has just been given it.
+No response, event, problem, metric or log line contains them, and no file on disk. The exceptions are
+explicit: the input and results of a run in its own row, as long as no encryption key is configured; a payload
+that an operator reveals for a reason; and a new credential, in the response that creates it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.server.hostile import (
     SECRETS,
     everything_read,
     house_on,
+    marks_in,
     secret_text,
     secret_value,
     surroundings,
-    told,
 )
 from tests.server.house import ORIGIN, House
 from tests.server.rows import all_rows
@@ -42,14 +42,14 @@ NEEDED = {
     ("attempts", "output"),
     ("payloads", "payload"),
 }
-"""What runs need to be executed; sealed where there is a key."""
+"""Columns that runs need to execute; encrypted if a key is configured."""
 
 NAMES = {
     (table, column)
     for table in ("runs", "run_inputs")
     for column in ("idempotency_key", "given_correlation_id", "correlation_id", "tags")
 }
-"""Given to a run by whoever starts it, to be found by. They are shown redacted."""
+"""Columns that callers choose to find a run by. Readers see them redacted."""
 
 ONE = SECRETS["stripe"]
 
@@ -83,7 +83,7 @@ def _add_work(house: House) -> None:
 
 
 async def planted(scene: Scene, *, names: bool = False) -> None:
-    """Secrets in everything that is sent."""
+    """Send secrets in every field of every request."""
     owner, text, value = scene.owner, secret_text(), secret_value()
     named: dict[str, Any] = {"tags": [ONE, SECRETS["aws"]], "correlation_id": ONE} if names else {}
     header = {"Idempotency-Key": ONE} if names else {}
@@ -113,12 +113,12 @@ async def planted(scene: Scene, *, names: bool = False) -> None:
     for path, body in sent:
         answer = await owner.post(path, json=body)
         assert answer.status_code in (200, 201, 202), (path, answer.text)
-        assert not told(answer.content), (path, surroundings(answer.content))
+        assert not marks_in(answer.content), (path, surroundings(answer.content))
     await scene.house.work()
 
 
 async def signed_in(scene: Scene) -> None:
-    """And credentials of every kind."""
+    """Use credentials of every kind."""
     house, credentials = scene.house, scene.credentials
     await house.member("olga", PASSWORD)
     browser = await house.signed_in("olga", PASSWORD)
@@ -139,12 +139,12 @@ async def signed_in(scene: Scene) -> None:
 
 
 def found_in(scene: Scene, text: str) -> set[str]:
-    """Secrets, and parts of credentials that would be enough to use them."""
+    """Return the secrets in a text, and parts of credentials long enough to use."""
     parts = {name: re.sub("^rdk_[0-9a-f]+_", "", value) for name, value in scene.credentials.items()}
-    return told(text) | {name for name, part in parts.items() if part in text}
+    return marks_in(text) | {name for name, part in parts.items() if part in text}
 
 
-async def test_no_answer_tells_a_secret(scene: Scene) -> None:
+async def test_no_response_contains_a_secret(scene: Scene) -> None:
     await planted(scene, names=True)
     await signed_in(scene)
     for role in ("VIEWER", "OWNER"):
@@ -156,7 +156,7 @@ async def test_no_answer_tells_a_secret(scene: Scene) -> None:
             assert not found_in(scene, text), (answer.url, surroundings(text))
 
 
-async def test_no_event_tells_a_secret(scene: Scene) -> None:
+async def test_no_event_contains_a_secret(scene: Scene) -> None:
     key = scene.credentials["key"]
     async with listening(scene.house, bearing(key), "after=0") as stream:
         await planted(scene, names=True)
@@ -170,7 +170,7 @@ async def test_no_event_tells_a_secret(scene: Scene) -> None:
 
 
 async def test_no_row_and_no_file_holds_a_secret(scene: Scene) -> None:
-    """But for what runs need, while nothing is encrypted."""
+    """Except in the columns that runs need, while nothing is encrypted."""
     await planted(scene)
     await signed_in(scene)
     places = {
@@ -187,8 +187,8 @@ async def test_no_row_and_no_file_holds_a_secret(scene: Scene) -> None:
             assert not found_in(scene, file.read_bytes().decode("latin-1")), file.name
 
 
-async def test_names_of_runs_are_stored_as_they_are_and_nothing_else_is(scene: Scene) -> None:
-    """Tags, correlation ids and idempotency keys must be found again; nobody is shown a secret in them."""
+async def test_only_names_of_runs_are_stored_unredacted(scene: Scene) -> None:
+    """Tags, correlation ids and keys must stay searchable; no reader sees a secret in them."""
     await planted(scene, names=True)
     places = {
         (table, column)
@@ -200,7 +200,7 @@ async def test_names_of_runs_are_stored_as_they_are_and_nothing_else_is(scene: S
     assert places <= NAMES | (set() if scene.sealed else NEEDED)
 
 
-async def test_neither_the_log_nor_the_metrics_tell_a_secret(
+async def test_neither_the_log_nor_the_metrics_contain_a_secret(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("", *logging.root.manager.loggerDict):
@@ -219,11 +219,11 @@ async def test_neither_the_log_nor_the_metrics_tell_a_secret(
 
 
 async def test_no_problem_repeats_a_secret(scene: Scene) -> None:
-    """Something pasted into the wrong place comes back in many messages: the name of what is not there."""
+    """Many messages repeat the name of a missing object, which may be a pasted secret."""
     for answer in await _refused(scene):
         assert answer.status_code >= 400, answer.url
         assert answer.json()["code"]
-        assert not told(answer.content), (answer.url, surroundings(answer.content))
+        assert not marks_in(answer.content), (answer.url, surroundings(answer.content))
 
 
 async def _refused(scene: Scene) -> list[httpx.Response]:

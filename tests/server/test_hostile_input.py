@@ -1,4 +1,4 @@
-"""Input that nobody means well with: none of it is a 5xx, and what is stored can be read again (input)."""
+"""Malicious input: none of it causes a 5xx response, and the server can read back what it stored (input)."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ async def owner(house: House) -> httpx.AsyncClient:
 
 
 def sound(answer: httpx.Response) -> bool:
-    """Answered, by something that every client can read."""
+    """Check that every client can read the response, and return its status."""
     text = answer.content.decode("utf-8")
     if answer.headers.get("content-type", "").startswith("text/html"):
         return answer.status_code < 500 and text.endswith("</html>")
     return answer.status_code < 500 and (not text or answer.json() is not None)
 
 
-async def test_what_cannot_be_kept_is_refused(house: House, owner: httpx.AsyncClient) -> None:
+async def test_values_that_cannot_be_stored_are_rejected(house: House, owner: httpx.AsyncClient) -> None:
     for name, body in REFUSED.items():
         answer = await owner.post(RUNS, content=body, headers=JSON)
         assert answer.status_code in (400, 413, 422), (name, answer.text)
@@ -101,7 +101,7 @@ async def test_what_cannot_be_kept_is_refused(house: House, owner: httpx.AsyncCl
     assert (await owner.get(RUNS)).json()["items"] == []
 
 
-async def test_what_is_taken_is_executed_and_can_be_read(house: House, owner: httpx.AsyncClient) -> None:
+async def test_accepted_values_execute_and_can_be_read(house: House, owner: httpx.AsyncClient) -> None:
     for name, body in TAKEN.items():
         for work in (b'"greet"', b'"charge"'):
             answer = await owner.post(RUNS, content=body.replace(b'"greet"', work), headers=JSON)
@@ -150,8 +150,8 @@ IDS = (
 
 
 @pytest.mark.parametrize("identifier", IDS)
-async def test_an_id_that_cannot_be_one_is_of_nothing(house: House, identifier: str) -> None:
-    """404, or 422 where its length is wrong; in every route that takes one."""
+async def test_an_invalid_id_is_not_found(house: House, identifier: str) -> None:
+    """Every route with an id returns 404, or 422 if the length of the id is wrong."""
     owner = await house.keyed()
     for noun in (
         "runs",
@@ -208,7 +208,7 @@ async def test_a_number_beyond_its_bounds_is_refused(
     strange = (least - 1, most + 1, -1, 10**30, "9" * 5_000, "1e2", "0x10", "1.5", "nan", "", " ", "١", "1_0")
     for value in strange:
         if await asked(value) == 200:
-            assert str(value) in ("1e2", "١", "1_0", " ")  # other ways to write a number that is allowed
+            assert str(value) in ("1e2", "١", "1_0", " ")  # other spellings of allowed numbers
         else:
             assert await asked(value) in (414, 422), value
 
@@ -290,7 +290,7 @@ WORDS = (
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_no_query_fails_inside(query: str) -> None:
-    """What somebody types into a search box is found, or explained."""
+    """Every text in a search box finds something, or gets an explanation."""
     async with served(new_app("sqlite://:memory:")) as house:
         await _search(await house.keyed(), query)
 
@@ -337,7 +337,7 @@ async def _search(owner: httpx.AsyncClient, query: str) -> None:
 
 
 async def test_headers_that_are_no_text_are_refused(small_house: House) -> None:
-    """Whatever bytes stand in them."""
+    """This holds for every sequence of bytes."""
     owner = await small_house.keyed()
     for name in (
         b"Authorization",

@@ -1,5 +1,6 @@
-"""Hostile clients on the wire, against a real server in a process of its own: none of them stops the others,
-and being told to stop loses nothing (limits, graceful shutdown).
+"""Hostile clients on the wire, against a real server in a separate process.
+
+No client stops the others, and stopping the server loses nothing (limits, graceful shutdown).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that waits for its clients half a second."""
+    """A server that waits half a second for its clients."""
     with served(tmp_path_factory.mktemp("hasty"), client_seconds=0.5, keep_alive=1) as running:
         yield running
 
@@ -71,8 +72,8 @@ def key(server: Served) -> str:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_two_readers_could_take_for_two_things_is_refused(server: Served, name: str) -> None:
-    """Request smuggling: the connection is over, so that nothing of it is taken for another request."""
+def test_ambiguous_requests_are_rejected(server: Served, name: str) -> None:
+    """Request smuggling: the server closes the connection, so no rest of it is read as another request."""
     with server.connected() as client:
         client.say(MALFORMED[name])
         told = client.rest()
@@ -81,8 +82,8 @@ def test_what_two_readers_could_take_for_two_things_is_refused(server: Served, n
     assert b"smuggled" not in told
 
 
-def test_what_comes_after_a_body_is_no_header(server: Served, key: str) -> None:
-    """A proxy that checks headers has not seen it, and a credential comes before what it opens."""
+def test_trailers_after_a_body_are_not_headers(server: Served, key: str) -> None:
+    """A proxy that checks headers has not seen it, and a credential must precede the body."""
     trailer = f"0\r\nAuthorization: Bearer {key}\r\nX-Request-Id: from-a-trailer\r\n\r\n".encode()
     head = b"POST /api/v1/organizations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     told = server.asked(head + b"2\r\n{}\r\n" + trailer)
@@ -102,15 +103,15 @@ def test_requests_in_a_row_are_answered_in_order(server: Served, key: str) -> No
 @pytest.mark.parametrize(
     "begun", [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"GET /", b"X", POST + b"X"]
 )
-def test_a_head_without_an_end_is_cut_off_and_stops_no_one(server: Served, begun: bytes) -> None:
-    """A parser gathers a header before it tells; gathering megabytes of one takes it minutes."""
+def test_an_endless_head_is_cut_off_and_stops_no_other_client(server: Served, begun: bytes) -> None:
+    """The parser buffers a whole header; collecting megabytes of one takes it minutes."""
     before = server.megabytes
     with server.connected() as endless:
         endless.say(begun)
         sent = 0
         while sent < 30 and endless.try_to_say(b"a" * 1_000_000):
             sent += 1
-        assert sent < 30  # what lies between the two is a few megabytes
+        assert sent < 30  # buffers between client and server hold a few megabytes
     assert status_of(server.asked(HEALTH)) == 200
     assert server.megabytes < before + 50
 
@@ -147,7 +148,7 @@ def test_many_headers_are_refused(server: Served) -> None:
     ],
 )
 def test_a_client_that_falls_silent_is_cut_off(hasty: Served, said: bytes) -> None:
-    """At whatever point; a byte after an answer does not buy more than the next head gets."""
+    """At every point of a request; a byte after a response does not extend the limit of the next head."""
     with hasty.connected() as silent:
         silent.say(said)
         silent.rest()
@@ -162,7 +163,7 @@ def test_a_client_that_sends_slowly_after_an_answer_is_cut_off(hasty: Served, ea
         slow.answer()
         deadline = time.monotonic() + 20.0
         while slow.try_to_say(b"\r"):
-            time.sleep(0.05)  # the pace of the attack
+            time.sleep(0.05)  # the attack sends one byte in this time
             assert time.monotonic() < deadline
 
 
@@ -175,7 +176,7 @@ def test_a_client_that_does_not_read_is_cut_off(hasty: Served) -> None:
         assert deaf.rest().count(b"HTTP/1.1 200") < 20
 
 
-def test_five_hundred_silent_clients_keep_no_one_out(server: Served) -> None:
+def test_five_hundred_silent_clients_do_not_block_others(server: Served) -> None:
     silent = [server.connected() for _ in range(500)]
     try:
         for number, each in enumerate(silent):
@@ -225,7 +226,7 @@ def test_a_client_that_disconnects_in_the_middle_has_started_nothing(
 
 
 def test_streams_have_a_limit_and_places_are_given_back(server: Served, key: str) -> None:
-    """Also by a client that has asked for more behind the stream, and then has left without a word."""
+    """Also if the client pipelined more requests behind the stream and disconnected without a word."""
     listening = request("GET", "/api/v1/events", key)
     clients = [server.connected() for _ in range(11)]
     for each in clients[:10]:
@@ -239,7 +240,7 @@ def test_streams_have_a_limit_and_places_are_given_back(server: Served, key: str
     numbers = itertools.count(1)
 
     def has_place() -> bool:
-        """What is told to nobody is how the server finds out that nobody is there."""
+        """The server writes to a stream without a reader, and so learns that its client has gone."""
         server.asked(request("POST", "/api/v1/organizations", key, {"name": f"org-{next(numbers)}"}))
         return _stream_status(server, listening) == 200
 
@@ -254,15 +255,15 @@ def _stream_status(server: Served, listening: bytes) -> int:
 
 
 def _until(holds: Any) -> None:
-    """Something that comes to be by itself, at a time that only the server knows."""
+    """Wait for a condition that the server fulfills on its own, at a time that the test cannot know."""
     deadline = time.monotonic() + 60.0
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
-def test_told_to_stop_it_finishes_what_it_has_started(tmp_path: Path) -> None:
-    """Requests in flight are answered, streams end, who idles delays nothing, the exit says all is well."""
+def test_a_stopping_server_finishes_requests_in_progress(tmp_path: Path) -> None:
+    """It completes requests in flight, ends streams, doesn't wait for idle clients, and exits with 0."""
     with served(tmp_path, client_seconds=60.0, server_drain_sec=5) as server:
         key = server.key("client")
         stream, halfway, idle = (server.connected() for _ in range(3))
@@ -273,9 +274,9 @@ def test_told_to_stop_it_finishes_what_it_has_started(tmp_path: Path) -> None:
         whole = request("POST", "/api/v1/runs", key, {"work": "greet"}, {"Expect": "100-continue"})
         head, body = whole.split(b"\r\n\r\n")
         halfway.say(head + b"\r\n\r\n" + body[:5])
-        halfway.wait_for(b"100 Continue\r\n\r\n")  # it is in the hands of the application
+        halfway.wait_for(b"100 Continue\r\n\r\n")  # the application is executing the request
         server.process.send_signal(signal.SIGTERM)
-        assert stream.rest().endswith(b"0\r\n\r\n")  # its proper end
+        assert stream.rest().endswith(b"0\r\n\r\n")  # the regular end of a chunked body
         halfway._rest = b""
         halfway.say(body[5:])
         told = halfway.answer()
@@ -293,12 +294,12 @@ def test_a_client_that_does_not_read_cannot_hold_up_the_end(tmp_path: Path) -> N
         deaf = server.connected(narrow=True)
         deaf.say(request("GET", "/api/openapi.json") * 20)
         assert status_of(server.asked(HEALTH)) == 200
-        assert server.stop() == 0  # far sooner than its patience with requests in flight
+        assert server.stop() == 0  # long before the time limit for requests in flight
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.01])
 def test_killed_in_the_middle_a_repeated_start_is_one_run(tmp_path: Path, delay: float) -> None:
-    """Whatever was committed when it died, the same key is the same run (G6, G8)."""
+    """Whatever the server had committed, the same key finds the same run (G6, G8)."""
     with served(tmp_path) as server:
         key = server.key("client")
         starts = [
@@ -314,7 +315,7 @@ def test_killed_in_the_middle_a_repeated_start_is_one_run(tmp_path: Path, delay:
         clients = [server.connected() for _ in starts]
         for client, start in zip(clients, starts, strict=True):
             client.say(start)
-        time.sleep(delay)  # somewhere in the middle: this is the attack
+        time.sleep(delay)  # the attack needs a random moment in the middle
         server.stop(signal.SIGKILL)
         server.start()
         first = [json_of(server.asked(start))["id"] for start in starts]

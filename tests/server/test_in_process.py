@@ -67,7 +67,7 @@ async def test_local_operators_are_not_limited(api: InProcess) -> None:
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.noun)
 async def test_every_noun_can_be_reached(api: InProcess, noun: Any) -> None:
-    """A noun is found by how its addresses begin, so that no other may hide it."""
+    """The start of an address selects its noun, so no noun may hide another."""
     for entry in noun.entries:
         if entry.method == "GET" and "{" not in entry.path and noun.noun not in ("events", "oidc", "forward"):
             assert await _code(api, noun.prefix + entry.path) != "no_route"

@@ -1,5 +1,4 @@
-"""How much somebody may ask: counted by the key, the organization, the address and the name that is tried
-(security baseline)."""
+"""Rate limits by key, organization, address and the name of a sign-in (security baseline)."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def coming_from(address: str) -> Request:
 
 
 def admitted(*tries: Callable[[], None]) -> int:
-    """How many of them, until one is refused."""
+    """Count the calls until the first one that the limit rejects."""
     for number, each in enumerate(tries):
         try:
             each()
@@ -83,7 +82,7 @@ def test_attempts_to_sign_in_are_limited_per_name(limits: RequestLimits) -> None
     limits.admit_name("bob")
 
 
-def test_all_addresses_of_one_ipv6_network_are_one_stranger(limits: RequestLimits) -> None:
+def test_all_addresses_of_one_ipv6_network_share_one_limit(limits: RequestLimits) -> None:
     near = [coming_from(f"2001:db8:0:7::{number:x}") for number in range(100)]
     assert admitted(*(lambda each=each: limits.admit_stranger(each, heavy=True) for each in near)) == 10
     limits.admit_stranger(coming_from("2001:db8:0:8::1"), heavy=True)

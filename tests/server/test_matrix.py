@@ -1,7 +1,7 @@
-"""Every route × everybody who may come × what they name: their own, another organization's, what never was.
+"""Every route × every caller × their own row, a row of another organization, and a missing id.
 
-The routes come from the application. What to expect comes from tests/server/matrix.py, which has the table of
-roles once more, by hand (W12, W13, I8, I14, security baseline: authorization, tenants).
+The routes come from the application. The expected results come from tests/server/matrix.py, which repeats the
+role table by hand (W12, W13, I8, I14, security baseline: authorization, tenants).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from redrive.server.app import create_app
 from redrive.server.route import GuardedRoute, Routes
 
 LETTERS = 360
-"""More than the requests of one organization use up."""
+"""More letters than the requests of one organization use up."""
 
 PAGED = ("dead-letters", "workflow-dlq", "runs", "jobs", "operations", "groups", "audit", "members", "keys")
 
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes are looked for many times a second."""
+    """Poll for changes many times a second."""
     monkeypatch.setattr(changes, "POLL_SECONDS", 0.2)
 
 
@@ -53,33 +53,35 @@ async def test_every_route_for_everyone(house: House, name: str) -> None:
     own, other = world.orgs[name], world.other(name)
     async with listening(house, other.visitors[0].headers) as stream:
         await _question_everybody(world, own, other)
-        await _check_what_was_overheard(stream, own, other)
+        await _check_events(stream, own, other)
     for org in world.orgs.values():
         verdict = await (await org.failures()).audit.verify()
         assert verdict.sound, verdict.faults
 
 
 async def _question_everybody(world: TwoOrgs, own: Org, other: Org) -> None:
-    """In this order: first what must change nothing at all, then what must change nothing of the other's."""
+    """First send requests that must change nothing, then requests that must change nothing of the other."""
     questioning = MatrixRequests(world, own)
     before = await all_rows(world.house.app)
     await questioning.refusals()
     await questioning.misses()
     assert difference(before, await all_rows(world.house.app)) == []
-    missed = len(questioning.heard)
+    missed = len(questioning.responses)
     await questioning.deeds()
     after = await all_rows(world.house.app)
     assert questioning.faults == []
     assert difference(rows_of(before, other.name), rows_of(after, other.name)) == []
-    _check_what_was_heard(
-        b"".join(questioning.heard), b"".join(questioning.heard[missed:]), own, other, before
+    _check_responses(
+        b"".join(questioning.responses), b"".join(questioning.responses[missed:]), own, other, before
     )
     assert {200, 201, 202, 204, 401, 403, 404} <= questioning.statuses.keys()
 
 
-def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: Org, rows: Rows) -> None:
-    """Not a word of the other, and no id of theirs but those that the caller has named: it can fail, as the
-    own ones are there."""
+def _check_responses(everything: bytes, by_deeds: bytes, own: Org, other: Org, rows: Rows) -> None:
+    """Find neither the other's canary nor its ids, except ids that the caller named.
+
+    The check can fail: it does find the caller's own.
+    """
     assert own.canary.encode() in everything
     assert other.canary.encode() not in everything
     for org, told in ((own, True), (other, False)):
@@ -87,8 +89,8 @@ def _check_what_was_heard(everything: bytes, by_deeds: bytes, own: Org, other: O
         assert any(each.encode() in by_deeds for each in ids) is told, org.name
 
 
-async def _check_what_was_overheard(stream: Stream, own: Org, other: Org) -> None:
-    """The other has listened all the time."""
+async def _check_events(stream: Stream, own: Org, other: Org) -> None:
+    """The other organization's stream has been open all the time."""
     letter = other.kept["letter"]
     await (await other.failures()).note(letter, "the last that happens")
     while (event := await stream.next("entry")) is not None and event.data["subjects"] != [letter]:
@@ -120,7 +122,7 @@ async def _asked(org: Org, path: str, **query: str) -> Any:
     return await Inquiry("GET", path, query=query).ask(org.house.api, "127.0.0.1", **owner.headers)
 
 
-# Would it be noticed?
+# Do these checks find faults?
 
 
 @pytest.mark.parametrize(
@@ -148,10 +150,10 @@ async def test_another_rule_would_be_noticed(
     assert all(each.startswith(route) for each in faults)
 
 
-async def test_a_hole_in_the_wall_between_organizations_would_be_noticed(small_house: House) -> None:
+async def test_a_leak_between_organizations_would_be_noticed(small_house: House) -> None:
     world = await two_orgs(small_house, 24)
     own, other = world.orgs[HOME], world.orgs[OTHER]
-    other.kept = dict(own.kept)  # as if what is the other's could be reached
+    other.kept = dict(own.kept)  # pretend that the organization can reach the other's rows
     questioning = MatrixRequests(world, own, only="GET /api/v1/dead-letters/{id}")
     await questioning.misses()
     assert any("200" in each for each in questioning.faults)
@@ -172,7 +174,7 @@ async def _forgotten() -> None:
 
 
 class _Forgetful(Routes):
-    """One of its routes has no rule."""
+    """A site with a route that has no rule."""
 
     def build(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
         yield from super().build()
@@ -180,7 +182,7 @@ class _Forgetful(Routes):
 
 
 class _Unruly(Routes):
-    """One of its routes has lost it."""
+    """A site with a route that has lost its rule."""
 
     def build(self) -> Iterator[Any]:  # type: ignore[override]  # it is cached there
         for route in super().build():

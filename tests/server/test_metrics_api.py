@@ -45,7 +45,7 @@ async def samples(house: House, role: str = "VIEWER") -> dict[tuple[str, tuple[s
     }
 
 
-async def test_what_has_happened_and_what_there_is_is_counted(house: House) -> None:
+async def test_events_and_current_states_are_counted(house: House) -> None:
     await house.organization("acme")
     for org in ("default", "acme"):
         await house.dead_letter(org=org)
@@ -68,7 +68,7 @@ async def test_what_has_happened_and_what_there_is_is_counted(house: House) -> N
 
 @pytest.fixture
 async def elsewhere(request: pytest.FixtureRequest, house: House, tmp_path: Path) -> AsyncIterator[Redrive]:
-    """What another process has on the same database: its work is not known to the server."""
+    """Another process on the same database, with work that the server does not know."""
     url, schema = f"sqlite:///{tmp_path}/work.db", "redrive"
     if request.node.callspec.params["house"] == "postgres":
         server: PostgresServer = request.getfixturevalue("live_postgres")
@@ -83,9 +83,7 @@ async def elsewhere(request: pytest.FixtureRequest, house: House, tmp_path: Path
     await app.close()
 
 
-async def test_breakers_are_read_from_the_database_whoever_changes_them(
-    house: House, elsewhere: Redrive
-) -> None:
+async def test_breakers_are_read_from_the_database(house: House, elsewhere: Redrive) -> None:
     worker = parts_of(elsewhere).worker_in_test()
     await elsewhere.breakers().force("gateway", "OPEN", reason="maintenance")
     await elsewhere.start("pay", 7)
@@ -139,9 +137,7 @@ async def test_a_worker_whose_event_loop_does_not_answer_is_blocked(house: House
         (ValueError("no"), 0),
     ],
 )
-async def test_only_what_the_database_could_not_be_used_for_is_its_failure(
-    error: Exception, number: int
-) -> None:
+async def test_only_unavailability_counts_as_a_failure_of_the_database(error: Exception, number: int) -> None:
     async def failing(scope: Scope, receive: Receive, send: Send) -> None:
         raise error
 
@@ -154,14 +150,14 @@ async def test_only_what_the_database_could_not_be_used_for_is_its_failure(
     assert f"redrive_store_failures_total {number}.0" in metrics.text().decode()
 
 
-async def test_no_one_is_named_i8_i9(house: House) -> None:
+async def test_no_tenant_or_user_is_named_i8_i9(house: House) -> None:
     await house.organization("acme-canary")
     await house.dead_letter({"card": "payload-canary"}, org="acme-canary")
     text = (await (await house.keyed("VIEWER", name="key-canary")).get(METRICS)).text
     assert "canary" not in text
 
 
-async def test_they_are_those_of_the_installation(house: House) -> None:
+async def test_they_cover_the_whole_installation(house: House) -> None:
     await house.organization("acme")
     foreign = await (await house.keyed("OWNER", "acme")).get(METRICS)
     assert (foreign.status_code, foreign.json()["code"]) == (403, "not_at_home")

@@ -65,7 +65,7 @@ async def lasting_house(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def ana(lasting_house: House) -> str:
-    """A new member each time."""
+    """Add a new member."""
     name = f"ana.{parts_of(lasting_house.app).ids.new()}@example.com"
     await add(lasting_house, name)
     return name
@@ -73,14 +73,14 @@ async def ana(lasting_house: House) -> str:
 
 @pytest.fixture
 def faulty(liar: FaultyProvider, ana: str) -> FaultyProvider:
-    """Honest until the test says otherwise; Ana has signed in there."""
+    """A provider that is honest until the test changes it; Ana has signed in there."""
     liar.reset(ana)
     return liar
 
 
 @pytest.fixture
 def house(lasting_house: House) -> House:
-    """It has never heard of the provider."""
+    """A served application that has not yet contacted the provider."""
     site: Site = lasting_house.api.state.site
     site.oidc = provider_of(lasting_house.app)
     return lasting_house
@@ -88,7 +88,7 @@ def house(lasting_house: House) -> House:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def schema(live_postgres: PostgresServer) -> AsyncIterator[str]:
-    """A new one of PostgreSQL, after the address of the server."""
+    """A new PostgreSQL schema, appended to the address of the server."""
     name = f"test_{uuid.uuid4().hex}"
     yield f"{live_postgres.url}#{name}"
     connection = await asyncpg.connect(live_postgres.url)
@@ -117,7 +117,7 @@ async def sign_in(browser: Browser, provider: FaultyProvider, **parameters: str)
 async def test_a_member_signs_in_at_a_real_provider(
     openid: OpenIdProvider, serve: Serve, client: str
 ) -> None:
-    """Whichever way the provider wants the client to prove itself, also with signs that must be encoded."""
+    """With every client authentication that providers ask for, and characters that need encoding."""
     async with serve(**settings_of(openid, client)) as house:
         await add(house, ANA)
         browser = Browser(house)
@@ -132,7 +132,7 @@ async def test_it_works_on_postgresql_and_without_a_next_page(openid: OpenIdProv
     async with served(new_app(url, name, **settings_of(openid))) as house:
         await add(house, ANA)
         browser = Browser(house)
-        for _ in range(2):  # the second time, the identity is known
+        for _ in range(2):  # the second sign-in finds the known identity
             answer = await browser.returns(**await signed_in_there(await browser.begin(), "ana"))
             assert answer.status_code == 200
             assert (answer.json()["name"], answer.json()["role"]) == (ANA, "STAFF")
@@ -152,9 +152,7 @@ async def test_a_person_without_a_membership_is_referred_to_an_owner(
         assert (await house.app.members().list()).members == ()
 
 
-async def test_an_address_that_no_one_has_verified_opens_nothing(
-    openid: OpenIdProvider, serve: Serve
-) -> None:
+async def test_an_unverified_address_does_not_sign_in(openid: OpenIdProvider, serve: Serve) -> None:
     async with serve(**settings_of(openid)) as house:
         await add(house, "mallory@example.com")
         browser = Browser(house)
@@ -171,7 +169,7 @@ async def test_another_claim_can_be_the_name(openid: OpenIdProvider, serve: Serv
         assert await browser.who() == "mallory"
 
 
-async def test_a_wrong_secret_is_the_fault_of_the_server_and_not_told_to_everyone(
+async def test_a_wrong_secret_is_an_error_of_the_server_and_not_shown_to_users(
     openid: OpenIdProvider, serve: Serve
 ) -> None:
     async with serve(**{**settings_of(openid, "unlucky"), "oidc_client_secret": "wrong"}) as house:
@@ -204,9 +202,7 @@ async def test_a_sign_in_is_finished_once(house: House, faulty: FaultyProvider) 
 
 
 @pytest.mark.parametrize("state", ["", "wrong", "A" * 43])
-async def test_a_state_that_no_one_was_given_is_refused(
-    house: House, faulty: FaultyProvider, state: str
-) -> None:
+async def test_an_unknown_state_is_rejected(house: House, faulty: FaultyProvider, state: str) -> None:
     answer = await sign_in(Browser(house), faulty, state=state)
     assert (answer.status_code, answer.json()["code"]) == (400, "sign_in_stale")
     assert "/token" not in faulty.asked
@@ -215,9 +211,9 @@ async def test_a_state_that_no_one_was_given_is_refused(
 async def test_a_sign_in_is_finished_only_by_the_browser_that_started_it(
     house: House, faulty: FaultyProvider
 ) -> None:
-    """An attacker has others sign in as the attacker: login CSRF, session fixation."""
+    """An attacker makes others sign in as the attacker: login CSRF, session fixation."""
     attacker, victim, other = Browser(house), Browser(house), Browser(house)
-    await other.begin()  # it has a cookie, but of its own
+    await other.begin()  # its cookie belongs to another sign-in
     for browser in (victim, other):
         state = faulty.meet(await attacker.begin())
         answer = await browser.returns(state=state, code="a-code")
@@ -233,10 +229,10 @@ async def test_a_link_that_signs_in_is_no_state(house: House, faulty: FaultyProv
 
 
 async def test_a_code_of_another_sign_in_is_worth_nothing(house: House, faulty: FaultyProvider) -> None:
-    """Somebody smuggles their own code into a sign-in that another has begun: PKCE."""
+    """An attacker inserts their own code into another person's sign-in: PKCE."""
     attacker, victim = Browser(house), Browser(house)
     state = faulty.meet(await victim.begin())
-    faulty.meet(await attacker.begin())  # the code is of this one
+    faulty.meet(await attacker.begin())  # the code belongs to the attacker's sign-in
     answer = await victim.returns(state=state, code="a-code")
     assert (answer.status_code, answer.json()["code"]) == (401, "code_refused")
     assert await victim.who() is None
@@ -254,7 +250,7 @@ async def test_two_tabs_can_sign_in_at_once(house: House, faulty: FaultyProvider
 async def test_the_session_from_before_ends(
     house: House, faulty: FaultyProvider, ana: str, path: str | None
 ) -> None:
-    """Its token is not promoted: whoever has planted it has nothing (session fixation)."""
+    """The server never promotes its token, so a planted token is worthless (session fixation)."""
     await add(house, f"bob, not {ana}")
     sessions = house.app.members().sessions
     planted = await sessions.redeem((await sessions.link(f"bob, not {ana}")).token)
@@ -317,10 +313,10 @@ async def test_behind_https_the_cookie_belongs_to_this_host_alone(
         assert back == "https://redrive.example.com/api/v1/session/oidc/callback"
 
 
-# What the provider answers
+# Responses of the provider
 
 
-async def test_a_refusal_of_the_provider_is_told(house: House, faulty: FaultyProvider) -> None:
+async def test_a_rejection_by_the_provider_is_shown(house: House, faulty: FaultyProvider) -> None:
     answer = await sign_in(Browser(house), faulty, error="access_denied", error_description="<b>no</b>")
     assert (answer.status_code, answer.json()["code"]) == (403, "oidc_denied")
     assert "denied access" in answer.json()["detail"]
@@ -328,7 +324,7 @@ async def test_a_refusal_of_the_provider_is_told(house: House, faulty: FaultyPro
     assert "/token" not in faulty.asked
 
 
-async def test_other_errors_are_told_without_repeating_what_is_not_a_word(
+async def test_other_errors_are_shown_without_repeating_free_text(
     house: House, faulty: FaultyProvider
 ) -> None:
     answer = await sign_in(Browser(house), faulty, error="temporarily_unavailable")
@@ -346,14 +342,14 @@ async def test_an_answer_of_another_provider_is_not_shown_to_this_one(
     assert "/token" not in faulty.asked
 
 
-async def test_one_that_always_names_itself_must_do_so(house: House, faulty: FaultyProvider) -> None:
+async def test_a_provider_that_names_itself_always_must_do_so(house: House, faulty: FaultyProvider) -> None:
     faulty.metadata = lambda honest: {**honest, "authorization_response_iss_parameter_supported": True}
     assert (await sign_in(Browser(house), faulty)).status_code == 401
     assert (await sign_in(Browser(house), faulty, iss=faulty.issuer)).status_code == 200
 
 
 @pytest.mark.parametrize("more", ["session_state", "scope", "authuser", "prompt", "hd", "client_info"])
-async def test_what_some_providers_send_along_does_no_harm(
+async def test_additional_parameters_of_providers_do_no_harm(
     house: House, faulty: FaultyProvider, more: str
 ) -> None:
     assert (await sign_in(Browser(house), faulty, **{more: "anything"})).status_code == 200
@@ -396,7 +392,7 @@ LIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-async def test_an_invalid_token_signs_no_one_in(
+async def test_an_invalid_token_signs_no_user_in(
     house: House, faulty: FaultyProvider, lie: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     browser = Browser(house)
@@ -417,7 +413,7 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
     "unsigned": (faulty_module.RSA, {"alg": "none", "kid": "one"}),
     "by the secret of the client": (OctKey.import_key(faulty_module.SECRET), {"alg": "HS256"}),
     "by the public key as a secret": (
-        OctKey(PUBLISHED, PUBLISHED),  # importing it is refused
+        OctKey(PUBLISHED, PUBLISHED),  # the library refuses to import it
         {"alg": "HS256", "kid": "one"},
     ),
     "by a key of somebody else": (faulty_module.STRANGE, {"alg": "RS256", "kid": "one"}),
@@ -431,7 +427,7 @@ FORGERIES: dict[str, tuple[Key, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("key", "header"), FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_a_forged_token_signs_no_one_in(
+async def test_a_forged_token_signs_no_user_in(
     house: House, faulty: FaultyProvider, key: Key, header: dict[str, Any]
 ) -> None:
     browser = Browser(house)
@@ -460,7 +456,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("token", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_token_signs_no_one_in(house: House, faulty: FaultyProvider, token: str) -> None:
+async def test_a_broken_token_signs_no_user_in(house: House, faulty: FaultyProvider, token: str) -> None:
     faulty.token = token
     answer = await sign_in(Browser(house), faulty)
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused"), answer.text
@@ -518,7 +514,7 @@ async def test_tokens_of_unknown_keys_do_not_make_us_ask_for_keys_without_end(
     assert faulty.asked.count("/keys") == 2
 
 
-# Who it is
+# Who the user is
 
 
 async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
@@ -536,7 +532,7 @@ async def test_after_the_first_sign_in_the_identity_counts_not_the_name(
 async def test_a_name_with_an_identity_is_not_given_to_another_person(
     house: House, faulty: FaultyProvider
 ) -> None:
-    """At the provider, the address was given to another person."""
+    """The provider has given the address to another person."""
     await sign_in(Browser(house), faulty)
     browser = Browser(house)
     faulty.claims = but(sub="another person")
@@ -576,7 +572,7 @@ async def test_capital_letters_make_no_difference(house: House, faulty: FaultyPr
     assert (await sign_in(Browser(house), faulty)).json()["name"] == ana
 
 
-async def test_a_member_whose_account_is_closed_stays_outside(
+async def test_a_member_with_a_disabled_account_is_rejected(
     house: House, faulty: FaultyProvider, ana: str
 ) -> None:
     await sign_in(Browser(house), faulty)
@@ -585,7 +581,7 @@ async def test_a_member_whose_account_is_closed_stays_outside(
     assert (answer.status_code, answer.json()["code"]) == (403, "unknown_user")
 
 
-async def test_a_name_that_only_the_userinfo_tells_is_asked_for(
+async def test_a_name_that_only_the_userinfo_has_is_fetched(
     house: House, faulty: FaultyProvider, ana: str
 ) -> None:
     faulty.claims = without("email")
@@ -602,7 +598,7 @@ async def test_userinfo_about_another_person_is_rejected(
     assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
 
 
-# A provider that is down, slow, or sends us elsewhere
+# A provider that is down, slow, or redirects elsewhere
 
 
 async def test_a_provider_that_is_down_is_a_problem_and_not_a_fault(serve: Serve) -> None:
@@ -676,7 +672,7 @@ async def test_the_size_of_an_answer_is_limited(house: House, faulty: FaultyProv
         assert (await Browser(house).client.get("/api/v1/session/oidc")).status_code == status
 
 
-async def test_a_provider_that_never_answers_holds_no_one_up(
+async def test_a_provider_that_never_responds_blocks_no_other_request(
     house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faulty.metadata = lambda honest: {**honest, "token_endpoint": f"{faulty.issuer}/hang"}
@@ -687,10 +683,10 @@ async def test_a_provider_that_never_answers_holds_no_one_up(
     assert (answer.status_code, answer.json()["code"]) == (503, "oidc_unavailable")
 
 
-async def test_a_provider_that_answers_byte_by_byte_blocks_no_one(
+async def test_a_provider_that_responds_byte_by_byte_blocks_no_other_request(
     house: House, faulty: FaultyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each drop comes in time, and all of them would make a token."""
+    """Each byte arrives in time, and all of them together would be a token."""
     browser = Browser(house)
     state = faulty.meet(await browser.begin())
     monkeypatch.setattr(connection, "EXCHANGE_SECONDS", 0.3)
@@ -734,7 +730,7 @@ async def test_after_a_failure_the_next_ones_do_not_wait_for_another(
 async def test_no_secret_of_a_sign_in_is_logged(
     house: House, faulty: FaultyProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """I9: neither in the lines about a success nor in those about failures."""
+    """I9: neither the lines about successes nor those about failures contain one."""
     caplog.set_level(logging.DEBUG)
     browser = Browser(house)
     secrets: list[str] = []
@@ -744,13 +740,13 @@ async def test_no_secret_of_a_sign_in_is_logged(
         secrets += [faulty.sent["state"], faulty.sent["nonce"], faulty.signed()]
     secrets += [faulty_module.SECRET, faulty_module.ACCESS, "the-code-of-the-provider"]
     secrets += browser.client.cookies.values()
-    ours = [record for record in caplog.records if BASE not in record.getMessage()]  # not the browser's own
+    ours = [record for record in caplog.records if BASE not in record.getMessage()]  # not the browser's
     written = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in ours)
     assert "oidc_failed" in written
     assert [each for each in secrets if each in written] == []
 
 
-async def test_without_a_provider_there_is_nothing_to_begin(serve: Serve) -> None:
+async def test_without_a_provider_a_sign_in_cannot_start(serve: Serve) -> None:
     async with serve() as house:
         for path in ("/api/v1/session/oidc", "/api/v1/session/oidc/callback"):
             answer = await house.client().get(path)
@@ -758,7 +754,7 @@ async def test_without_a_provider_there_is_nothing_to_begin(serve: Serve) -> Non
 
 
 async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_path: Path) -> None:
-    """Otherwise a Host header would say where the provider sends people to."""
+    """A Host header could otherwise choose where the provider sends users."""
     app = new_app(
         f"sqlite:///{tmp_path}/work.db",
         server_host="0.0.0.0",
@@ -769,7 +765,7 @@ async def test_beyond_this_machine_the_address_of_the_server_must_be_known(tmp_p
         create_app(app)
 
 
-async def test_strangers_cannot_begin_without_end(house: House, faulty: FaultyProvider) -> None:
+async def test_sign_ins_that_are_never_finished_are_limited(house: House, faulty: FaultyProvider) -> None:
     client = Browser(house).client
     answers = [(await client.get("/api/v1/session/oidc")).status_code for _ in range(15)]
     assert answers.count(303) == 10

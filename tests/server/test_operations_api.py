@@ -1,4 +1,4 @@
-"""Bulk replays over HTTP: planned by anybody who may look, started by who may operate."""
+"""Bulk replays over HTTP: viewers may plan them, and callers with the permission start them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_plan_is_looked_at_started_and_steered(house: House, client: htt
     assert [each["id"] for each in (await client.get(OPERATIONS)).json()["items"]] == [made["id"]]
 
 
-async def test_what_has_changed_since_the_plan_is_told_and_can_be_left_out(
+async def test_changes_since_the_plan_are_listed_and_can_be_left_out(
     house: House, client: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter()

@@ -1,4 +1,4 @@
-"""The overview over HTTP: of the caller's organization, for everybody who may read."""
+"""The overview over HTTP: for the caller's organization and every reader in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.server.openapi_check import truthful
 PATH = "/api/v1/overview"
 
 
-async def test_it_tells_how_the_organization_stands(house: House) -> None:
+async def test_it_has_the_numbers_of_the_organization(house: House) -> None:
     """W13."""
     await house.organization("acme")
     first = await house.dead_letter()
@@ -35,7 +35,7 @@ async def test_it_tells_how_the_organization_stands(house: House) -> None:
         assert (await other.get(PATH)).json()["needs_you"]["total"] == 1
 
 
-async def test_of_nothing_it_tells_nothing(house: House) -> None:
+async def test_an_empty_organization_has_zeros(house: House) -> None:
     async with truthful(await house.keyed("VIEWER"), house.api) as client:
         seen = (await client.get(PATH, params={"span": "1h"})).json()
     assert (seen["oldest"], seen["needs_you"]["total"]) == (None, 0)

@@ -1,4 +1,4 @@
-"""Whose requests are counted behind a proxy: by what the proxy says, not by what clients write."""
+"""Behind a proxy, rate limits count the address that the proxy reports, not one that a client writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def request_from(peer: str | None, *forwarded: str) -> Request:
         (None, ["1.2.3.4"], "nowhere"),
     ],
 )
-def test_the_client_is_the_last_one_that_is_no_proxy_of_ours(
+def test_the_client_is_the_last_address_that_is_not_a_trusted_proxy(
     peer: str | None, forwarded: list[str], client: str
 ) -> None:
     assert Proxies(SETTINGS).client_of(request_from(peer, *forwarded)) == client

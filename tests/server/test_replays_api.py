@@ -40,7 +40,7 @@ REFUSED: tuple[dict[str, Any], ...] = (
 
 
 class World:
-    """A workflow of three steps, whose second fails as long as the bank is closed."""
+    """A workflow of three steps; the second fails while the bank is closed."""
 
     def __init__(self, house: House, client: httpx.AsyncClient) -> None:
         self.house = house
@@ -78,7 +78,7 @@ class World:
         return await self.client.post(f"{ALIAS}/{letter}/replay", json=body)
 
     async def states(self, letter: str) -> tuple[str, str]:
-        """Of the letter and of its run."""
+        """Return the states of the letter and of its run."""
         known = (await self.client.get(f"{LETTERS}/{letter}")).json()
         run = await parts_of(self.house.app).store.runs.get(known["run_id"], "default")
         return known["state"], run.state
@@ -91,7 +91,7 @@ async def world(house: House) -> AsyncIterator[World]:
 
 
 async def test_step_only_executes_the_failed_step_and_leaves_the_run_partial(world: World) -> None:
-    """W9, W10, and G8: nothing is executed in the request."""
+    """W9, W10, G8: the request itself executes nothing."""
     letter = await world.letter()
     begun = await world.replay(letter, mode="STEP_ONLY", reason="the bank is open")
     assert begun.status_code == 202
@@ -204,8 +204,8 @@ async def test_a_preview_is_refused_where_its_replay_would_be(world: World) -> N
     assert (await world.client.post(f"{LETTERS}/{letter}/replay/preview", json={})).status_code == 409
 
 
-async def test_who_may_not_replay_cannot_compare_secrets_in_a_preview(house: House) -> None:
-    """A change to the stored value is no difference, so a preview would answer guesses."""
+async def test_without_the_permission_to_replay_a_preview_compares_no_secrets(house: House) -> None:
+    """A comparison with the stored value would let a caller guess secrets."""
     letter = await house.dead_letter({"card": CARD})
     for role, status in (("VIEWER", 403), ("STAFF", 403), ("ADMIN", 200)):
         async with truthful(await house.keyed(role), house.api) as client:
@@ -222,7 +222,7 @@ async def test_null_is_a_payload_too(world: World) -> None:
     assert world.executed[0] == ("pay", None)
 
 
-async def test_what_cannot_be_replayed_so_is_refused(small_house: House) -> None:
+async def test_impossible_replays_are_rejected(small_house: House) -> None:
     async with truthful(await small_house.keyed("ADMIN"), small_house.api) as client:
         world = World(small_house, client)
         letter = await world.letter()

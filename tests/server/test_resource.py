@@ -1,4 +1,4 @@
-"""Resources: schema and view follow the declaration of a class, whatever kind of class it is."""
+"""Resources: schema and view follow the declaration of a class, of any kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redrive.model.field import Instant, Json, JsonList, JsonObject
 from redrive.server.api.resource import Resource
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -52,7 +52,7 @@ class Tuple(NamedTuple):
 
     id: str
     secret: str
-    colour: Colour
+    color: Color
     made_at: Instant | None
     note: Json
     tags: JsonList
@@ -66,7 +66,7 @@ class Tuple(NamedTuple):
 class Dataclass:
     id: str
     secret: str
-    colour: Colour
+    color: Color
     made_at: Instant | None
     note: Json
     tags: JsonList
@@ -79,7 +79,7 @@ class Dataclass:
 class Struct(msgspec.Struct, frozen=True):
     id: str
     secret: str
-    colour: Colour
+    color: Color
     made_at: Instant | None
     note: Json
     tags: JsonList
@@ -94,7 +94,7 @@ Resource(Wheel, "WheelShape")
 VALUES: dict[str, Any] = {
     "id": "7",
     "secret": "hidden",
-    "colour": Colour.RED,
+    "color": Color.RED,
     "made_at": 1_900_000_000.25,
     "note": {"a": [1, None]},
     "tags": ("x", "y"),
@@ -110,7 +110,7 @@ def test_the_view_follows_the_declared_types(cls: Any) -> None:
     resource = Resource(cls, "Thing", hidden=("secret",), renamed={"id": "number"})
     assert resource.view(cls(**VALUES)) == {
         "number": "7",
-        "colour": "red",
+        "color": "red",
         "made_at": "2030-03-17T17:46:40.250Z",
         "note": {"a": [1, None]},
         "tags": ["x", "y"],
@@ -122,7 +122,7 @@ def test_the_view_follows_the_declared_types(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", [Tuple, Dataclass, Struct])
-def test_the_schema_accepts_what_the_view_returns(cls: Any) -> None:
+def test_the_schema_accepts_the_values_of_the_view(cls: Any) -> None:
     resource = Resource(cls, "Thing", hidden=("secret",))
     nothing = {"made_at": None, "note": None, "tags": (), "detail": {"a": 1}, "spare": Wheel(3)}
     for values in (VALUES, {**VALUES, **nothing}):

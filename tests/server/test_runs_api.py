@@ -101,7 +101,7 @@ BAD_QUERIES: list[dict[str, Any]] = [
 
 
 class World:
-    """`file` works on something that may be gone; `executed` is what was executed, and when."""
+    """`file` works on an object that may be gone; `executed` lists executions and their times."""
 
     def __init__(self, house: House, client: httpx.AsyncClient) -> None:
         self.house = house
@@ -254,7 +254,7 @@ async def test_two_keys_are_malformed(small_world: World) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "key_malformed")
 
 
-async def test_what_cannot_be_started_is_refused(small_world: World) -> None:
+async def test_invalid_starts_are_rejected(small_world: World) -> None:
     for body in BAD_STARTS:
         answer = await small_world.client.post(RUNS, json=body)
         assert answer.status_code == 422, body
@@ -277,7 +277,7 @@ async def test_any_json_is_a_payload(world: World) -> None:
     assert world.executed == payloads
 
 
-async def test_unknown_work_is_told_with_what_is_known(small_world: World) -> None:
+async def test_an_unknown_task_gets_a_list_of_known_ones(small_world: World) -> None:
     answer = await small_world.client.post(RUNS, json={"work": "nota"})
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown_work")
     assert "'note'" in answer.json()["detail"]
@@ -307,7 +307,7 @@ async def test_many_that_cannot_be_started_are_refused(small_world: World) -> No
 
 
 async def test_a_repeated_request_for_many_is_answered_from_memory(world: World) -> None:
-    """G6: without keys of their own, the key of the request protects them."""
+    """G6: the runs have no keys, so the key of the request protects them."""
     body, key = {"work": "note", "payloads": [1, 2]}, {"Idempotency-Key": "batch-1"}
     answers = [await world.client.post(f"{RUNS}/many", json=body, headers=key) for _ in range(2)]
     assert answers[0].json() == answers[1].json()
@@ -316,7 +316,7 @@ async def test_a_repeated_request_for_many_is_answered_from_memory(world: World)
 
 
 async def test_many_are_not_started_twice_when_the_answer_was_lost_in_a_kill(world: World) -> None:
-    """G6: the runs are there, the key is left behind by somebody whose lease has ended."""
+    """G6: the runs exist, and the killed server left a key whose lease has expired."""
     body, key = {"work": "note", "payloads": [1, 2]}, {"Idempotency-Key": "batch-1"}
     first = (await world.client.post(f"{RUNS}/many", json=body, headers=key)).json()["items"]
     killed = (
@@ -345,7 +345,7 @@ async def test_runs_are_found_by_a_query_page_by_page_under_both_spellings(world
     assert numbers == {"PENDING": 3, "DLQ_PENDING": 1}
 
 
-async def test_what_cannot_be_asked_for_is_refused(small_world: World) -> None:
+async def test_invalid_parameters_are_rejected(small_world: World) -> None:
     for parameters in BAD_QUERIES:
         assert (await small_world.client.get(RUNS, params=parameters)).status_code == 422, parameters
 
@@ -359,7 +359,7 @@ async def test_pages_are_as_large_as_the_settings_say(small_world: World) -> Non
     assert found["next_cursor"]
 
 
-async def test_the_story_of_a_run_is_read_without_its_secrets(world: World) -> None:
+async def test_the_history_of_a_run_is_read_without_its_secrets(world: World) -> None:
     """W6, P9, I9."""
     run_id = await world.started(
         "import", {"file": "a.csv", "password": SECRET}, metadata={"token": SECRET}, tags=["eu"]
@@ -405,7 +405,7 @@ async def test_waiting_work_is_cancelled_at_once(world: World) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "wrong_state")
 
 
-async def test_of_work_in_flight_the_worker_is_told(world: World) -> None:
+async def test_cancelling_work_in_flight_notifies_the_worker(world: World) -> None:
     run_id = await world.started("long")
     working = asyncio.create_task(world.house.work())
     await asyncio.wait_for(world.in_task.wait(), 10)
@@ -416,7 +416,7 @@ async def test_of_work_in_flight_the_worker_is_told(world: World) -> None:
     await working
 
 
-async def test_what_has_failed_is_queued_again_under_all_spellings_p8(world: World) -> None:
+async def test_a_failed_run_is_queued_again_under_all_spellings_p8(world: World) -> None:
     for prefix in (RUNS, JOBS, P8):
         world.fixed = False
         run_id = await world.started("file")
@@ -434,7 +434,7 @@ async def test_what_has_failed_is_queued_again_under_all_spellings_p8(world: Wor
         assert (again.status_code, again.json()["code"]) == (409, "replay_refused")
 
 
-async def test_what_works_on_something_that_is_gone_is_not_retried_p8(world: World) -> None:
+async def test_a_run_whose_source_is_gone_is_not_retried_p8(world: World) -> None:
     run_id = await world.started("file")
     await world.house.work()
     world.source_exists = False
@@ -443,7 +443,7 @@ async def test_what_works_on_something_that_is_gone_is_not_retried_p8(world: Wor
     assert (await world.get(run_id))["state"] == "DLQ_PENDING"
 
 
-async def test_what_has_not_failed_is_not_retried_p8(world: World) -> None:
+async def test_a_run_that_has_not_failed_is_not_retried_p8(world: World) -> None:
     run_id = await world.started()
     assert (await world.client.post(f"{P8}/{run_id}/retry")).status_code == 409
     await world.house.work()
@@ -451,7 +451,7 @@ async def test_what_has_not_failed_is_not_retried_p8(world: World) -> None:
 
 
 async def test_a_run_of_another_organization_does_not_exist(world: World) -> None:
-    """W13, I8: not to be read, not to be changed, not to be found."""
+    """W13, I8: a caller can neither read nor change nor find it."""
     await world.house.organization("acme")
     run_id = await world.started("file", {"canary": "default-canary"})
     await world.house.work()

@@ -1,4 +1,4 @@
-"""Saved views over HTTP: shared by an organization, at most 100, and what is removed is in the audit."""
+"""Saved views over HTTP: shared by an organization, at most 100, and the audit records removals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_view_is_saved_found_and_removed(house: House, client: httpx.Asy
     assert ("saved_view.removed", made["id"]) in actions
 
 
-async def test_the_audit_has_what_was_removed(house: House, client: httpx.AsyncClient) -> None:
+async def test_the_audit_contains_the_removed_view(house: House, client: httpx.AsyncClient) -> None:
     made = (await client.post(VIEWS, json=MINE)).json()
     await client.delete(f"{VIEWS}/{made['id']}")
     entries = (await house.app.failures(by="test").audit.list(action="saved_view.removed")).entries
@@ -69,7 +69,9 @@ async def test_the_audit_has_what_was_removed(house: House, client: httpx.AsyncC
         assert word in entry.detail.values()
 
 
-async def test_the_same_once_more_is_the_one_that_there_is(house: House, client: httpx.AsyncClient) -> None:
+async def test_saving_the_same_view_again_returns_the_existing_one(
+    house: House, client: httpx.AsyncClient
+) -> None:
     first, second = [(await client.post(VIEWS, json=MINE)).json() for _ in range(2)]
     assert first == second
     assert len(await audited(house)) == 1
@@ -106,7 +108,7 @@ async def test_a_view_of_another_organization_does_not_exist(house: House, clien
         {"more": 1},
     ],
 )
-async def test_what_makes_no_sense_is_refused(small_house: House, wrong: dict[str, Any]) -> None:
+async def test_invalid_views_are_rejected(small_house: House, wrong: dict[str, Any]) -> None:
     async with truthful(await small_house.keyed("STAFF"), small_house.api) as client:
         reply = await client.post(VIEWS, json={**MINE, **wrong})
         assert reply.status_code == 422, reply.text

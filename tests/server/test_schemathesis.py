@@ -1,7 +1,7 @@
-"""Requests at the bounds of everything that the OpenAPI document says, and at random, by everybody.
+"""Requests at all bounds of the OpenAPI document, and random ones, as every role.
 
-No answer is other than the document says, none is a fault of the server, what the document forbids is
-refused, and nothing of another organization is reached, seen or changed (I8). `make fuzz` asks more.
+Every response matches the document, none is a server error, the server rejects what the document forbids, and
+no caller reaches, sees or changes rows of another organization (I8). `make fuzz` sends more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.servers import PostgresServer
 from redrive.server.api import members
 
 EVERY = 5
-"""Of the requests at the bounds, one in so many is asked; on each database others."""
+"""Send one of this many requests at the bounds; each database gets different ones."""
 
 MEMBERS = "/api/v1/members"
 
@@ -49,7 +49,7 @@ def small_fuzzer(tmp_path: Path) -> Iterator[Fuzzer]:
         yield each
 
 
-def test_the_document_is_true_and_nothing_of_others_is_reached(fuzzer: Fuzzer) -> None:
+def test_the_document_is_correct_and_no_foreign_rows_are_reached(fuzzer: Fuzzer) -> None:
     before = _others_rows(fuzzer)
     fuzzer.ask_all(_cases(fuzzer, 0 if fuzzer.org.name == HOME else 2))
     assert not fuzzer.faults, "\n\n".join(fuzzer.faults.values())
@@ -82,7 +82,7 @@ async def _drop(url: str, schema: str) -> None:
     await connection.close()
 
 
-# Would it be noticed?
+# Do these checks find faults?
 
 
 def test_an_answer_that_is_not_as_documented_would_be_noticed(
@@ -102,7 +102,7 @@ def test_a_fault_of_the_server_would_be_noticed(
     assert any("Server error" in each for each in small_fuzzer.faults.values())
 
 
-def test_a_word_of_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -> None:
+def test_a_canary_of_another_organization_would_be_noticed(small_fuzzer: Fuzzer) -> None:
     small_fuzzer.other.canary = small_fuzzer.org.canary
     _ask(small_fuzzer, f"GET {MEMBERS}", GenerationMode.POSITIVE)
     assert any("canary" in each for each in small_fuzzer.faults)

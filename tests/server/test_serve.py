@@ -1,5 +1,4 @@
-"""Serving: beyond this machine only when somebody could be asked who they are, and no way in is left in a log
-(security baseline)."""
+"""`redrive serve`: other machines reach it only if it can authenticate them, and no log has a credential."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ async def test_the_server_stays_on_loopback_until_a_credential_exists(tmp_path: 
 
 
 async def test_an_invalid_credential_identifies_no_caller(tmp_path: Path) -> None:
-    """A key that is revoked, a member without a password, one that is disabled."""
+    """A revoked key, a member without a password, a disabled member."""
     async with to_listen(tmp_path, "0.0.0.0") as app:
         members = app.members()
         await members.keys.create("ci", "OWNER")
@@ -66,7 +65,7 @@ async def test_an_invalid_credential_identifies_no_caller(tmp_path: Path) -> Non
         assert await is_refused(app)
 
 
-async def test_the_link_of_the_operator_is_told_as_long_as_no_one_could_sign_in_without(
+async def test_the_link_of_the_operator_is_printed_as_long_as_no_user_can_sign_in_without_it(
     tmp_path: Path,
 ) -> None:
     async with to_listen(tmp_path) as app:

@@ -49,7 +49,7 @@ async def test_a_link_signs_in_once(house: House) -> None:
     assert again.status_code == 401
 
 
-async def test_a_session_stands_in_one_organization_at_a_time(house: House) -> None:
+async def test_a_session_acts_in_one_organization_at_a_time(house: House) -> None:
     await house.organization("acme")
     await house.member("ana", PASSWORD, "VIEWER", org="acme")
     browser = await house.signed_in("ana", PASSWORD)

@@ -26,7 +26,7 @@ HOSTILE = ("nothing", "%00", "a%00b", "%ED%A0%80", "%F0%9F%92%A5", "'%20OR%201=1
 
 
 class World:
-    """`pay` needs the bank, and lies in a queue of its own; the org acme has no part in running it all."""
+    """`pay` needs the bank and has its own queue; the organization acme may not administer shared state."""
 
     def __init__(self, house: House, admin: httpx.AsyncClient, acme: httpx.AsyncClient) -> None:
         self.house = house
@@ -38,7 +38,7 @@ class World:
             pass
 
         self.worker = parts_of(house.app).worker_in_test()
-        """It works on the queue of `pay` too."""
+        """This worker also works on the queue of `pay`."""
 
     async def queue(self, client: httpx.AsyncClient, name: str) -> dict[str, Any]:
         [found] = [each for each in (await client.get(QUEUES)).json()["items"] if each["name"] == name]
@@ -50,7 +50,7 @@ class World:
         return dict(answer.json())
 
     async def everything(self) -> list[Any]:
-        """What a refused change must leave as it was."""
+        """Everything that a rejected change must not alter."""
         app = self.house.app
         heads = [await app.failures(org=org).audit.head() for org in ("default", "acme")]
         return [
@@ -70,7 +70,7 @@ async def world(house: House) -> AsyncIterator[World]:
         yield World(house, admin, acme)
 
 
-async def test_queues_tell_everyone_of_their_own_work_and_home_of_all(world: World) -> None:
+async def test_queues_show_each_organization_its_own_work_and_home_all_work(world: World) -> None:
     for org, number in (("default", 1), ("acme", 2)):
         for _ in range(number):
             await world.house.app.start("pay", org=org)
@@ -105,7 +105,7 @@ async def test_a_queue_is_paused_and_resumed(world: World) -> None:
 
 
 async def test_a_queue_that_only_workers_know_is_paused_too(house: House) -> None:
-    """A server without the code of the work: `redrive serve` of a database."""
+    """A server without the code of the tasks: `redrive serve` with only a database."""
     await parts_of(house.app).store.limits.heartbeat("w1", "v1", '["mail"]', 10, 0, "working", "host", 7)
     async with truthful(await house.keyed("ADMIN"), house.api) as client:
         assert "mail" in [each["name"] for each in (await client.get(QUEUES)).json()["items"]]
@@ -113,7 +113,7 @@ async def test_a_queue_that_only_workers_know_is_paused_too(house: House) -> Non
         assert (await client.post(f"{QUEUES}/mal/pause")).status_code == 404
 
 
-async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(world: World) -> None:
+async def test_a_breaker_shows_its_state_and_the_held_work_of_the_caller(world: World) -> None:
     """P4, W13."""
     unused = (await world.admin.get(f"{BREAKERS}/bank")).json()
     assert (unused["state"], unused["calls"], unused["force"]) == ("CLOSED", 0, None)
@@ -139,7 +139,7 @@ async def test_a_breaker_tells_how_it_stands_and_what_of_ones_own_work_waits(wor
     assert (closed["state"], closed["force"]["until"]) == ("CLOSED", None)
 
 
-async def test_a_breaker_that_no_one_names_is_not_made(world: World) -> None:
+async def test_an_unknown_breaker_is_not_created(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         body = {"state": "OPEN", "reason": "x"}
@@ -149,7 +149,7 @@ async def test_a_breaker_that_no_one_names_is_not_made(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_a_queue_that_no_one_names_is_not_made(world: World) -> None:
+async def test_an_unknown_queue_is_not_created(world: World) -> None:
     before = await world.everything()
     for name in HOSTILE:
         for how in ("pause", "resume"):
@@ -157,7 +157,7 @@ async def test_a_queue_that_no_one_names_is_not_made(world: World) -> None:
     assert await world.everything() == before
 
 
-async def test_what_a_breaker_cannot_be_forced_to_is_refused(world: World) -> None:
+async def test_invalid_overrides_of_a_breaker_are_rejected(world: World) -> None:
     good = {"state": "OPEN", "reason": "x"}
     before = await world.everything()
     for bad in (
@@ -177,7 +177,7 @@ async def test_what_a_breaker_cannot_be_forced_to_is_refused(world: World) -> No
 
 
 async def test_shared_state_is_changed_only_from_home_with_the_permission(world: World) -> None:
-    """W12: another organization's owner may not, and neither may those who only look."""
+    """W12: owners of another organization and callers who may only read are rejected."""
     lookers = [await world.house.keyed(role) for role in ("VIEWER", "STAFF")]
     before = await world.everything()
     for path, body in CHANGES.items():

@@ -12,7 +12,7 @@ NONE = dict.fromkeys(("pending", "retrying", "exhausted", "completed", "discarde
 SPELLINGS = ("/api/v1/statistics", "/api/v1/dead-letters/statistics", "/api/v1/workflow-dlq/statistics")
 
 
-async def test_figures_are_those_of_the_organization(house: House) -> None:
+async def test_figures_cover_only_the_organization(house: House) -> None:
     """M7, W13."""
     await house.organization("acme")
     for org in ("default", "default", "acme"):

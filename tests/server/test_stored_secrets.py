@@ -29,18 +29,18 @@ from redrive.policy.redact import Redactor
 from redrive.policy.user_text import clean_reason
 
 PIECE = 4
-"""Characters of a secret that must not be stored together."""
+"""The number of consecutive characters of a secret that must not be stored."""
 
 _LIKE_IDS_AND_TIMES = re.compile(r"[0-9a-fTZ\W]+")
 PARTS = 8
 SOME = 100
-"""Samples from everywhere in the corpus, for `make test`."""
+"""How many samples of the corpus `make test` uses, evenly spread."""
 
 OPERATED = 24
 OPERATIONS = 6
 
 
-def recognised(samples: Iterable[corpus.Sample], redactor: Redactor) -> list[corpus.Sample]:
+def recognized(samples: Iterable[corpus.Sample], redactor: Redactor) -> list[corpus.Sample]:
     """Samples that the redactor finds; `tests/policy/test_redact.py` counts the others."""
     return [
         sample
@@ -63,7 +63,7 @@ def strings_in(value: Any) -> list[str]:
 
 
 def in_base64(sample: corpus.Sample) -> list[str]:
-    """The bytes that hold a secret, as a payload stores them."""
+    """Return the secrets of a sample in base64, as a payload stores bytes."""
     return [
         b64encode(value).decode()
         for value in bytes_in(sample.content)
@@ -162,7 +162,7 @@ def is_accepted(text: str) -> bool:
 
 
 async def stored(house: House) -> dict[tuple[str, str], str]:
-    """The text of every column of every table, but for what runs need."""
+    """Return the text of every column of every table, except columns that runs need."""
     columns: dict[tuple[str, str], list[str]] = {}
     for table, rows in (await all_rows(house.app)).items():
         for row in rows:
@@ -173,11 +173,11 @@ async def stored(house: House) -> dict[tuple[str, str], str]:
 
 
 class Survivors:
-    """What is left of secrets after the same work was done with and without them."""
+    """Collects pieces of secrets that remain after the same work was done with and without them."""
 
     def __init__(self, house: House, log: pytest.LogCaptureFixture, which: str) -> None:
         redactor = parts_of(house.app).redactor
-        samples = recognised((*corpus.secret_samples(), *corpus.held_out_samples()), redactor)
+        samples = recognized((*corpus.secret_samples(), *corpus.held_out_samples()), redactor)
         samples = chosen(samples, which)
         contents = [sample.content for sample in samples]
         self.texts = [content for content in contents if isinstance(content, str)]
@@ -190,12 +190,12 @@ class Survivors:
         self._harmless: set[str] = set()
 
     async def expect(self) -> None:
-        """Take all that is stored now as harmless."""
+        """Treat everything stored so far as harmless."""
         self._harmless = {piece for text in (await self._places()).values() for piece in pieces_of(text)}
         self._log.clear()
 
     async def found(self) -> dict[tuple[str, str], list[str]]:
-        """The pieces of secrets by the places where they are stored."""
+        """Return the pieces of secrets by the place where they are stored."""
         secret = {piece for text in self._secrets for piece in unlikely_pieces(text)} - self._harmless
         assert len(secret) > 1_000
         places = {place: sorted(secret & pieces_of(text)) for place, text in (await self._places()).items()}
@@ -238,7 +238,7 @@ async def test_no_part_of_some_secret_reaches_the_event_of_a_rejected_dead_lette
 
 
 def test_the_message_about_a_refused_reason_shows_no_secret_i9() -> None:
-    """Redacted like every problem, it would still show what was escaped and cut before."""
+    """Redaction, as in every problem, would still show what was escaped and cut before it."""
     redactor, refused = Redactor(), 0
     for sample in (*corpus.secret_samples(), *corpus.held_out_samples()):
         if isinstance(sample.content, str) and not is_accepted(sample.content):
@@ -251,7 +251,7 @@ def test_the_message_about_a_refused_reason_shows_no_secret_i9() -> None:
 
 
 def test_the_parts_are_the_whole_corpus() -> None:
-    samples = recognised((*corpus.secret_samples(), *corpus.held_out_samples()), Redactor())
+    samples = recognized((*corpus.secret_samples(), *corpus.held_out_samples()), Redactor())
     parts = [chosen(samples, f"part {number + 1}") for number in range(PARTS)]
     assert len(samples) > 4_000
     assert {id(sample) for part in parts for sample in part} == {id(sample) for sample in samples}

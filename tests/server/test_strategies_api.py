@@ -43,7 +43,7 @@ async def test_an_owner_changes_the_strategy_of_the_organization_and_of_a_queue(
     ]
 
 
-async def test_a_worker_follows_what_the_api_changed(house: House) -> None:
+async def test_a_worker_follows_a_change_through_the_api(house: House) -> None:
     @house.app.task(max_attempts=1)
     async def fail() -> None:
         raise ValueError("wrong")

@@ -1,4 +1,4 @@
-"""A body is taken as it is written: a word is no number, a number is neither a flag nor a time."""
+"""Bodies are strictly typed: a string is not a number, a number is neither a flag nor a time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LAX: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), LAX)
-async def test_what_is_of_another_kind_is_refused(
+async def test_values_of_another_type_are_rejected(
     small_house: House, method: str, path: str, body: Any
 ) -> None:
-    """Before anything is looked for."""
+    """The server rejects it before it looks up any object."""
     client = await small_house.keyed("OWNER")
     answer = await client.request(method, path.format("nothing"), json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

@@ -1,7 +1,6 @@
-"""Two organizations that have everything: each its own, and of each kind one to be kept and others to use up.
+"""Two organizations with rows of every kind: some to keep and some to use up.
 
-Whatever one of them has holds its canary. No worker runs after they were made, so that nothing changes but by
-requests.
+Every row of an organization holds its canary. No worker runs after the setup, so only requests change rows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _numbers = itertools.count(1)
 
 
 class AuthenticatedCaller(NamedTuple):
-    """Who comes: by a key or a session, as what. `scoped`: a key that may only do what SCOPES names."""
+    """A caller: a key or a session, and its role. `scoped`: a key that is limited to SCOPES."""
 
     kind: str
     role: str
@@ -94,7 +93,7 @@ class Org:
         await self._invite()
 
     async def fresh(self, kind: str) -> str:
-        """The id of one that a request may use up; of a kind that is only looked at, the one that is kept."""
+        """Create a row to use up and return its id; for kinds that requests only read, the kept row."""
         make = self._makers.get(kind)
         return self.kept[kind] if make is None else await make()
 
@@ -103,7 +102,7 @@ class Org:
         return len(self._stock)
 
     async def restock(self, letters: int) -> None:
-        """A worker runs for it, which also does what else there is to do."""
+        """Create more dead letters. A worker runs, which also does the other work that is due."""
         await self.house.app.queues().resume("default")
         await self._fill(letters)
 
@@ -114,7 +113,7 @@ class Org:
         return self.house.app.members(org=self.name, by=self.canary)
 
     async def guest(self, role: str) -> AuthenticatedCaller:
-        """Somebody new, by a session that may end by what they do."""
+        """Add a member with a session that their own requests may end."""
         name = await self._new_member(role)
         self.kept["guest's session"] = (await self._signed_in(name, role)).session
         return await self._signed_in(name, role)
@@ -202,7 +201,7 @@ class Org:
         return operation
 
     async def _group(self) -> str:
-        """Of a failure that both organizations have."""
+        """Return an open group of a failure that both organizations have."""
         groups = (await self.failures()).groups
         if (await groups.view(self._shared_group)).group.state != "OPEN":
             await groups.reopen(self._shared_group, self.canary)
@@ -232,14 +231,14 @@ class Org:
         return made.key.id
 
     async def _session(self) -> str:
-        """Of the guest who comes."""
+        """Return the id of the guest's session."""
         return self.kept.get("guest's session") or (await self.guest("STAFF")).session
 
     async def _link(self) -> str:
         return (await self.members().accounts.link(await self._new_member())).token
 
     async def _clearable(self) -> str:
-        """Both organizations have a stand-alone queue of this name, with one dead letter in it."""
+        """Create a stand-alone queue with one dead letter. Both organizations have a queue of this name."""
         app, name = self.house.app, QUEUE.removeprefix("dlq:")
         queue = DeadLetterQueue("sqlite://:memory:", lambda task: None, name=name, org=self.name, log=False)
         rewire(queue.app, parts_of(app).database, parts_of(app).clock, parts_of(app).random)
@@ -265,7 +264,7 @@ class TwoOrgs:
 
 
 async def two_orgs(house: House, letters: int = 40) -> TwoOrgs:
-    """Each with so many dead letters to use up."""
+    """Create two organizations with this many letters to use up."""
     parts_of(house.app).declared.passwords = Passwords(
         PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     )
@@ -280,7 +279,7 @@ async def two_orgs(house: House, letters: int = 40) -> TwoOrgs:
 
 
 def _register(house: House) -> None:
-    """`stumble` fails in the same way everywhere, `stumble_…` in another way for each organization."""
+    """Register tasks: `stumble` fails identically everywhere, `stumble_…` differently per organization."""
     app = house.app
     app.breaker("bank")
 

@@ -1,4 +1,4 @@
-"""Requests straight into the application, without a client in between: there are many thousands of them."""
+"""Requests sent straight to the application, without an HTTP client: the tests send many thousands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reply(NamedTuple):
 
     @property
     def everything(self) -> bytes:
-        """All that whoever has asked gets to see."""
+        """Everything that the client receives: headers and body."""
         return repr(self.headers).encode() + self.content
 
     def json(self) -> Any:
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 
 
 class Inquiry(NamedTuple):
-    """A request. `body` is JSON; None: none."""
+    """A request. `body` is JSON, or None for an empty body."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ async def send(
     content: bytes,
     address: str = "127.0.0.1",
 ) -> Reply:
-    """Of an answer that does not end by itself, the first piece: then the client goes away."""
+    """Send a request. Of an endless response, return the first piece and disconnect."""
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

@@ -1,4 +1,4 @@
-"""Settings: bounds, file and environment, aliases, and passwords that are never shown."""
+"""Settings: limits, file and environment, aliases, and passwords that are never shown."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def variable_of(name: str) -> str:
 
 
 def given(name: str, value: object) -> Any:
-    """The value of a setting that was made in code."""
+    """Return the value of a setting that was passed in code."""
     options: dict[str, Any] = {name: value}
     return getattr(Settings(**options), name)
 
@@ -248,13 +248,13 @@ class TestBounds:
 
     @loop_over("name", [name for name, _, _ in WHOLE])
     @loop_over("value", ["5", 20.0, 20.5, True, math.nan, math.inf, b"20", [20], {}, object()])
-    def test_what_is_no_whole_number(self, name: str, value: object) -> None:
+    def test_values_that_are_not_whole_numbers(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be a whole number from"):
             given(name, value)
 
     @loop_over("name", [name for name, _, _ in NUMBERS])
     @loop_over("value", ["5", True, math.nan, math.inf, -math.inf, b"5", [5], 5 + 0j, object()])
-    def test_what_is_no_number(self, name: str, value: object) -> None:
+    def test_values_that_are_not_numbers(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be a number from"):
             given(name, value)
 
@@ -306,7 +306,7 @@ class TestBounds:
 
 class TestWithout:
     @loop_over(("name", "word"), WORDS.items())
-    def test_the_word_stands_for_none(self, tmp_path: Path, name: str, word: str) -> None:
+    def test_the_word_means_none(self, tmp_path: Path, name: str, word: str) -> None:
         for spelled in (word, word.upper(), word.title()):
             assert given(name, spelled) is None
             assert from_environment(name, f" {spelled} ") is None
@@ -318,7 +318,7 @@ class TestWithout:
         with pytest.raises(InvalidValueError, match=f", or \"{word}\", got 'sometimes'$"):
             from_environment(name, "sometimes")
 
-    def test_the_environment_can_take_back_what_the_file_says(self, tmp_path: Path) -> None:
+    def test_the_environment_can_unset_a_value_of_the_file(self, tmp_path: Path) -> None:
         file = toml(tmp_path, "org_concurrency = 5\n")
         assert Settings.load({"REDRIVE_ORG_CONCURRENCY": "unlimited"}, file).org_concurrency is None
 
@@ -375,7 +375,7 @@ class TestShare:
             "1e400%",
         ],
     )
-    def test_what_is_refused(self, text: str) -> None:
+    def test_rejected_values(self, text: str) -> None:
         with pytest.raises(InvalidValueError) as caught:
             from_environment("circuit_fail_threshold", text)
         assert str(caught.value).startswith(
@@ -384,7 +384,7 @@ class TestShare:
         )
 
     @loop_over("value", [True, None, "0.5", [0.5], math.nan])
-    def test_what_is_refused_in_code(self, value: object) -> None:
+    def test_values_rejected_in_code(self, value: object) -> None:
         with pytest.raises(InvalidValueError, match=r"^circuit_fail_threshold must be"):
             given("circuit_fail_threshold", value)
 
@@ -417,13 +417,13 @@ class TestFlag:
 
     @loop_over("name", FLAGS)
     @loop_over("text", ["maybe", "2", "-1", "nan", "truee"])
-    def test_what_is_refused(self, name: str, text: str) -> None:
+    def test_rejected_values(self, name: str, text: str) -> None:
         with pytest.raises(InvalidValueError, match=f"^{variable_of(name)} must be true or false, got "):
             from_environment(name, text)
 
     @loop_over("name", FLAGS)
     @loop_over("value", [None, 2, [True], "", object()])
-    def test_what_is_refused_in_code(self, name: str, value: object) -> None:
+    def test_values_rejected_in_code(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be true or false, got "):
             given(name, value)
 
@@ -444,7 +444,7 @@ class TestChoice:
 
     @loop_over("name", CHOICES)
     @loop_over("value", [None, True, 5, ["never"], ""])
-    def test_what_is_no_word(self, name: str, value: object) -> None:
+    def test_values_that_are_not_words(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=f"^{name} must be one of "):
             given(name, value)
 
@@ -570,7 +570,7 @@ class TestUrl:
         assert from_environment("server_url", text) == origin
 
     @loop_over("value", [*NO_URLS, "https://redrive.example.com/app"])
-    def test_what_is_refused_and_not_shown(self, value: object) -> None:
+    def test_values_that_are_rejected_and_not_shown(self, value: object) -> None:
         with pytest.raises(InvalidValueError) as caught:
             given("server_url", value)
         assert str(caught.value) == (
@@ -659,13 +659,13 @@ class TestLists:
             ("server_proxies", 167772161),
         ],
     )
-    def test_what_is_refused(self, name: str, value: object) -> None:
+    def test_rejected_values(self, name: str, value: object) -> None:
         with pytest.raises(InvalidValueError, match=rf"^{name} must be .*, separated by commas, or \"none\""):
             given(name, value)
 
 
 class TestSignIn:
-    """Settings of which one does not make sense without another."""
+    """Settings that make no sense without each other."""
 
     def test_a_header_is_believed_from_proxies_only(self) -> None:
         with pytest.raises(
@@ -731,7 +731,7 @@ class TestSignIn:
 
 
 class TestOrigins:
-    """Of every value it is known where it comes from: defaults < file < environment < arguments (P10)."""
+    """Every value has a known source: defaults < file < environment < arguments (P10)."""
 
     def test_of_each_layer(self, tmp_path: Path) -> None:
         file = toml(tmp_path, "worker_threads = 7\nworker_concurrency = 7\nserver_port = 7\nschema = 'a'\n")
@@ -781,7 +781,7 @@ class TestArguments:
     def test_are_read_as_in_the_environment(self, value: object, port: int) -> None:
         assert Settings.load({}, arguments={"server_port": value}).server_port == port
 
-    def test_can_take_back_what_the_environment_says(self) -> None:
+    def test_can_unset_a_value_of_the_environment(self) -> None:
         environment = {"REDRIVE_DLQ_MAX_SIZE": "500"}
         assert Settings.load(environment, arguments={"dlq_max_size": "default"}).dlq_max_size is None
 
@@ -826,7 +826,7 @@ class TestSpelled:
         assert setting.spell(address).endswith("@host/shop")
 
     @loop_over("setting", SETTINGS)
-    def test_what_is_spelled_is_read_back(self, setting: Setting) -> None:
+    def test_a_written_value_is_read_back(self, setting: Setting) -> None:
         text = setting.spell(setting.default)
         assert setting.convert(setting.parse(text), setting.name) == setting.default
 
@@ -979,7 +979,7 @@ class TestEnvironment:
         assert str(caught.value) == "WORKER_CONCURRENCY must be a whole number from 1 to 10,000, got 'many'"
 
     @loop_over("variable", ["SCHEMA", "CODE_VERSION", "WORKER_THREADS", "RETENTION_DAYS"])
-    def test_what_may_be_meant_for_anyone_needs_the_prefix(self, variable: str) -> None:
+    def test_an_ambiguous_variable_needs_the_prefix(self, variable: str) -> None:
         assert Settings.load({variable: "17"}) == Settings()
 
     @loop_over(
@@ -1005,7 +1005,7 @@ class TestEnvironment:
         "variable",
         ["redrive_schema", "XREDRIVE_PORT", "REDRIVE_TEST_EXPLORE", "REDRIVE_WITHOUT_GUARD", "REDRIVE"],
     )
-    def test_what_is_none_of_ours(self, variable: str) -> None:
+    def test_unrelated_variables(self, variable: str) -> None:
         assert Settings.load({variable: "17"}) == Settings()
 
     @pytest.mark.parametrize("service", ["REDRIVE", "REDRIVE_SERVER", "REDRIVE_WORKER_EU"])
@@ -1055,7 +1055,7 @@ class TestFile:
         with pytest.raises(InvalidValueError, match=r"^worker_threads in "):
             Settings.load({"REDRIVE_WORKER_THREADS": "8"}, toml(tmp_path, "worker_threads = 0\n"))
 
-    def test_what_others_keep_next_to_the_table(self, tmp_path: Path) -> None:
+    def test_other_tables_in_the_file(self, tmp_path: Path) -> None:
         file = toml(tmp_path, 'title = "shop"\n[redrive]\nworker_threads = 7\n[web]\nport = 80\n')
         assert Settings.load({}, file).worker_threads == 7
 
@@ -1195,9 +1195,7 @@ class TestYaml:
             "secret-7\x00",
         ],
     )
-    def test_a_mistake_is_told_with_its_place_and_without_what_stands_there(
-        self, tmp_path: Path, text: str
-    ) -> None:
+    def test_an_error_has_its_place_and_not_the_value(self, tmp_path: Path, text: str) -> None:
         """I9."""
         with pytest.raises(InvalidValueError) as caught:
             Settings.load({}, yaml(tmp_path, f"worker_threads: 7\n{text}\n"))
@@ -1282,7 +1280,7 @@ class TestTaskTimeout:
 
 
 class TestTable:
-    """What the documentation is made from."""
+    """The table that the documentation is generated from."""
 
     def test_has_every_setting(self) -> None:
         assert [setting.name for setting in SETTINGS] == list(DEFAULTS)

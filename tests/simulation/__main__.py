@@ -1,4 +1,4 @@
-"""python -m tests.simulation: many histories, or one with its trace."""
+"""Simulate many histories, or one with its trace: `python -m tests.simulation`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _replay(seed: int, guard: str | None, shrink: bool) -> int:
             script = shrunk(script, history.invariants)
             history = play(script)
     print(script)
-    print(history.told())
+    print(history.transcript())
     for finding in history.findings:
         print(finding)
     print(
@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     for violation in sorted(campaign.violations, key=lambda each: each.seed)[:MAX_REPORTED]:
         _tell(violation, options.shrink)
-    for name, count in sorted(campaign.bitten.items(), key=lambda each: (-each[1], each[0])):
+    for name, count in sorted(campaign.occurrences.items(), key=lambda each: (-each[1], each[0])):
         print(f"{count:>10}  {name}")
     print(
         f"{campaign.histories} histories, {campaign.seconds / 3600.0:.1f} virtual hours, "

@@ -1,6 +1,6 @@
-"""The same scripts on a database in memory, in a real SQLite file and on a real PostgreSQL: the same endings.
+"""The same scripts end identically on a database in memory, a real SQLite file and a real PostgreSQL.
 
-Only scripts whose end does not depend on who is faster: see `certain`.
+Only scripts whose end does not depend on timing: see `certain`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Make = Callable[[ProcessClock], Database]
 
 
 def certain(script: Script) -> Script:
-    """Without what makes the end of a run a matter of time; with all other faults."""
+    """Remove everything that makes the end of a run depend on timing; keep all other faults."""
     tasks = tuple(replace(task, breaker=None, unsafe=False, rate_limit_waits=100) for task in script.tasks)
     runs = tuple(replace(run, key=True, cancel_at=None, stranger=False) for run in script.runs)
     runs = tuple(run for run in runs if not _kills(run))
@@ -51,13 +51,13 @@ def _kills(run: RunPlan) -> bool:
 
 
 def _with_few_deaths(faults: list[Fault]) -> tuple[Fault, ...]:
-    """So few that no step is ever suspected of them."""
+    """Keep so few deadly faults that no step becomes suspect."""
     many = [fault for fault in faults if fault.kind in _DEADLY][MAX_DEATHS:]
     return tuple(fault for fault in faults if fault not in many)
 
 
 def play_on(make: Make, script: Script) -> History:
-    """The script on a real database, still on virtual time."""
+    """Play the script on a real database, still on virtual time."""
     loop = VirtualLoop(Random(f"schedule {script.schedule}"))
     try:
         return loop.run_until_complete(_played(make(ProcessClock(loop)), script, loop))
@@ -80,7 +80,7 @@ async def _played(database: Database, script: Script, loop: VirtualLoop) -> Hist
 
 @contextmanager
 def opened(name: str) -> Iterator[Make]:
-    """How to make the database of that name."""
+    """Yield a function that makes the named database."""
     if name == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
             numbers = iter(range(10**9))

@@ -1,11 +1,11 @@
-"""I11: nothing bound to an open breaker is dispatched; probes never exceed their slots."""
+"""I11: Redrive dispatches nothing bound to an open breaker, and probes never exceed their slots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tests.simulation.catalogue import BREAKER_POLICY
+from tests.simulation.catalog import BREAKER_POLICY
 from tests.simulation.loop import Process
 from tests.simulation.watcher import Blind
 
@@ -15,7 +15,7 @@ from redrive.policy.codec import decode
 from redrive.testing import EPOCH
 
 MOMENT = 1e-6
-"""Seconds that instants since 1970 are rounded by."""
+"""The rounding error of instants since 1970, in seconds."""
 
 
 class _Probe(NamedTuple):
@@ -25,7 +25,7 @@ class _Probe(NamedTuple):
 
 
 class _Known:
-    """A breaker as it stands; when it was last seen not open, and closed."""
+    """The state of a breaker, and when it was last seen not open, and closed."""
 
     def __init__(self) -> None:
         self.breaker = Breaker(BREAKER_POLICY)
@@ -36,14 +36,14 @@ class _Known:
 
 
 class BreakerWatch:
-    """Looks at the rows of the breakers, and at the steps that begin."""
+    """Checks the rows of the breakers, and the steps that start."""
 
     def __init__(self, watcher: Blind) -> None:
         self._watcher = watcher
         self._known: dict[str, _Known] = {}
 
     def changed(self, rows: Iterable[Sequence[Any]]) -> None:
-        """`written_at` is the moment of the transaction: what it has decided, it has decided then."""
+        """Note changed breakers. `written_at` is the time of the transaction, and so of its decisions."""
         for name, body, written_at in rows:
             known = self._known.setdefault(name, _Known())
             if body == known.body:
@@ -75,7 +75,7 @@ class BreakerWatch:
             self._check_probes(name, known)
 
     def has_been_open_since(self, name: str, moment: float) -> bool:
-        """Without a break: who has looked at that moment must have seen it open."""
+        """Tell whether the breaker was open since then, without a break: a read at that time saw it open."""
         known = self._known.get(name)
         if known is None or self._look(known, EPOCH + self._watcher.now) is not BreakerState.OPEN:
             return False

@@ -1,4 +1,4 @@
-"""Many histories, one after the other: what was found, and what bit."""
+"""Many histories in a row: the violations found, and the faults that took effect."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ class Violation:
 class Campaign:
     histories: int = 0
     seconds: float = 0.0
-    bitten: Counter[str] = field(default_factory=Counter)
+    occurrences: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
 
     def add(self, other: Campaign) -> None:
         self.histories += other.histories
         self.seconds += other.seconds
-        self.bitten += other.bitten
+        self.occurrences += other.occurrences
         self.violations += other.violations
 
     @property
     def vacuous(self) -> list[str]:
-        """What should have bitten in so many histories, and never has."""
-        return missing(self.bitten, self.histories)
+        """List the faults that should have taken effect in this many histories, and never have."""
+        return missing(self.occurrences, self.histories)
 
 
 def run(seeds: Iterable[int], guard: str | None = None) -> Campaign:
-    """Every seed once; `guard` names one of tests/guards that is switched off meanwhile."""
+    """Play every seed once. `guard` names a guard of tests/guards that is switched off meanwhile."""
     campaign = Campaign()
     with without(guard):
         for seed in seeds:
             history = simulate(seed)
             campaign.histories += 1
             campaign.seconds += history.seconds
-            campaign.bitten += history.bitten
+            campaign.occurrences += history.occurrences
             if history.findings:
                 campaign.violations.append(Violation(seed, history, guard))
     return campaign
 
 
 def find_violation(seeds: Iterable[int]) -> Violation | None:
-    """The first seed whose history breaks a promise."""
+    """Return the history of the first seed that breaks a promise."""
     return next(_violations(seeds), None)
 
 
@@ -78,7 +78,7 @@ def without(guard: str | None) -> Iterator[None]:
     if guard is None:
         yield
         return
-    from tests.guards.switch import switched_off  # only where one is to be switched off
+    from tests.guards.switch import switched_off  # only if a guard is to be switched off
 
     with switched_off(guard):
         yield

@@ -1,4 +1,4 @@
-"""A client: starts runs, starts them again when it does not know, cancels them, and remembers the answers."""
+"""A client: starts runs, repeats a start without an answer, cancels runs, and remembers the answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from redrive.app import Redrive
 from redrive.errors import ConflictError, StoreError
 
 STRANGER = 1000
-"""Added to the number of a run in a payload that must be refused."""
+"""Added to the number of a run in a payload that a start must reject."""
 
 
 class Client:
-    """
-    acknowledged  the ids that a start has answered with, by the number of the run
-    refused       numbers of runs that must not exist
-    finished      everything was asked for
+    """Starts and cancels the runs of a script.
+
+    acknowledged  the ids that starts have returned, by the number of the run
+    refused       the numbers of runs that must not exist
+    finished      all starts and cancellations were requested
     """
 
     def __init__(self, stage: Stage, script: Script) -> None:
@@ -31,7 +32,10 @@ class Client:
         self.finished = False
 
     async def live(self, process: Process, app: Redrive) -> None:
-        """One life of a client process. Somebody starts a new one when it crashes."""
+        """Live until the process crashes or everything is requested.
+
+        The world starts another after a crash.
+        """
         await asyncio.gather(*(self._care_for(process, app, plan) for plan in self._script.runs))
         self.finished = True
 
@@ -51,12 +55,12 @@ class Client:
         await asyncio.sleep(max(0.0, moment - self._stage.loop.time()))
 
     async def _start(self, process: Process, app: Redrive, plan: RunPlan) -> None:
-        """With a key until it is acknowledged, as a client does that must not lose anything."""
+        """Start a run with a key, again until the start is acknowledged, as a careful client does."""
         while True:
             try:
                 run = await app.start(plan.workflow, {"run": plan.number}, **_options(plan))
             except StoreError:
-                self._stage.bitten["start given up"] += 1
+                self._stage.occurrences["start given up"] += 1
                 if not plan.key:
                     return
                 await asyncio.sleep(1.0)
@@ -66,13 +70,13 @@ class Client:
             return
 
     async def _start_stranger(self, app: Redrive, plan: RunPlan) -> None:
-        """The key of another run, with another payload."""
+        """Start a run with the key of another run and a different payload."""
         number = STRANGER + plan.number
         try:
             run = await app.start(plan.workflow, {"run": number}, **_options(plan))
         except ConflictError:
             self.refused.add(number)
-            self._stage.bitten["conflict"] += 1
+            self._stage.occurrences["conflict"] += 1
         except StoreError:
             return
         else:

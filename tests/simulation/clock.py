@@ -9,7 +9,7 @@ from redrive.testing import EPOCH
 
 
 class ProcessClock:
-    """`skew` is how far its wall clock is ahead of the database's, in seconds."""
+    """The clock of one process. `skew` is how many seconds its wall clock is ahead of the database's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, skew: float = 0.0) -> None:
         self._time = loop.time

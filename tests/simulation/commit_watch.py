@@ -1,6 +1,6 @@
-"""The witness: looks at every commit, and says what must not have happened.
+"""The witness: checks every commit, and reports each change that must not have happened.
 
-It sees the rows before and after, who has changed them, and with which statement; and every call of a step.
+It sees the rows before and after, the process that changed them, and the statement; and every call of a step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 from tests.simulation.breaker_watch import MOMENT, BreakerWatch
-from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.catalog import OTHERWISE
 from tests.simulation.letter_watch import GroupRow, LetterRow, LetterWatch, entries
 from tests.simulation.loop import Process
 from tests.simulation.replay_watch import OperationRow, ReplayRow, ReplayWatch
@@ -111,10 +111,10 @@ class CommitWatch(Blind):
             self._look_at_triage(dirty)
 
     def _look_at_triage(self, dirty: dict[str, set[int]]) -> None:
-        told = entries(self._read(dirty, "audit"))
-        self.replays.operations_changed(self._read(dirty, "replay_operations"), told)
-        self.letters.changed(self._read(dirty, "dead_letters"), told)
-        self.letters.groups_changed(self._read(dirty, "failure_groups"), told)
+        recorded = entries(self._read(dirty, "audit"))
+        self.replays.operations_changed(self._read(dirty, "replay_operations"), recorded)
+        self.letters.changed(self._read(dirty, "dead_letters"), recorded)
+        self.letters.groups_changed(self._read(dirty, "failure_groups"), recorded)
         looked_at = self._looked_at.get(asyncio.current_task(), 0.0)
         self.replays.changed(self._read(dirty, "replays"), looked_at)
 
@@ -134,12 +134,12 @@ class CommitWatch(Blind):
     def _count(self, process: Process, executed: Sequence[Executed]) -> None:
         for each in executed:
             if each.name in _FENCED and len(each.rows) < len(each.given):
-                self._stage.bitten["fenced write rejected"] += len(each.given) - len(each.rows)
+                self._stage.occurrences["fenced write rejected"] += len(each.given) - len(each.rows)
                 self._stage.note(process, f"! fenced {each.name}")
             if each.name == "breakers":
                 self._looked_at[asyncio.current_task()] = each.asked_at
             if each.rows and each.name in _COUNTED:
-                self._stage.bitten[_COUNTED[each.name]] += len(each.rows)
+                self._stage.occurrences[_COUNTED[each.name]] += len(each.rows)
 
     def held_by(self, process: Process) -> list[str]:
         return [
@@ -189,7 +189,7 @@ class CommitWatch(Blind):
             self.find("I10", after.id, f"from step {before.step_index} to {after.step_index}")
 
     def _check_replayed(self, before: RunRow, after: RunRow) -> None:
-        """What has ended goes on by a replay only: where it stood, further back, or behind what was done."""
+        """Check that a finished run continues only by a replay: at its step, before it, or after the last."""
         self._due.pop(after.id, None)
         if before.place != "ended" or after.place != "ready" or after.replays != before.replays + 1:
             self.find("I10", after.id, f"replayed while it was {before.place}; it is {after.place} now")
@@ -214,7 +214,7 @@ class CommitWatch(Blind):
             self.find("I5", after.id, f"was claimed {due - EPOCH - self.now:.3f} s before it was due")
         stopped = self._stage.stopped_at.get(process)
         if stopped is not None and executed[0].asked_at > stopped:
-            self.find("I15", after.id, f"was claimed by {process}, which had been told to stop")
+            self.find("I15", after.id, f"was claimed by {process}, which had been recorded to stop")
         self._holders[after.id] = process
         self._claimed_at[after.id, after.epoch] = self.now
 
@@ -225,7 +225,7 @@ class CommitWatch(Blind):
             self._check_reclaim(process, before, after)
             return
         if before._replace(cancel_requested_at=None) == after._replace(cancel_requested_at=None):
-            return  # somebody has asked to cancel it
+            return  # a caller has requested its cancellation
         self._check_fence(process, executed, before)
         moved = after.step_index != before.step_index
         if after.place != "leased" or moved:
@@ -249,7 +249,7 @@ class CommitWatch(Blind):
 
     def _check_reclaim(self, process: Process, before: RunRow, after: RunRow) -> None:
         self.reclaims[after.id] += 1
-        self._stage.bitten["reclaim"] += 1
+        self._stage.occurrences["reclaim"] += 1
         if before.leased_until is None or before.leased_until > EPOCH + self.now + MOMENT:
             self.find("I4", after.id, f"was taken over by {process} although its lease had not expired")
         if after.epoch != before.epoch:
@@ -317,7 +317,7 @@ _COUNTED = {
 
 
 def _fence(given: Any, run_id: str) -> tuple[int, int | None] | None:
-    """The token and the epoch that a statement was given for this run."""
+    """Return the token and the epoch that a statement received for this run."""
     values = given if isinstance(given, dict) else given._asdict() if hasattr(given, "_asdict") else {}
     if values.get("id") != run_id or "token" not in values:
         return None

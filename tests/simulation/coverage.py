@@ -1,4 +1,4 @@
-"""What must have happened over many histories, or they prove nothing."""
+"""What must happen over many histories; otherwise they prove nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 ENOUGH = 100
 ENOUGH_FOR_RARE = 150
-"""Histories from which on every fault must have bitten, and what is rare must have happened."""
+"""From this number of histories on, every fault and every rare event must have occurred."""
 
 BITING = (
     "crash before a statement",
@@ -83,6 +83,6 @@ RARE = (
 )
 
 
-def missing(bitten: Counter[str], histories: int) -> list[str]:
+def missing(occurrences: Counter[str], histories: int) -> list[str]:
     expected = (BITING if histories >= ENOUGH else ()) + (RARE if histories >= ENOUGH_FOR_RARE else ())
-    return [each for each in expected if not bitten[each]]
+    return [each for each in expected if not occurrences[each]]

@@ -1,4 +1,4 @@
-"""What the engine tells of itself, counted: retries, dead letters, holds, drains."""
+"""Counts of the engine's events: retries, dead letters, holds, drains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redrive.model import event
 
 
 class EventCounts:
-    """Counts what the engine tells."""
+    """A listener that counts events."""
 
     def __init__(self, stage: Stage, process: Process) -> None:
         self._stage = stage
@@ -19,22 +19,22 @@ class EventCounts:
         return kind is not event.StepStarted and kind is not event.RunQueued
 
     def __call__(self, told: event.Event) -> None:
-        bitten = self._stage.bitten
+        occurrences = self._stage.occurrences
         name = event.name_of(told)
         self._stage.note(self._process, name)
         if isinstance(told, event.BreakerChanged):
-            bitten[f"breaker {told.after.lower()}"] += 1
+            occurrences[f"breaker {told.after.lower()}"] += 1
         elif isinstance(told, event.WorkerStopped):
-            bitten["given back at a drain"] += told.requeued
+            occurrences["given back at a drain"] += told.requeued
         elif isinstance(told, event.StepDied):
-            bitten[f"dead: {told.explanation.reason}"] += 1
+            occurrences[f"dead: {told.explanation.reason}"] += 1
         elif isinstance(told, event.StepReleased):
-            bitten[f"released: {told.reason}"] += 1
+            occurrences[f"released: {told.reason}"] += 1
         elif isinstance(told, event.StepHeld):
-            bitten[f"held by a {told.held_by.partition(':')[0]}"] += 1
+            occurrences[f"held by a {told.held_by.partition(':')[0]}"] += 1
         elif isinstance(told, event.RetryScheduled):
-            bitten[f"retry: {told.explanation.reason}"] += 1
+            occurrences[f"retry: {told.explanation.reason}"] += 1
         elif isinstance(told, event.QueuePaused):
-            bitten["queue paused"] += 1
+            occurrences["queue paused"] += 1
         elif isinstance(told, event.LeaseLost):
-            bitten["result too late"] += 1
+            occurrences["result too late"] += 1

@@ -1,4 +1,4 @@
-"""The world outside: what steps do when they are called, and a receiver that recognises repetitions."""
+"""External systems: how steps behave when they are called, and a receiver that recognizes repetitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redrive.errors import FinalError, RateLimitedError
 
 SLEEP = 0.7
 LONG = 11.0
-"""Seconds: longer than any lease, for a step that is not to be executed twice for that."""
+"""Seconds; longer than any lease, for a step whose lost lease must not lead to a second execution."""
 
 HINT = 1.5
 RATE_LIMITED_TIMES = 2
@@ -29,12 +29,13 @@ class Observer(Protocol):
 
 
 class ExternalSystems:
-    """
-    keys      the idempotency keys that a step was seen with; there must be one
-    accepted  how often the receiver has accepted a key: once, however often it is asked
-    asked     how often it was asked
-    late      runs with a step whose time was over although nothing of the kind was planned
-    stubborn  the processes and runs of steps that go on although they were told to stop
+    """The code of the steps, and the receiver that they call.
+
+    keys      the idempotency keys that a step has sent; there must be one
+    accepted  how often the receiver has accepted a key: once, for any number of requests
+    asked     how often steps have sent each key
+    late      runs with a step that timed out although the script did not plan it
+    stubborn  the processes and runs of steps that continue although they were cancelled
     """
 
     def __init__(self, script: Script, observer: Observer, kill: Callable[[Process], None]) -> None:
@@ -120,9 +121,9 @@ class ExternalSystems:
             await asyncio.sleep(task.timeout + 10.0)
 
     def _outcome(self, plan: StepPlan, number: int, task: TaskPlan, context: Context) -> Outcome:
-        """By the charged failures, so that it does not depend on how often a step was interrupted.
+        """Choose by charged failures, so that interruptions make no difference.
 
-        Behind a breaker by the answers so far: what fails as a probe is not charged, and would fail for ever.
+        Behind a breaker, choose by the answers so far: failed probes are not charged, and would fail forever.
         """
         replay = context._claim.replays
         if replay > plan.lasting:
@@ -139,7 +140,7 @@ class ExternalSystems:
         return outcome
 
     async def _sleep_stubbornly(self, seconds: float, process: Process, context: Context) -> None:
-        """Told to stop, it takes its time, and then goes on as if nothing had been said."""
+        """Sleep; if cancelled, sleep on, and continue as if nothing had happened."""
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The judgement at the end of a history: the database, the clients and the world outside must agree."""
+"""The final check of a history: the database, the clients and the external systems must agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER BY step_index DESC
 """
 BY_HAND = "SELECT run_id, from_step FROM redrive.replays WHERE automatic = 0 AND number IS NOT NULL"
 LOSSES_BEFORE_BURIAL = 5
-"""Two among others and three alone: only then a step may be buried for killing its worker."""
+"""Two losses next to other steps and three in isolation: only then may a step become `worker_crashed`."""
 
 
 class Letter(NamedTuple):
@@ -65,14 +65,14 @@ class Ended(NamedTuple):
 
 
 async def sql(database: Database, text: str) -> list[Row]:
-    """`text` names tables as the statements of the store do: redrive.runs."""
+    """Query the database. `text` names tables as the statements of the store do: redrive.runs."""
     return await database.fetch(
         Statement(SqlQuery("by hand", text.replace("redrive.", ""), ()), SqlQuery("by hand", text, ())), {}
     )
 
 
 async def failure_handler(world: World) -> History:
-    history = History(world.script, world.stage.trace, world.stage.bitten, seconds=world.loop.time())
+    history = History(world.script, world.stage.trace, world.stage.occurrences, seconds=world.loop.time())
     columns = ", ".join(Ended._fields)
     rows = [Ended._make(row) for row in await world.ask(f"SELECT {columns} FROM redrive.runs ORDER BY id")]
     letters = {row[0]: Letter(*row[1:]) for row in await world.ask(LIVE)}
@@ -90,7 +90,7 @@ async def failure_handler(world: World) -> History:
         )
         for row in rows
     )
-    history.endings = sorted(endings, key=lambda ending: [*map(str, ending)])  # some of it may be None
+    history.endings = sorted(endings, key=lambda ending: [*map(str, ending)])  # some fields may be None
     history.findings = [*world.watcher.findings]
     history.findings += _still_there(rows)
     history.findings += _known_to_clients(world, rows)
@@ -124,7 +124,7 @@ def _known_to_clients(world: World, rows: list[Ended]) -> Iterator[Finding]:
 
 
 def _effects(world: World, rows: list[Ended], by_hand: list[tuple[str, int]]) -> Iterator[Finding]:
-    """`by_hand`: the runs that somebody has replayed, and from which step: on their own account."""
+    """Check side effects. `by_hand` lists manual replays by run and step; those may repeat effects."""
     outside = world.outside
     allowed: Counter[str] = Counter()
     for row in rows:
@@ -154,7 +154,7 @@ def _unexpected(world: World, rows: list[Ended], letters: dict[str, Letter]) -> 
     plans = {plan.number: plan for plan in world.script.runs}
     for row in rows:
         letter = letters.get(row.id)
-        closed = letter is None and world.script.chores  # by a person
+        closed = letter is None and world.script.chores  # an operator closed it
         if (letter is not None) != (row.state in WITH_LETTER) and not closed:
             yield Finding("I7", row.id, f"run {row.number} is {row.state}, its dead letter: {letter}")
         if letter is not None and letter.reason == "worker_crashed":

@@ -1,4 +1,4 @@
-"""From a seed to a script."""
+"""Generates a script from a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulation.script import (
 )
 
 FAULTS_UNTIL = 16.0
-"""Seconds of virtual time in which faults happen; afterwards everything must come to its end."""
+"""Seconds of virtual time in which faults happen; afterwards all work must finish."""
 
 MAX_LEASE_SECONDS = 9.0
 
@@ -48,7 +48,7 @@ STATEMENTS = (
     "begin_alone",
     "lock_breaker",
 )
-"""Where faults bite; half of them bite wherever they can."""
+"""Statements where faults occur; half of the faults occur at any statement."""
 
 _AT_A_STATEMENT = (
     FaultKind.SLOW,
@@ -168,7 +168,7 @@ class Generator:
         return StepPlan(outcomes, troubles)
 
     def poison(self, number: int, tasks: tuple[TaskPlan, ...]) -> RunPlan:
-        """Kills whoever executes it: always, or some times only."""
+        """Generate a run that kills every worker that executes it, or only the first few."""
         times = self.random.choice((3, 20, 20, 20))
         kinds = (Trouble.KILL, Trouble.KILL_AFTER_EFFECT)
         troubles = tuple(self.random.choice(kinds) for _ in range(times))
@@ -196,7 +196,7 @@ class Generator:
     def duel(
         self, workers: tuple[WorkerPlan, ...], tasks: tuple[TaskPlan, ...], number: int
     ) -> tuple[list[RunPlan], list[Fault]]:
-        """One is frozen within a step, until another has taken that over and is not done: both have it."""
+        """Freeze a worker within a step until another has taken it over and not finished: both have it."""
         random = self.random
         frozen, *others = random.sample(workers, len(workers))
         at = round(random.uniform(0.5, 5.0), 3)

@@ -1,4 +1,4 @@
-"""From a seed to what happens to dead letters: redrives, steps that fail again, a person at the desk."""
+"""Generates operations on dead letters from a seed: redrives, steps that fail again, an operator."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _RIVALS = (
 
 
 def with_chores(script: Script, seed: int) -> Script:
-    """Some have a person at the desk; what becomes of the others can be told in advance."""
+    """Add an operator to some scripts; the end of the others stays predictable."""
     return _Chores(Random(f"chores {seed}")).added(script)
 
 
@@ -128,7 +128,7 @@ class _Chores(Generator):
         return replace(run, steps=steps)
 
     def with_flock(self, script: Script) -> Script:
-        """Several runs that fail in the same way at the same time: something to do for a bulk replay."""
+        """Add runs that fail identically at the same time, as work for a bulk replay."""
         random = self.random
         task = min(random.sample(script.tasks, len(script.tasks)), key=lambda task: task.unsafe)
         org = random.choice(script.runs).org
@@ -152,12 +152,12 @@ class _Chores(Generator):
         return self.done(script, kind, self.random.uniform(1.0, 20.0), rash=rash)
 
     def rivalling(self, chore: Chore) -> Chore:
-        """Somebody else does something with the same dead letter in the same moment."""
+        """Return a second chore for the same dead letter at the same moment."""
         later = self.random.choice((0.0, 0.0, 0.01, 0.03))
         return replace(chore, at=round(chore.at + later, 3), kind=self.random.choice(_RIVALS))
 
     def bulk(self, script: Script) -> list[Chore]:
-        """A bulk replay, and what is done to it on its way."""
+        """Generate a bulk replay, and the chores that act on it."""
         random = self.random
         at, org = random.uniform(2.0, 12.0), script.runs[-1].org
         how = Bulk(
@@ -195,7 +195,7 @@ class _Chores(Generator):
         return Fault(at, kind, random.choice(script.workers).name, seconds, random.choice(STATEMENTS))
 
     def deaths_of_drivers(self, script: Script) -> list[Fault]:
-        """Whoever begins items of a bulk replay dies of it, once each."""
+        """Let each process that starts items of a bulk replay crash once while it does so."""
         if not self.chance(0.35):
             return []
         kind = self.random.choice((FaultKind.CRASH_INSIDE, FaultKind.CRASH_AFTER, FaultKind.LOSE_ANSWER))

@@ -1,4 +1,4 @@
-"""What came of a script: its trace, how it ended, and what was found wrong."""
+"""The result of a script: its trace, its endings, and the violations found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.watcher import Finding
 
 
 class Ending(NamedTuple):
-    """How a run has ended, in words that do not depend on when."""
+    """How a run has ended, without anything that depends on timing."""
 
     number: int
     state: str
@@ -27,7 +27,7 @@ class Ending(NamedTuple):
 class History:
     script: Script
     trace: list[tuple[float, str, str]] = field(default_factory=list)
-    bitten: Counter[str] = field(default_factory=Counter)
+    occurrences: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
     seconds: float = 0.0
@@ -36,5 +36,5 @@ class History:
     def invariants(self) -> set[str]:
         return {finding.invariant for finding in self.findings}
 
-    def told(self) -> str:
+    def transcript(self) -> str:
         return "\n".join(f"{time:10.4f}  {process:<10} {what}" for time, process, what in self.trace)

@@ -1,4 +1,4 @@
-"""Dead letters and failure groups: a change is in the tables, and has its entry in the audit (I10, I14)."""
+"""Dead letters and failure groups: each change in the tables has its audit entry (I10, I14)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
 from redrive.policy.codec import decode
 
 
-class Told(NamedTuple):
-    """An entry of the audit, about one of its subjects."""
+class RecordedAction(NamedTuple):
+    """An audit entry, about one of its subjects."""
 
     action: str
     subject: str
 
 
-def entries(rows: Iterable[Sequence[Any]]) -> set[Told]:
-    told: set[Told] = set()
+def entries(rows: Iterable[Sequence[Any]]) -> set[RecordedAction]:
+    recorded: set[RecordedAction] = set()
     for action, subject, subjects in rows:
         several: Any = [subject] if subjects is None else decode(subjects)
-        told |= {Told(action, each) for each in several}
-    return told
+        recorded |= {RecordedAction(action, each) for each in several}
+    return recorded
 
 
 class LetterRow(NamedTuple):
@@ -45,7 +45,10 @@ class GroupRow(NamedTuple):
     changed_at: float | None = None
 
     def state_at(self, moment: float | None) -> str:
-        """A group whose time to be ignored is over is open, whether or not that is written yet."""
+        """Return the state.
+
+        A group whose ignore period is over is open, whether or not its row says so yet.
+        """
         if self.state != GroupState.IGNORED or self.ignored_until is None or moment is None:
             return self.state
         return GroupState.OPEN if moment >= self.ignored_until else self.state
@@ -54,11 +57,11 @@ class GroupRow(NamedTuple):
 class LetterWatch:
     def __init__(self, watcher: Blind) -> None:
         self._watcher = watcher
-        self._bitten = watcher.bitten
+        self._occurrences = watcher.occurrences
         self._letters: dict[str, LetterRow] = {}
         self._groups: dict[tuple[str, str], GroupRow] = {}
 
-    def changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+    def changed(self, rows: Iterable[Sequence[Any]], recorded: set[RecordedAction]) -> None:
         for row in rows:
             after = LetterRow._make(row)
             before = self._letters.get(after.id)
@@ -66,22 +69,22 @@ class LetterWatch:
             self._check_redrives(after)
             if before is None or before.state != after.state:
                 self._count(before, after)
-                self._check_state(before, after, told)
+                self._check_state(before, after, recorded)
 
-    def groups_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+    def groups_changed(self, rows: Iterable[Sequence[Any]], recorded: set[RecordedAction]) -> None:
         for row in rows:
             after = GroupRow(*row)
             before = self._groups.get(after[:2])
             self._groups[after[:2]] = after
             if before is not None and before.state != after.state:
-                self._check_group(before, after, told)
+                self._check_group(before, after, recorded)
 
     def _check_redrives(self, letter: LetterRow) -> None:
         if letter.redrives > letter.max_redrives > 0:
             text = f"the dead letter was redriven {letter.redrives} times, {letter.max_redrives} are allowed"
             self._watcher.find("I3", letter.id, text)
 
-    def _check_state(self, before: LetterRow | None, after: LetterRow, told: set[Told]) -> None:
+    def _check_state(self, before: LetterRow | None, after: LetterRow, recorded: set[RecordedAction]) -> None:
         past = None if before is None else before.state
         if past is None and after.state != "OPEN":
             self._watcher.find("I10", after.id, f"a new dead letter begins as {after.state}")
@@ -89,19 +92,19 @@ class LetterWatch:
             DeadLetterState(past), DeadLetterState(after.state)
         ):
             self._watcher.find("I10", after.id, f"the dead letter went from {past} to {after.state}")
-        said = {each.action for each in told if each.subject in (after.id, after.run_id)}
+        said = {each.action for each in recorded if each.subject in (after.id, after.run_id)}
         if not said & _expected(past, after.state):
             self._watcher.find(
                 "I14", after.id, f"no entry tells that it went from {past} to {after.state}: {sorted(said)}"
             )
 
-    def _check_group(self, before: GroupRow, after: GroupRow, told: set[Told]) -> None:
-        self._bitten[f"group {after.state.lower()}"] += 1
+    def _check_group(self, before: GroupRow, after: GroupRow, recorded: set[RecordedAction]) -> None:
+        self._occurrences[f"group {after.state.lower()}"] += 1
         past = before.state if after.state == GroupState.OPEN else before.state_at(after.changed_at)
         if not GROUP_TRANSITIONS.allows(GroupState(past), GroupState(after.state)):
             text = f"the failure group went from {past} to {after.state}"
             self._watcher.find("I10", after.fingerprint, text)
-        said = {each.action for each in told if each.subject == after.fingerprint}
+        said = {each.action for each in recorded if each.subject == after.fingerprint}
         if not said & _GROUP_ACTIONS[after.state]:
             text = f"no entry tells that the group went from {past} to {after.state}"
             self._watcher.find("I14", after.fingerprint, text)
@@ -120,7 +123,7 @@ class LetterWatch:
         for figure in [name for name, so in happened.items() if so]:
             self._watcher.figures[after.org, after.queue, figure] += 1
         reopened = past in CLOSED and after.state == "OPEN"
-        self._bitten[
+        self._occurrences[
             "reopened" if reopened else f"letter {after.state.lower()}" if past else "new letter"
         ] += 1
 
@@ -139,7 +142,7 @@ _GROUP_ACTIONS = {
 
 
 def _expected(before: str | None, after: str) -> set[str]:
-    """One of these actions must have been written in the same transaction."""
+    """Return the actions of which the same transaction must have recorded one."""
     if before is None:
         return {"dead_letter.moved"}
     if after == "REPLAYING":

@@ -3,7 +3,7 @@
 Everything runs on one thread. Each handle belongs to the process whose context it carries; within a process
 they run in order, between processes the seed chooses. When nothing can run, time jumps to the next timer.
 
-A process that crashes never runs again, as after kill -9: no `finally`, no cancellation. One that is frozen
+A process that crashes never runs again, as after kill -9: no `finally`, no cancellation. A frozen process
 runs nothing until it is thawed, as after SIGSTOP, while time passes for the others.
 """
 
@@ -19,15 +19,15 @@ from random import Random
 from typing import Any
 
 MAX_REAL_WAIT_LENGTH = 60.0
-"""Seconds of the machine's clock for a real database to answer."""
+"""Real seconds that a real database may take to answer."""
 
 
 MAX_STEPS = 3_000_000
-"""After so many handles a history is taken for one that turns in circles without time passing."""
+"""After this many handles, a history counts as an endless loop without passing time."""
 
 
 class Process:
-    """What would be a process of the operating system."""
+    """A simulated operating system process."""
 
     __slots__ = ("alive", "context", "frozen", "name", "queue", "tasks")
 
@@ -48,7 +48,10 @@ PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`outside` counts what real time decides about just now: a statement of a real server, say."""
+    """The event loop.
+
+    `outside` counts actions that depend on real time, such as a statement of a real server.
+    """
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -84,9 +87,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._runnable.append(process)
 
     def revive(self, process: Process) -> None:
-        """So that its tasks can be cancelled at the very end, after everything was judged.
+        """Let its tasks be cancelled at the very end, after all checks.
 
-        What it would have run is therefore kept: a task that is due to run cannot be cancelled otherwise.
+        The loop therefore keeps the handles of a dead process: asyncio can't cancel a task without its
+        handle.
         """
         process.alive = True
         self.thaw(process)
@@ -95,15 +99,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if process in self._runnable:
             self._runnable.remove(process)
 
-    # What asyncio asks of a loop
+    # The methods that asyncio calls on a loop
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = super().create_task(coro, **options)
         context = options.get("context")
         process = PROCESS.get(self.director) if context is None else context.get(PROCESS, self.director)
-        process.tasks.append(
-            task
-        )  # kept alive: the end of a coroutine that is collected would run its finally
+        process.tasks.append(task)  # kept alive: collecting a coroutine would run its finally
         return task
 
     def call_soon(  # type: ignore[override]  # plainer types than asyncio's
@@ -138,10 +140,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
-        """It stays in the heap until its time."""
+        """Keep the handle in the heap until its time."""
 
     def _add_callback(self, handle: Handle) -> None:
-        """Of a socket: whoever has opened it, the answer belongs to nobody who could crash."""
+        """Run callbacks of sockets in the director, which never crashes, whichever process opened them."""
         self._put(handle, self.director)
 
     # Running
@@ -182,7 +184,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._process_events(events)  # type: ignore[attr-defined]
 
     def _jump(self) -> None:
-        """To the next timer, and all that are due with it."""
+        """Jump to the next timer, and run all timers that are due then."""
         if not self._timers:
             raise RuntimeError("nothing will ever happen again: everything waits for something else")
         when = self._timers[0][0]
@@ -194,5 +196,5 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def here() -> Process:
-    """The process that is running just now."""
+    """Return the process that is running."""
     return PROCESS.get()

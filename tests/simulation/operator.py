@@ -1,4 +1,4 @@
-"""A person at the desk: does the chores of the script, and does them again when the answer is lost."""
+"""An operator: does the chores of the script, and repeats a chore whose answer was lost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from redrive.failures.service import Failures
 EVERYBODY = (*ORGS, DEFAULT_ORG)
 PAUSE = 1.0
 LOOKS, BETWEEN_LOOKS = 4, 0.7
-"""So often a person looks for something to do it to, and so many seconds apart."""
+"""How often the operator looks for a subject, and the seconds between two looks."""
 
 MAX_TRIES = 8
-"""After so many a chore that the database does not let through is given up."""
+"""After this many failed tries, the operator gives a chore up."""
 
 _REFUSALS = (DriftError, ReplayRefusedError, TransitionError)
 _LETTERS = {
@@ -39,7 +39,7 @@ _STATES = {
 
 
 class Operator:
-    """`finished`: every chore was done, refused or given up, and nothing was left paused."""
+    """The operator. `finished`: every chore was done, rejected or given up, and no queue stays paused."""
 
     def __init__(self, stage: Stage, script: Script) -> None:
         self._stage = stage
@@ -49,7 +49,7 @@ class Operator:
         self.finished = not script.chores
 
     async def live(self, process: Process, app: Redrive) -> None:
-        """One life of the process; the next one does what is left."""
+        """Live until the process crashes; the next process does the remaining chores."""
         left = [number for number in range(len(self._script.chores)) if number not in self._done]
         await asyncio.gather(*(self._care_for(process, app, number) for number in left))
         await self._tidy(app)
@@ -63,10 +63,10 @@ class Operator:
                 told = await self._do(app, number, chore)
             except _REFUSALS as refusal:
                 told = f"refused: {refusal}"
-                self._stage.bitten[f"refused: {chore.kind}"] += 1
-                self._stage.bitten["replay refused"] += isinstance(refusal, ReplayRefusedError)
+                self._stage.occurrences[f"refused: {chore.kind}"] += 1
+                self._stage.occurrences["replay refused"] += isinstance(refusal, ReplayRefusedError)
             except StoreError:
-                self._stage.bitten["chore done again"] += 1
+                self._stage.occurrences["chore done again"] += 1
                 await asyncio.sleep(PAUSE)
                 continue
             self._stage.note(process, f"{chore.kind}: {told}")
@@ -81,12 +81,12 @@ class Operator:
         else:
             return "nothing to do"
         org, subject = self._chosen[number]
-        self._stage.bitten[f"chore: {chore.kind}"] += 1
+        self._stage.occurrences[f"chore: {chore.kind}"] += 1
         await ACTIONS[chore.kind](app, app.failures(org=org, by=BY), subject, chore)
         return f"{_named(subject)} of {org}"
 
     async def _chooses(self, app: Redrive, number: int, chore: Chore) -> bool:
-        """What it is done to. Chosen once: who does not know whether it was done, does it to the same."""
+        """Choose the subject of a chore once: a repeated chore must have the same subject."""
         for org in (chore.org, *(each for each in EVERYBODY if each != chore.org)):
             subject = await _choose(app.failures(org=org, by=BY), chore)
             if subject is not None:
@@ -95,7 +95,7 @@ class Operator:
         return False
 
     async def _tidy(self, app: Redrive) -> None:
-        """Nothing is left paused: it would wait for ever."""
+        """Resume all queues: paused work would wait forever."""
         for org in EVERYBODY:
             await self._until_done(lambda org=org: self._resume_all(app, org))  # type: ignore[misc]
 
@@ -114,7 +114,7 @@ class Operator:
 
 
 async def sweep(app: Redrive) -> None:
-    """Replay everything that is dead, come what may."""
+    """Replay every dead letter, until it works."""
     for org in EVERYBODY:
         failures = app.failures(org=org, by=BY)
         if (await failures.count(UNATTENDED)).number:

@@ -1,11 +1,11 @@
-"""What a person does at the desk, by the kind of the chore."""
+"""The actions of an operator, by the kind of the chore."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.simulation.catalogue import OTHERWISE
+from tests.simulation.catalog import OTHERWISE
 from tests.simulation.script import Chore, ChoreKind
 
 from redrive.app import Redrive
@@ -45,7 +45,7 @@ async def _link(
     try:
         await failures.link(pair[0].id, pair[1].id)
     except InvalidValueError as error:
-        raise TransitionError(str(error)) from error  # each would wait for the other
+        raise TransitionError(str(error)) from error  # each dead letter would wait for the other
 
 
 async def _retry_run(app: Redrive, failures: Failures, letter: DeadLetterLine, chore: Chore) -> None:

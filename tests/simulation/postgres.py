@@ -1,7 +1,7 @@
-"""PostgreSQL on virtual time: its now() and clock_timestamp() are replaced by what the simulation says.
+"""PostgreSQL on virtual time: the simulation replaces now() and clock_timestamp().
 
-A schema that is searched before pg_catalog has functions of these names, which read a table of one row. All
-of it is in a database of its own.
+A schema that PostgreSQL searches before pg_catalog has functions of these names, which read a table with one
+row. All of this is in a separate database.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TABLES = [
 
 @contextmanager
 def virtual_database(server: PostgresServer) -> Iterator[str]:
-    """The address of a database whose clock stands where the simulation sets it."""
+    """Yield the address of a database whose clock the simulation sets."""
     with server.new_database() as url:
         with psycopg.connect(url, autocommit=True) as connection:
             path = sql.SQL("ALTER DATABASE {} SET search_path = virtual, pg_catalog, public")
@@ -72,7 +72,7 @@ def virtual_database(server: PostgresServer) -> Iterator[str]:
 
 
 class VirtualPostgres:
-    """A PostgreSQL database that is told the time before it is asked anything."""
+    """A PostgreSQL database that receives the time before each statement."""
 
     in_memory = False
 
@@ -98,7 +98,7 @@ class VirtualPostgres:
             yield session
 
     async def migrate(self) -> None:
-        """With empty tables at first: the history before is forgotten."""
+        """Migrate, and start with empty tables, without the previous history."""
         await self._database.migrate()
         if self._event_bus is not None:
             return
@@ -132,7 +132,7 @@ class VirtualPostgres:
     async def close(self) -> None:
         await self._event_bus.close()
         await self._database.close()
-        await asyncio.sleep(0)  # asyncpg closes its transports in the next turn
+        await asyncio.sleep(0)  # asyncpg closes its transports in the next iteration of the loop
 
     async def _tell(self) -> None:
         now = self._clock.now()

@@ -1,4 +1,4 @@
-"""How a run must end, whatever happens to its workers: a model of the promises in a few lines."""
+"""How a run must end, whatever happens to its workers: a short model of the promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.script import Outcome, RunPlan, Script, StepPlan, TaskPlan
 
 
 class Predicted(NamedTuple):
-    """`failures` are the charged ones of the last step, since its last replay."""
+    """A predicted end. `failures` counts charged failures of the last step since its last replay."""
 
     state: str
     step_index: int
@@ -22,7 +22,7 @@ _STATES = {"bury": "DLQ_PENDING", "block": "DLQ_PENDING", "fail": "FAILED"}
 
 
 def predicted(script: Script, plan: RunPlan, *, redriven: bool = True) -> Predicted | None:
-    """None where it depends on when things happen; `redriven`: with redrives, and the sweeps at the end."""
+    """Predict the end of a run; None if it depends on timing. `redriven`: after redrives and sweeps."""
     if plan.cancel_at is not None:
         return None
     tasks = [script.task(name) for name in script.task_names(plan.workflow)]
@@ -45,7 +45,7 @@ def predicted(script: Script, plan: RunPlan, *, redriven: bool = True) -> Predic
 
 
 def fits(script: Script, plan: RunPlan, ended: Predicted) -> bool:
-    """Can a run that was replayed so often have ended so? Where it has ended, the last replay has been."""
+    """Tell whether a run with this many replays may have ended like this, at the step of its last replay."""
     index = ended.step_index
     task, step = script.task(script.task_names(plan.workflow)[index]), plan.steps[index]
     if not _is_certain(task, step) or ended.state == "CANCELLED":
@@ -65,7 +65,7 @@ def _is_certain(task: TaskPlan, step: StepPlan) -> bool:
 
 
 def _failures(task: TaskPlan, step: StepPlan, replays: int) -> int | None:
-    """The charged failures with which a step ends for good; None when it succeeds."""
+    """Return the charged failures after which a step fails permanently; None if it succeeds."""
     if replays > step.lasting:
         return None
     for failures, outcome in enumerate(step.outcomes):

@@ -1,4 +1,4 @@
-"""Replays and bulk operations: one replay of a run at a time, and nothing is begun that must wait."""
+"""Replays and bulk operations: one replay of a run at a time, and none starts that must wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tests.simulation.breaker_watch import BreakerWatch
-from tests.simulation.letter_watch import Told
+from tests.simulation.letter_watch import RecordedAction
 from tests.simulation.watcher import Blind
 
 from redrive.model.replay import OPERATION_TRANSITIONS, REPLAY_TRANSITIONS, OperationState, ReplayState
@@ -44,29 +44,29 @@ class OperationRow(NamedTuple):
 
 
 Awaited = Callable[[str], dict[str, str]]
-"""The dead letters that this one waits for, and their states."""
+"""Returns the dead letters that a letter waits for, and their states."""
 
 
 class ReplayWatch:
     def __init__(self, watcher: Blind, breakers: BreakerWatch, awaited: Awaited) -> None:
         self._watcher = watcher
-        self._bitten = watcher.bitten
+        self._occurrences = watcher.occurrences
         self._breakers = breakers
         self._awaited = awaited
         self._replays: dict[str, ReplayRow] = {}
         self._running: dict[str, str] = {}
         self._operations: dict[str, OperationRow] = {}
 
-    def operations_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
+    def operations_changed(self, rows: Iterable[Sequence[Any]], recorded: set[RecordedAction]) -> None:
         for row in rows:
             after = OperationRow._make(row)
             before = self._operations.get(after.id)
             self._operations[after.id] = after
             if before is None or before.state != after.state:
-                self._check_operation(None if before is None else before.state, after, told)
+                self._check_operation(None if before is None else before.state, after, recorded)
 
     def changed(self, rows: Iterable[Sequence[Any]], looked_at: float) -> None:
-        """`looked_at` is when whoever begins them has looked at the breakers."""
+        """Check changed replays. `looked_at` is when the process that starts them read the breakers."""
         changes = [(self._replays.get(row[0]), ReplayRow._make(row)) for row in rows]
         self._replays |= {after.id: after for _, after in changes}
         for _, after in changes:
@@ -76,16 +76,18 @@ class ReplayWatch:
             if before is None or before.state != after.state:
                 self._check_replay(None if before is None else before.state, after, looked_at)
 
-    def _check_operation(self, before: str | None, after: OperationRow, told: set[Told]) -> None:
+    def _check_operation(
+        self, before: str | None, after: OperationRow, recorded: set[RecordedAction]
+    ) -> None:
         resumed = before in ("PAUSED", "STOPPED") and after.state == "RUNNING"
-        self._bitten["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
-        said = {each.action for each in told if each.subject == after.id}
+        self._occurrences["operation resumed" if resumed else f"operation {after.state.lower()}"] += 1
+        said = {each.action for each in recorded if each.subject == after.id}
         if before is None:
             expected, sound = {"operation.planned"}, after.state == "PLANNED"
         else:
             states = OperationState(before), OperationState(after.state)
             expected, sound = OPERATION_ACTIONS[after.state], OPERATION_TRANSITIONS.allows(*states)
-            # What has nothing left to do is done as soon as it is started.
+            # An operation with nothing left to do is done as soon as it starts.
             sound = sound or ((before, after.state) == ("PLANNED", "DONE") and "operation.started" in said)
         if not sound:
             self._watcher.find("I10", after.id, f"the operation went from {before} to {after.state}")
@@ -94,9 +96,9 @@ class ReplayWatch:
 
     def _check_replay(self, before: str | None, after: ReplayRow, looked_at: float) -> None:
         kind = "item" if after.operation_id else "redrive" if after.automatic else "replay"
-        self._bitten[f"{kind} {after.state.lower()}"] += 1
+        self._occurrences[f"{kind} {after.state.lower()}"] += 1
         if before is None and after.state not in BEGINNINGS:
-            allowed = after.operation_id is not None  # refused while it was planned, in the same transaction
+            allowed = after.operation_id is not None  # rejected in the same transaction that planned it
         else:
             states = ReplayState(before or after.state), ReplayState(after.state)
             allowed = before is None or REPLAY_TRANSITIONS.allows(*states)
@@ -110,9 +112,9 @@ class ReplayWatch:
         if other != replay.id:
             self._watcher.find("I4", replay.run_id, f"is replayed by {replay.id} while {other} is under way")
         if replay.operation_id is None and not replay.automatic:
-            return  # a person may replay what waits for something
+            return  # a person may replay a letter that waits for another
         awaited = self._awaited(replay.letter_id)
-        self._bitten["waited for another letter"] += bool(awaited)
+        self._occurrences["waited for another letter"] += bool(awaited)
         if set(awaited.values()) - {"RESOLVED"}:
             self._watcher.find("M12", replay.letter_id, f"is redriven before {awaited} are resolved")
         for name in sorted(self._dependencies(replay)):
@@ -128,7 +130,7 @@ class ReplayWatch:
             self._watcher.find("operation", replay.id, f"is begun while its operation is {state}")
 
     def _dependencies(self, replay: ReplayRow) -> set[str]:
-        """The breakers that must not be open: its own, or those of all that is left in its operation."""
+        """Return the breakers that must not be open: its own, or those of the rest of its operation."""
         if replay.operation_id is None:
             return {replay.breaker} if replay.breaker else set()
         if not self._operations[replay.operation_id].stops_on_breaker:

@@ -1,4 +1,4 @@
-"""What happens at its time: workers are killed, frozen and stopped, the database and dependencies go away."""
+"""Faults at a set time: workers are killed, frozen and stopped; the database and dependencies go down."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BETWEEN_SIGNALS = 0.2
 
 
 class ScheduledFaults:
-    """What is not listed here waits at the seam for its statement."""
+    """Executes the faults with a set time. All other faults wait at the seam for their statement."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -58,7 +58,7 @@ class ScheduledFaults:
     async def _stop(self, fault: Fault) -> None:
         process, _ = self._world.workers[fault.target]
         if process in self._world.working and process not in self._stage.stopped_at:
-            self._stage.bitten["stop"] += 1
+            self._stage.occurrences["stop"] += 1
             self._world.signal(fault.target)
 
     async def _hurry(self, fault: Fault) -> None:

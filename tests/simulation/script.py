@@ -1,4 +1,4 @@
-"""A script: all that happens from outside in one history, as plain data that can be printed and shrunk."""
+"""A script: all external events of one history, as plain data that can be printed and shrunk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a step comes to, in order of its charged failures."""
+    """The outcome of a step, in the order of its charged failures."""
 
     SUCCEED = "succeed"
     NETWORK = "network"
@@ -19,7 +19,7 @@ class Outcome(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What else a step does, in order of its calls."""
+    """What else a step does, in the order of its calls."""
 
     NONE = "none"
     SLEEP = "sleep"
@@ -53,7 +53,7 @@ class FaultKind(StrEnum):
 
 
 class ChoreKind(StrEnum):
-    """What a person does at the desk: with one dead letter, with a run, with an operation, with a group."""
+    """The actions of an operator: on a dead letter, a run, an operation or a group."""
 
     REPLAY = "replay"
     REPLAY_ALONE = "replay_alone"
@@ -111,7 +111,7 @@ class TaskPlan:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """`lasting`: so many replays of the run come to the same; after that the step succeeds."""
+    """A step of a run. `lasting` replays have the same outcomes; after that the step succeeds."""
 
     outcomes: tuple[Outcome, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -120,7 +120,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """`repeats`: after so many seconds the same start is made again; `stranger`: with another payload."""
+    """A run. `repeats`: start it again after these seconds; `stranger`: also with another payload."""
 
     number: int
     workflow: str
@@ -137,7 +137,7 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Fault:
-    """`target` is a worker, the client, a queue or a dependency; `statement` says where it bites."""
+    """A fault. `target` is a worker, the client, a queue or a dependency; `statement` is where it occurs."""
 
     at: float
     kind: FaultKind
@@ -148,7 +148,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Bulk:
-    """How a bulk replay is to go on. `waits`: it is planned only, and started by another chore."""
+    """How to run a bulk replay. `waits`: the operator only plans it, and another chore starts it."""
 
     canary: int = 2
     rate: float | None = None
@@ -161,9 +161,9 @@ class Bulk:
 
 @dataclass(frozen=True)
 class Chore:
-    """`pick`, from 0 to 1, chooses among what is there; `rash`: among all, whether it makes sense or not.
+    """A chore. `pick`, from 0 to 1, chooses a subject; `rash`: also where the action makes no sense.
 
-    org  where something is looked for first
+    org  the organization in which the operator looks first
     """
 
     at: float
@@ -176,9 +176,9 @@ class Chore:
 
 @dataclass(frozen=True)
 class Script:
-    """`schedule` seeds the scheduling and all random numbers of the processes.
+    """A script. `schedule` seeds the scheduling and all random numbers of the processes.
 
-    sweeps  how often everything that is dead in the end is replayed, in one operation for each org
+    sweeps  how often all remaining dead letters are replayed at the end, in one operation per organization
     """
 
     schedule: int
@@ -207,7 +207,7 @@ class Script:
 
 
 def _shown(part: object) -> str:
-    """Only what is not as usual."""
+    """Show only values that differ from the defaults."""
     if isinstance(part, tuple):
         return f"Workflow {part[0]}: {' → '.join(part[1])}"
     told = []

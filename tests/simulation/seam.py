@@ -1,4 +1,4 @@
-"""The seam between a process and the database that all share: here the faults bite."""
+"""The seam between a process and the shared database, where faults occur."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AFTERWARDS = (
 
 
 class Executed(NamedTuple):
-    """A statement with what it was given and what it gave; `asked_at` is when the process sent it."""
+    """A statement with its parameters and rows; `asked_at` is when the process sent it."""
 
     name: str
     given: Sequence[Any]
@@ -39,8 +39,8 @@ class Executed(NamedTuple):
     asked_at: float
 
     @property
-    def biting(self) -> str:
-        """Its name, unless it has found nothing to do: a fault there would prove nothing."""
+    def effective_name(self) -> str:
+        """Return its name, or an empty one if it found nothing to do: a fault there would prove nothing."""
         return "" if self.name in _SEEKING and not self.rows else self.name
 
 
@@ -64,7 +64,10 @@ class Committed(Protocol):
 
 
 class Seam:
-    """`in_memory`, so that leases are renewed by a task of the loop: no thread knows virtual time."""
+    """The database of one process.
+
+    `in_memory` makes a task renew leases, because threads lack virtual time.
+    """
 
     in_memory = True
 
@@ -108,28 +111,28 @@ class Seam:
             self._stage.serial_database.leave(visit)
         self._stage.note(self._process, "commit")
         try:
-            await self._afterwards([each.biting for each in inner.executed])
+            await self._afterwards([each.effective_name for each in inner.executed])
         finally:
             self._stage.releasing.pop(self._process, None)
 
     async def migrate(self) -> None:
-        """The tables are there already: a history begins on an empty database, not on none."""
+        """Do nothing else: a history starts on an empty database whose tables exist."""
         await self.ahead("migrate")
 
     def tenant(self, _org: str, _seconds: float) -> Seam:
         return self
 
     async def enable_row_level_security(self) -> None:
-        """A history has no wall: its orgs are told apart by the statements alone."""
+        """Do nothing: in a history, only the statements separate organizations."""
 
     async def serve_only(self, org: str) -> None:
-        """A history has no wall."""
+        """Do nothing: a history has no row-level security."""
 
     def require_isolated(self, org: str) -> None:
-        """A history has no wall."""
+        """Do nothing: a history has no row-level security."""
 
     async def hint(self, queues: Sequence[str]) -> None:
-        """Some never arrive."""
+        """Deliver most hints to the listening processes, and drop the others."""
         for heard, process in list(self._stage.listeners.items()):
             if process.alive and self._stage.random.random() < 0.8:
                 for queue in queues:
@@ -144,12 +147,12 @@ class Seam:
             del self._stage.listeners[heard]
 
     async def wait_for_cancelled(self) -> None:
-        """Nothing is left: a cancelled statement of the simulation has ended."""
+        """Do nothing: a cancelled statement of the simulation has already ended."""
 
     async def close(self) -> None:
         self.closed = True
 
-    # One statement by itself
+    # A single statement
 
     async def _alone(
         self,
@@ -171,11 +174,11 @@ class Seam:
             raise
         finally:
             self._stage.serial_database.leave(visit)
-        await self._afterwards([executed.biting])
+        await self._afterwards([executed.effective_name])
         return rows
 
     async def performed(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """In memory it takes no time. A real database takes real time, and finishes what was asked."""
+        """Perform an action: in memory without a delay, on a real database in real time, and to its end."""
         if self._database.in_memory:
             return await action()
         self._loop.outside += 1
@@ -206,20 +209,20 @@ class Seam:
         await self._stage.pass_time()
         while (fault := self._stage.take(self._target, _AHEAD, [name])) is not None:
             if fault.kind is FaultKind.SLOW:
-                self._stage.bite("slow statement", self._process)
+                self._stage.count("slow statement", self._process)
                 await asyncio.sleep(fault.seconds)
             elif fault.kind is FaultKind.REFUSE:
-                self._stage.bite("refused statement", self._process)
+                self._stage.count("refused statement", self._process)
                 raise StoreUnavailableError("the line is cut")
             else:
                 await self.die("crash before a statement")
         self._check_line()
 
     async def inside(self, name: str) -> None:
-        """Within a transaction, after a statement of it."""
+        """Raise the fault that is due inside a transaction, after this statement."""
         fault = self._stage.take(self._target, _INSIDE, [name])
         if fault is not None and fault.kind is FaultKind.FAIL_INSIDE:
-            self._stage.bite("failure inside a transaction", self._process)
+            self._stage.count("failure inside a transaction", self._process)
             raise StoreUnavailableError("the line is cut")
         if fault is not None:
             await self.die("crash inside a transaction")
@@ -228,10 +231,10 @@ class Seam:
     async def _afterwards(self, names: list[str]) -> None:
         while (fault := self._stage.take(self._target, _AFTERWARDS, names)) is not None:
             if fault.kind is FaultKind.LATE_ANSWER:
-                self._stage.bite("late answer", self._process)
+                self._stage.count("late answer", self._process)
                 await asyncio.sleep(fault.seconds)
             elif fault.kind is FaultKind.LOSE_ANSWER:
-                self._stage.bite("lost acknowledgement", self._process)
+                self._stage.count("lost acknowledgement", self._process)
                 raise StoreUnavailableError("the line is cut")
             elif fault.kind is FaultKind.FREEZE_AFTER:
                 self._stage.freeze(self._process, fault.seconds)
@@ -241,19 +244,19 @@ class Seam:
         self._check_line()
 
     async def die(self, how: str) -> None:
-        self._stage.bite(how, self._process)
+        self._stage.count(how, self._process)
         self._stage.crash(self._process)
         await self._loop.create_future()
 
     def _check_line(self) -> None:
         if self._stage.down:
-            self._stage.bite("database outage", self._process)
+            self._stage.count("database outage", self._process)
         if self._stage.down or self.closed:
             raise StoreUnavailableError("the database is away")
 
 
 class Inner(OpenTransaction):
-    """Statements inside of a transaction."""
+    """Statements inside a transaction."""
 
     def __init__(self, seam: Seam, visit: RequestContext, session: Session) -> None:
         self._seam = seam
@@ -283,12 +286,12 @@ class Inner(OpenTransaction):
         self._seam._stage.note(self._seam._process, f"· {name} {len(rows)}")
         executed = Executed(name, given, rows, asked_at)
         self.executed.append(executed)
-        if executed.biting == "pick":
+        if executed.effective_name == "pick":
             self._seam._stage.releasing[self._seam._process] = given[0]["operation_id"]
-        await self._seam.inside(executed.biting)
+        await self._seam.inside(executed.effective_name)
         return rows
 
 
 async def _ended(transaction: AbstractAsyncContextManager[Session], error: BaseException) -> None:
-    """The context manager rolls back, and raises the same error again."""
+    """Roll back. The context manager raises the same error again."""
     await transaction.__aexit__(type(error), error, None)

@@ -1,4 +1,4 @@
-"""From a seed to the whole script."""
+"""Generates the whole script from a seed."""
 
 from __future__ import annotations
 

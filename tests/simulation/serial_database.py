@@ -1,7 +1,7 @@
-"""One at a time: a transaction, or a statement by itself, has the database for itself, as on SQLite.
+"""One user at a time: a transaction or a single statement has the database to itself, as on SQLite.
 
-Who crashes inside of it leaves it at once, and what was not committed is rolled back, as a server does when a
-connection breaks. Who is frozen inside of it is thrown out after a while: PostgreSQL does so too.
+A process that crashes inside leaves at once, and its uncommitted changes are rolled back, as a server does
+when a connection breaks. A process that is frozen inside is disconnected after a while, as PostgreSQL does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IDLE_TIMEOUT = 30.0
 
 
 class RequestContext:
-    """`roll_back` undoes what was not committed; `over`: it was ended from outside."""
+    """One use of the database. `roll_back` undoes uncommitted changes; `over`: it was ended from outside."""
 
     __slots__ = ("over", "process", "roll_back")
 
@@ -55,7 +55,7 @@ class SerialDatabase:
         self.let_in()
 
     def let_in(self) -> None:
-        """The first who waits and can move, and has not given up waiting."""
+        """Let in the first waiting process that can run and has not given up."""
         if self._inside is not None:
             return
         for entry in self._waiting:

@@ -1,4 +1,4 @@
-"""Shrinking: the smallest script that still breaks the same promise."""
+"""Shrinking: the smallest script that still violates the same promise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_PLAYS = 600
 
 
 def shrunk(script: Script, invariants: set[str]) -> Script:
-    """Parts are left out, and what is left is made plain, as long as one of the invariants stays violated."""
+    """Remove parts and simplify the rest, as long as one of the invariants stays violated."""
     return _Shrinker(lambda smaller: bool(play(smaller).invariants & invariants)).shrunk(script)
 
 
@@ -37,7 +37,7 @@ class _Shrinker:
         return self._plays <= MAX_PLAYS and self._still_broken(script)
 
     def _with_fewer(self, script: Script, name: str) -> Script:
-        """Large pieces first."""
+        """Remove parts, large pieces first."""
         size = len(getattr(script, name))
         while size >= 1:
             start = 0
@@ -85,7 +85,7 @@ def _put(parts: Sequence[Any], index: int, part: Any) -> tuple[Any, ...]:
 
 
 def _without_unused(script: Script) -> Script:
-    """For reading only; nothing that happens depends on what is left out here."""
+    """Remove unused workflows, for readability; they change nothing in the history."""
     used = {name for run in script.runs for name in script.task_names(run.workflow)}
     workflows = {run.workflow for run in script.runs}
     return replace(

@@ -1,4 +1,4 @@
-"""Playing a script on a database: in memory, thousands of histories a minute."""
+"""Plays a script on a database in memory, thousands of histories a minute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def play(script: Script) -> History:
     try:
         return loop.run_until_complete(_in_memory(stage))
     except Exception as error:
-        return History(script, stage.trace, stage.bitten, [Finding("error", "simulation", repr(error))])
+        return History(script, stage.trace, stage.occurrences, [Finding("error", "simulation", repr(error))])
     finally:
         loop.close()
 

@@ -1,4 +1,4 @@
-"""The stage of one history: what all processes share, and what happens to them."""
+"""The stage of one history: the state that all processes share, and the faults."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tests.simulation.serial_database import SerialDatabase
 
 
 class Stage:
-    """
-    trace        what happened: virtual time, process, what
-    bitten       how often each thing happened that a history is meant to survive
-    down         the database is away for everybody
+    """The state that all processes of a history share.
+
+    trace        the events: virtual time, process, text
+    occurrences       how often each fault took effect
+    down         the database is down for all processes
     up_since     when it came back
-    releasing    who is beginning items of a bulk replay just now, and of which one
-    interrupted  the bulk replays that somebody has died over in that moment
+    releasing    the processes that are starting items of a bulk replay, and the replay
+    interrupted  the bulk replays whose process crashed at that moment
     """
 
     def __init__(self, script: Script, loop: VirtualLoop) -> None:
@@ -29,7 +30,7 @@ class Stage:
         self.random = Random(f"stage {script.schedule}")
         self.serial_database = SerialDatabase(loop)
         self.trace: list[tuple[float, str, str]] = []
-        self.bitten: Counter[str] = Counter()
+        self.occurrences: Counter[str] = Counter()
         self.down = 0
         self.up_since = 0.0
         self.armed: dict[str, list[Fault]] = {}
@@ -43,8 +44,8 @@ class Stage:
     def note(self, process: Process, what: str) -> None:
         self.trace.append((self.loop.time(), process.name, what))
 
-    def bite(self, what: str, process: Process) -> None:
-        self.bitten[what] += 1
+    def count(self, what: str, process: Process) -> None:
+        self.occurrences[what] += 1
         self.troubled_at[process] = self.loop.time()
         self.note(process, f"! {what}")
 
@@ -55,7 +56,7 @@ class Stage:
         self.armed.clear()
 
     def take(self, target: str, kinds: tuple[FaultKind, ...], statements: list[str]) -> Fault | None:
-        """The next fault that bites here."""
+        """Return and use up the next fault for this statement."""
         armed = self.armed.get(target)
         if armed:
             for fault in armed:
@@ -65,12 +66,12 @@ class Stage:
         return None
 
     def is_troubled(self, process: Process, since: float) -> bool:
-        """Has anything been in its way, or in that of the database, since then?"""
+        """Tell whether this process or the database has had a fault since then."""
         latest = max(self.troubled_at.get(process, 0.0), self.up_since)
         return bool(self.down) or latest >= since
 
     def crash(self, process: Process) -> None:
-        self.bite("crash", process)
+        self.count("crash", process)
         if process in self.releasing:
             self.interrupted.add(self.releasing.pop(process))
         self.loop.crash(process)
@@ -80,24 +81,24 @@ class Stage:
     def freeze(self, process: Process, seconds: float) -> None:
         if process.frozen or not process.alive:
             return
-        self.bite("freeze", process)
+        self.count("freeze", process)
         self.loop.freeze(process)
         self.serial_database.frozen(process)
         self.loop.call_later(seconds, self.thaw, process, context=self.loop.director.context)
         if seconds > MAX_LEASE_SECONDS:
-            self.bitten["frozen beyond its lease"] += 1
+            self.occurrences["frozen beyond its lease"] += 1
 
     def thaw(self, process: Process) -> None:
         if process.alive and process.frozen:
             self.troubled_at[process] = self.loop.time()
-            if self.serial_database.has_inside(process):  # nobody else could use the database
+            if self.serial_database.has_inside(process):  # others could not use the database
                 self.up_since = self.loop.time()
             self.note(process, "thawed")
             self.loop.thaw(process)
             self.serial_database.let_in()
 
     async def pass_time(self) -> None:
-        """The way to the database and back: mostly a moment in which others may run, sometimes longer."""
+        """Take the time of a round trip to the database: mostly none, sometimes longer."""
         if self.random.random() < 0.2:
             await asyncio.sleep(self.random.random() * self.script.latency)
         else:

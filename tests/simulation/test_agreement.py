@@ -1,4 +1,4 @@
-"""The same scripts on a real SQLite file and a real PostgreSQL end as they do in memory."""
+"""The same scripts end on a real SQLite file and a real PostgreSQL as they do in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulation has found, reduced to a few lines each."""
+"""Bugs that the simulation has found, each reduced to a few lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from redrive.parts import parts_of
 
 
 async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_entry() -> None:
-    """I14: the run goes on to its next step, and the letter changes long before the replay has ended."""
+    """I14: the run continues with its next step, and the letter changes long before the replay ends."""
     app, broken = new_app(), {"first"}
 
     def step(name: str) -> object:
@@ -53,7 +53,7 @@ async def test_a_letter_that_is_resolved_on_the_way_of_its_replay_has_its_audit_
 
 
 async def test_11_a_replay_from_an_earlier_step_does_not_renew_the_automatic_redrives() -> None:
-    """I3: the step that failed keeps count of its redrives while the steps before it are executed again."""
+    """I3: the failed step keeps its count of redrives while the steps before it execute again."""
     app = new_app()
 
     @app.task
@@ -81,7 +81,7 @@ async def test_11_a_replay_from_an_earlier_step_does_not_renew_the_automatic_red
 
 
 async def test_an_earlier_step_that_fails_in_a_replay_starts_with_all_its_automatic_redrives() -> None:
-    """I10: its letter is OPEN, even if the redrives of the step behind it are used up."""
+    """I10: its letter is OPEN, even if the next step has used up its redrives."""
     app, broken = new_app(), {"second"}
 
     def step(name: str, redrive: str) -> object:
@@ -121,7 +121,7 @@ def stopped_during(trouble: Trouble) -> Script:
 
 
 def test_a_stopping_worker_keeps_only_the_lease_of_a_step_that_does_not_stop() -> None:
-    """I15: its function goes on, so no other worker may execute the step before the lease expires."""
+    """I15: its function continues, so no other worker may execute the step before the lease expires."""
     assert not play(stopped_during(Trouble.STUBBORN)).findings
     assert not play(stopped_during(Trouble.LONG)).findings
     with switched_off("drain.give back"):
@@ -137,13 +137,13 @@ def cut_off_in_the_middle(schedule: int) -> Script:
 
 
 def test_after_an_outage_all_workers_write_their_results_before_leases_are_taken_over() -> None:
-    """Gap 3: the worker whose connection comes back first leaves the others the time to come back."""
-    taken_over = [play(cut_off_in_the_middle(schedule)).bitten["reclaim"] for schedule in range(20)]
+    """Gap 3: the worker that reconnects first leaves the other workers time to reconnect."""
+    taken_over = [play(cut_off_in_the_middle(schedule)).occurrences["reclaim"] for schedule in range(20)]
     assert not any(taken_over)
 
 
 def stopped_before_the_answer() -> Script:
-    """The answer of a takeover is late, and the worker must leave at once before it comes (seed 703996)."""
+    """The answer of a takeover is late, and the worker must stop before it arrives (seed 703996)."""
     worker = WorkerPlan("w0", ("default",), 2, lease=9.0, poll=1.0, grace=0.0, skew=0.0)
     run = RunPlan(0, "t", (StepPlan((), (Trouble.LONG,)),))
     faults = (
@@ -154,8 +154,8 @@ def stopped_before_the_answer() -> Script:
     return Script(0, (worker,), (TaskPlan("t"),), (), (run,), faults)
 
 
-def test_a_stopping_worker_finishes_a_takeover_whose_answer_has_not_come() -> None:
-    """I15: it would keep leases that it does not know of until they expire."""
+def test_a_stopping_worker_finishes_a_takeover_without_an_answer() -> None:
+    """I15: the worker would otherwise keep unknown leases until they expire."""
     assert not play(stopped_before_the_answer()).findings
     with switched_off("unknown takeover"):
         assert play(stopped_before_the_answer()).invariants == {"I15"}

@@ -1,4 +1,4 @@
-"""The simulation itself: it repeats itself, its processes die and freeze as real ones do, and it can fail."""
+"""The simulation itself: it is repeatable, its processes die and freeze like real ones, and it can fail."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_a_seed_always_gives_the_same_history() -> None:
 
 
 def test_seeds_give_different_histories() -> None:
-    assert len({simulate(seed).told() for seed in SEEDS}) == len(SEEDS)
+    assert len({simulate(seed).transcript() for seed in SEEDS}) == len(SEEDS)
 
 
 def test_another_python_process_gives_the_same_history() -> None:
     program = (
         "from hashlib import sha256; from tests.simulation.simulate import simulate; "
-        f"print([sha256(simulate(seed).told().encode()).hexdigest() for seed in {SEEDS}])"
+        f"print([sha256(simulate(seed).transcript().encode()).hexdigest() for seed in {SEEDS}])"
     )
     told = {
         subprocess.run(
@@ -144,7 +144,7 @@ QUEUE = {"name": "mail", "by": "somebody", "reason": ""}
 
 
 async def paused_by(loop: VirtualLoop, fault: Fault) -> tuple[Stage, Process, int]:
-    """What is in the table after a process that meets the fault has paused a queue, in a transaction."""
+    """Return the table's content after a process with this fault has paused a queue in a transaction."""
     database = SqliteDatabase(MEMORY, clock=ProcessClock(loop))
     await database.migrate()
     stage = Stage(replace(script_of(0), faults=()), loop)
@@ -175,27 +175,27 @@ async def paused_by(loop: VirtualLoop, fault: Fault) -> tuple[Stage, Process, in
         (FaultKind.CRASH_AFTER, 1),
     ],
 )
-def test_what_a_fault_leaves_in_the_database(loop: VirtualLoop, kind: FaultKind, written: int) -> None:
+def test_the_database_after_a_fault(loop: VirtualLoop, kind: FaultKind, written: int) -> None:
     stage, _, count = run(paused_by(loop, Fault(0.0, kind, "w0", statement="pause")), loop)
     assert count == written
-    assert sum(stage.bitten.values()) >= 1
+    assert sum(stage.occurrences.values()) >= 1
 
 
 # It can fail
 
 
-def test_what_never_happened_is_missed() -> None:
-    bitten = Counter(dict.fromkeys((*BITING, *RARE), 1))
-    assert not missing(bitten, 1000)
-    assert missing(bitten - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]
-    assert missing(bitten - Counter({"operation paused": 1}), ENOUGH_FOR_RARE) == ["operation paused"]
-    assert Campaign(histories=ENOUGH, bitten=Counter()).vacuous == list(BITING)
-    assert Campaign(histories=ENOUGH_FOR_RARE, bitten=Counter()).vacuous == [*BITING, *RARE]
-    assert not Campaign(histories=ENOUGH - 1, bitten=Counter()).vacuous
+def test_a_fault_that_never_happened_is_reported() -> None:
+    occurrences = Counter(dict.fromkeys((*BITING, *RARE), 1))
+    assert not missing(occurrences, 1000)
+    assert missing(occurrences - Counter({"reclaim": 1}), ENOUGH) == ["reclaim"]
+    assert missing(occurrences - Counter({"operation paused": 1}), ENOUGH_FOR_RARE) == ["operation paused"]
+    assert Campaign(histories=ENOUGH, occurrences=Counter()).vacuous == list(BITING)
+    assert Campaign(histories=ENOUGH_FOR_RARE, occurrences=Counter()).vacuous == [*BITING, *RARE]
+    assert not Campaign(histories=ENOUGH - 1, occurrences=Counter()).vacuous
 
 
 def duel(seed: int) -> Script:
-    """One worker is frozen within a step; another takes it over, and is not done when the first wakes up."""
+    """One worker freezes within a step; another takes it over, and is not done when the first resumes."""
     workers = tuple(WorkerPlan(name, ("default",), 3, 4.0, 3.0, 1.0, 0.0) for name in ("w0", "w1"))
     step = StepPlan((), (Trouble.SLEEP,))
     runs = tuple(RunPlan(number, "slow", (step,), at=0.2 * number) for number in range(4))

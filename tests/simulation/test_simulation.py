@@ -1,4 +1,4 @@
-"""Seeded histories of the real engine on the real store: no promise is broken, and every fault has bitten."""
+"""Seeded histories of the real engine on the real store: all promises hold, every fault takes effect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.simulation.campaign import run
 from tests.simulation.coverage import ENOUGH, missing
 
 PIECE = 50
-"""Histories. With these seeds, every fault bites in each piece."""
+"""Histories per test. With these seeds, every fault takes effect in each test."""
 
 FIRST_SEEDS = (0, 50, 150, 200)
 
@@ -18,4 +18,4 @@ def test_no_history_breaks_a_promise(piece: int) -> None:
     campaign = run(range(first, first + PIECE))
     assert not campaign.violations, "\n".join(map(str, campaign.violations[:3]))
     assert campaign.histories == PIECE
-    assert not missing(campaign.bitten, ENOUGH)
+    assert not missing(campaign.occurrences, ENOUGH)

@@ -1,4 +1,4 @@
-"""Those who watch replays, dead letters and operations can tell right from wrong."""
+"""The checks of replays, dead letters and operations accept correct changes and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from tests.guards.switch import switched_off
 from tests.simulation.breaker_watch import BreakerWatch
-from tests.simulation.letter_watch import LetterWatch, Told
+from tests.simulation.letter_watch import LetterWatch, RecordedAction
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.prediction import Predicted, fits, predicted
 from tests.simulation.replay_watch import ReplayWatch
@@ -63,8 +63,8 @@ def replays_of(
     watcher: Blind, awaited: Callable[[str], dict[str, str]] = lambda letter_id: {}
 ) -> ReplayWatch:
     watch = ReplayWatch(watcher, BreakerWatch(watcher), awaited)
-    watch.operations_changed([("o", "PLANNED", RUNNING[2])], {Told("operation.planned", "o")})
-    watch.operations_changed([RUNNING], {Told("operation.started", "o")})
+    watch.operations_changed([("o", "PLANNED", RUNNING[2])], {RecordedAction("operation.planned", "o")})
+    watch.operations_changed([RUNNING], {RecordedAction("operation.started", "o")})
     return watch
 
 
@@ -73,44 +73,47 @@ def replays_of(
 
 def test_a_letter_that_is_replayed_and_resolved_is_no_finding(watcher: Blind) -> None:
     watch = LetterWatch(watcher)
-    watch.changed([letter("OPEN")], {Told("dead_letter.moved", "a")})
-    watch.changed([letter("REPLAYING")], {Told("replay.requested", "a")})
-    watch.changed([letter("RESOLVED")], {Told("replay.succeeded", "a"), Told("dead_letter.resolved", "a")})
+    watch.changed([letter("OPEN")], {RecordedAction("dead_letter.moved", "a")})
+    watch.changed([letter("REPLAYING")], {RecordedAction("replay.requested", "a")})
+    watch.changed(
+        [letter("RESOLVED")],
+        {RecordedAction("replay.succeeded", "a"), RecordedAction("dead_letter.resolved", "a")},
+    )
     assert watcher.figures["acme", "default", "manually_retried"] == 1
     assert watcher.figures["acme", "default", "retry_success"] == 1
     assert not found(watcher)
 
 
 @pytest.mark.parametrize(
-    ("states", "told", "invariants"),
+    ("states", "recorded", "invariants"),
     [
         (["OPEN"], set(), ["I14"]),
-        (["OPEN", "REPLAYING"], {Told("replay.requested", "b")}, ["I14"]),
-        (["OPEN", "REPLAYING", "ARCHIVED"], {Told("dead_letter.archived", "a")}, ["I10", "I14"]),
-        (["EXHAUSTED"], {Told("dead_letter.moved", "a")}, ["I10"]),
-        (["OPEN", "RESOLVED"], {Told("replay.succeeded", "a")}, ["I14"]),
+        (["OPEN", "REPLAYING"], {RecordedAction("replay.requested", "b")}, ["I14"]),
+        (["OPEN", "REPLAYING", "ARCHIVED"], {RecordedAction("dead_letter.archived", "a")}, ["I10", "I14"]),
+        (["EXHAUSTED"], {RecordedAction("dead_letter.moved", "a")}, ["I10"]),
+        (["OPEN", "RESOLVED"], {RecordedAction("replay.succeeded", "a")}, ["I14"]),
     ],
 )
 def test_a_letter_that_changes_against_the_rules_is_found(
-    watcher: Blind, states: list[str], told: set[Told], invariants: list[str]
+    watcher: Blind, states: list[str], recorded: set[RecordedAction], invariants: list[str]
 ) -> None:
     watch = LetterWatch(watcher)
-    sound = {Told("dead_letter.moved", "a"), Told("replay.requested", "a")}
+    sound = {RecordedAction("dead_letter.moved", "a"), RecordedAction("replay.requested", "a")}
     for state in states[:-1]:
         watch.changed([letter(state)], sound)
-    watch.changed([letter(states[-1])], told)
+    watch.changed([letter(states[-1])], recorded)
     assert found(watcher) == invariants
 
 
 def test_too_many_redrives_are_found(watcher: Blind) -> None:
-    LetterWatch(watcher).changed([letter("OPEN", redrives=3)], {Told("dead_letter.moved", "a")})
+    LetterWatch(watcher).changed([letter("OPEN", redrives=3)], {RecordedAction("dead_letter.moved", "a")})
     assert found(watcher) == ["I3"]
 
 
 def test_a_group_that_changes_without_an_entry_is_found(watcher: Blind) -> None:
     watch = LetterWatch(watcher)
     watch.groups_changed([("acme", "f", "OPEN")], set())
-    watch.groups_changed([("acme", "f", "RESOLVED")], {Told("group.resolved", "f")})
+    watch.groups_changed([("acme", "f", "RESOLVED")], {RecordedAction("group.resolved", "f")})
     watch.groups_changed([("acme", "f", "IGNORED")], set())
     assert found(watcher) == ["I10", "I14"]
 
@@ -121,15 +124,15 @@ def test_a_group_that_is_ignored_until_a_time_is_open_from_then_on(
 ) -> None:
     watch = LetterWatch(watcher)
     watch.groups_changed([("acme", "f", "IGNORED", 5.0, 1.0)], set())
-    told = {Told("group.acknowledged", "f")}
-    watch.groups_changed([("acme", "f", "ACKNOWLEDGED", None, changed_at)], told)
+    recorded = {RecordedAction("group.acknowledged", "f")}
+    watch.groups_changed([("acme", "f", "ACKNOWLEDGED", None, changed_at)], recorded)
     assert found(watcher) == invariants
 
 
 # Replays and operations
 
 
-def test_two_replays_of_a_run_one_after_the_other_are_no_finding(watcher: Blind) -> None:
+def test_two_consecutive_replays_of_a_run_are_no_finding(watcher: Blind) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "RUNNING")], 0.0)
     watch.changed([replay("1", "FAILED")], 0.0)
@@ -157,13 +160,13 @@ def test_a_replay_that_continues_after_its_end_is_found(watcher: Blind) -> None:
 def test_an_item_that_is_started_while_its_operation_rests_is_found(watcher: Blind, state: str) -> None:
     watch = replays_of(watcher)
     watch.changed([replay("1", "PLANNED", operation="o")], 0.0)
-    watch.operations_changed([("o", state, RUNNING[2])], {Told(f"operation.{state.lower()}", "o")})
+    watch.operations_changed([("o", state, RUNNING[2])], {RecordedAction(f"operation.{state.lower()}", "o")})
     watch.changed([replay("1", "RUNNING", operation="o")], 0.0)
     assert found(watcher) == ["operation"]
 
 
 @pytest.mark.parametrize("options", [{"automatic": 1}, {"operation": "o"}])
-def test_what_is_started_before_what_it_waits_for_is_found(watcher: Blind, options: dict[str, int]) -> None:
+def test_a_replay_that_starts_before_its_dependency_is_found(watcher: Blind, options: dict[str, int]) -> None:
     states = {"b": "RESOLVED"}
     watch = replays_of(watcher, lambda letter_id: states)
     watch.changed([replay("1", "RUNNING", **options)], 0.0)  # type: ignore[arg-type]
@@ -177,7 +180,7 @@ def test_what_is_started_before_what_it_waits_for_is_found(watcher: Blind, optio
 def test_an_operation_that_changes_against_the_rules_is_found(watcher: Blind) -> None:
     watch = replays_of(watcher)
     watch.operations_changed([("o", "DONE", RUNNING[2])], set())
-    watch.operations_changed([RUNNING], {Told("operation.resumed", "o")})
+    watch.operations_changed([RUNNING], {RecordedAction("operation.resumed", "o")})
     assert found(watcher) == ["I14", "I10"]
 
 
@@ -209,14 +212,14 @@ def test_redrives_and_sweeps_end_as_predicted(
     assert not history.findings
 
 
-def test_what_a_replayed_run_cannot_have_ended_as_is_told() -> None:
+def test_an_impossible_end_of_a_replayed_run_is_reported() -> None:
     script = script_with(TWICE, LASTING)
     assert fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 1, 5))
     assert not fits(script, script.runs[0], Predicted("SUCCESS", 0, 0, 5))
     assert not fits(script, script.runs[0], Predicted("DLQ_PENDING", 0, 2, 5))
 
 
-# The person at the desk
+# The operator
 
 
 def test_a_bulk_replay_is_planned_paused_resumed_and_done() -> None:
@@ -226,18 +229,18 @@ def test_a_bulk_replay_is_planned_paused_resumed_and_done() -> None:
     history = play(script_with(TaskPlan("t"), *steps, chores=(plan, *steering)))
     assert not history.findings
     assert {ending.state for ending in history.endings} == {"SUCCESS"}
-    assert history.bitten["operation paused"] == history.bitten["operation done"] == 1
-    assert history.bitten["item succeeded"] == 4
+    assert history.occurrences["operation paused"] == history.occurrences["operation done"] == 1
+    assert history.occurrences["item succeeded"] == 4
 
 
 def test_a_replay_that_makes_no_sense_is_refused() -> None:
     again = (Chore(6.0, ChoreKind.REPLAY), Chore(9.0, ChoreKind.REPLAY, rash=True))
     history = play(script_with(TaskPlan("t"), StepPlan((Outcome.FINAL,)), chores=again))
     assert not history.findings
-    assert history.bitten["replay succeeded"] == history.bitten["refused: replay"] == 1
+    assert history.occurrences["replay succeeded"] == history.occurrences["refused: replay"] == 1
 
 
-def test_an_operation_that_is_paused_while_a_driver_looks_at_it_starts_nothing_more() -> None:
+def test_an_operation_paused_while_a_driver_reads_it_starts_nothing_more() -> None:
     steps = [StepPlan((Outcome.FINAL,))] * 4
     plan = Chore(6.0, ChoreKind.PLAN)
     steering = (Chore(8.5, ChoreKind.PAUSE), Chore(14.0, ChoreKind.RESUME))
@@ -245,6 +248,6 @@ def test_an_operation_that_is_paused_while_a_driver_looks_at_it_starts_nothing_m
     script = replace(script, faults=(Fault(5.0, FaultKind.SLOW, "w0", 4.0, "tally"),))
     history = play(script)
     assert not history.findings
-    assert history.bitten["operation paused"] == history.bitten["slow statement"] == 1
+    assert history.occurrences["operation paused"] == history.occurrences["slow statement"] == 1
     with switched_off("lock_running.state"):
         assert "operation" in play(script).invariants

@@ -1,4 +1,4 @@
-"""The end of triage: every replay and every operation has ended, the audits verify, the figures are exact."""
+"""The end of triage: every replay and operation has ended, audits verify, statistics are exact."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHERE operation_id IS NOT NULL GROUP BY 1, 2, 3
 FIGURES = "SELECT org, queue, figure, number FROM redrive.dead_letter_figures WHERE number <> 0"
 
 Items = Counter[tuple[str, int]]
-"""By their state, and whether they were begun."""
+"""The number of items by state, and by whether they were started."""
 
 _LEFT_OVER = {
     "PLANNED": ("PLANNED", "REFUSED", "SKIPPED"),
@@ -70,7 +70,7 @@ async def _operations(world: World) -> list[Finding]:
         own = items.get(operation_id, Counter())
         found += _items(operation_id, state, own, selected["selected"], released)
         if state == "DONE" and operation_id in world.stage.interrupted:
-            world.stage.bitten["operation survived a crash"] += 1
+            world.stage.occurrences["operation survived a crash"] += 1
     return found
 
 

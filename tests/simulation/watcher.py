@@ -1,4 +1,4 @@
-"""Who watches a history, and what is found. On a real database only the end is judged."""
+"""Watches a history and collects violations. On a real database, only the end is checked."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Finding(NamedTuple):
 
 
 class Blind:
-    """Nobody looks: on a real database only the end is judged.
+    """A watcher without checks, for real databases, where only the end is checked.
 
-    reclaims  how often the lease of a run was taken over
-    figures   what the statistics of dead letters must say: by org, queue and name of the figure
+    reclaims  how often a worker has taken over the lease of a run
+    figures   the expected statistics of dead letters, by organization, queue and name
     """
 
     sees = False
@@ -36,7 +36,7 @@ class Blind:
         self._stage = stage
         self.reclaims: Counter[str] = Counter()
         self.findings: list[Finding] = []
-        self.bitten = stage.bitten
+        self.occurrences = stage.occurrences
         self.figures: Counter[tuple[str, str, str]] = Counter()
 
     @property
@@ -49,7 +49,7 @@ class Blind:
         self.findings.append(finding)
 
     def held_by(self, process: Process) -> list[str]:
-        """The runs whose lease this process has."""
+        """Return the runs whose lease this process holds."""
         return []
 
     def rolled_back(self) -> None: ...

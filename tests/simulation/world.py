@@ -1,4 +1,4 @@
-"""One history: the processes of a script on one database, its faults, and the judgement at the end."""
+"""One history: the processes of a script on one database, its faults, and the final checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.simulation.catalogue import app_on, registry_of
+from tests.simulation.catalog import app_on, registry_of
 from tests.simulation.client import Client
 from tests.simulation.clock import ProcessClock
 from tests.simulation.event_counts import EventCounts
@@ -32,12 +32,12 @@ from redrive.failures.redrive_processor import Processor
 from redrive.store.database import Database, Row
 
 MAX_LENGTH = 1000.0
-"""Seconds of virtual time after the faults in which everything must have ended."""
+"""Seconds of virtual time after the faults, within which all work must finish."""
 
 REPLACED_AFTER = 2.0
 OPERATOR_PAUSE = 1.0
 REDRIVE_INTERVAL = 3.5
-"""Seconds between two looks of a redrive processor."""
+"""Seconds between two passes of a redrive processor."""
 
 REDRIVABLE = """
 SELECT count(*) FROM redrive.dead_letters AS letter
@@ -51,10 +51,10 @@ SELECT (SELECT count(*) FROM redrive.runs WHERE place <> 'ended')
     + (SELECT count(*) FROM redrive.replay_operations WHERE state IN ('RUNNING', 'PAUSED')) + ({REDRIVABLE})
 """
 MAX_BACKOFF_LENGTH = 6.0
-"""Seconds for which a worker may still be waiting after the database has refused it something."""
+"""Seconds that a worker may still wait after the database has rejected a statement."""
 
 DRAIN_LEEWAY = 8.0
-"""Seconds beyond its grace that a worker may take to give back, write and say good-bye."""
+"""Seconds beyond its grace that a worker may take to release, record and sign off."""
 
 
 class World:
@@ -128,7 +128,7 @@ class World:
         self.loop.start(process, self._work(process, plan, worker))
 
     def signal(self, name: str) -> None:
-        """SIGTERM; the second one hurries."""
+        """Send SIGTERM; the second one makes the worker hurry."""
         process, worker = self.workers[name]
         self.stage.note(process, "SIGTERM")
         self.stage.stopped_at.setdefault(process, self.loop.time())
@@ -151,7 +151,7 @@ class World:
         self.loop.start(process, self._told(process, self.operator.live(process, app)))
 
     async def operate(self, action: Callable[[Redrive], Any]) -> None:
-        """A person at a console, who tries again."""
+        """Act as a person at a console, who tries again after an error."""
         process, app = self.operator_process
         while True:
             try:
@@ -162,7 +162,7 @@ class World:
                 return
 
     async def _told(self, process: Process, life: Coroutine[Any, Any, None]) -> None:
-        """No process of ours ends by a mistake of its own."""
+        """Report an exception that ends a process as a violation."""
         try:
             await life
         except Exception as error:
@@ -173,9 +173,9 @@ class World:
         self._replace(process)
 
     def _check_drained(self, process: Process, plan: WorkerPlan, worker: Worker) -> None:
-        """I15, unless something has kept it from leaving in good order.
+        """Check I15, unless a fault has kept the worker from draining.
 
-        A worker keeps the lease of a function that does not stop: another one would execute it at once.
+        A worker keeps the lease of a function that does not stop: another worker would execute it at once.
         """
         stopped = self.stage.stopped_at.get(process)
         if stopped is None:
@@ -191,7 +191,7 @@ class World:
                     self.watcher.find("I15", run_id, f"{process} has stopped and left its lease behind")
 
     def _replace(self, process: Process) -> None:
-        """Somebody starts a new one in its place, a while after it has ended."""
+        """Start a new worker in its place, a while after it has ended."""
         self.loop.call_later(REPLACED_AFTER, self._start_again, process, context=self.loop.director.context)
 
     def _start_again(self, process: Process) -> None:
@@ -208,7 +208,7 @@ class World:
     # The end
 
     async def perform(self, action: Callable[[], Any]) -> Any:
-        """Ask the database, beside all processes."""
+        """Query the database outside of all processes."""
         visit = await self.stage.serial_database.enter(self.loop.director)
         try:
             return await self.seams[0].performed(action)
@@ -245,7 +245,7 @@ class World:
             await asyncio.sleep(0.5)
 
     async def _dispose(self) -> None:
-        """Cancel what is left, of the dead too, so that nothing is left behind for the next history."""
+        """Cancel all tasks, those of dead processes too, so that the next history starts clean."""
         for seam in self.seams:
             seam.closed = True
         for process in self.processes:

@@ -1,4 +1,4 @@
-"""What the tests of the store are made of: runs, claims, records, and a look at the tables themselves."""
+"""Builders for the tests of the store: runs, claims, records, and reads of the tables themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from redrive.store.store import Store
 
 ORG = "default"
 EXPIRED = -1.0
-"""The length of a lease that is over at once."""
+"""The length of a lease that expires at once."""
 
 DEFINITION = DefinitionRow("digest", "greet", "{}")
 TABLES = tuple(
@@ -49,13 +49,13 @@ _INPUTS = Statement(
 _tokens = itertools.count(1)
 
 
-def said(text: str) -> Statement:
-    """A statement of the test's own, written as those of the store are."""
+def adhoc(text: str) -> Statement:
+    """Build a statement of the test, in the same notation as the store's."""
     return Statement(_sqlite("test", text), _postgres("test", text))
 
 
 async def ask(session: Session, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in await session.fetch(said(text), parameters)]
+    return [tuple(row) for row in await session.fetch(adhoc(text), parameters)]
 
 
 async def value(session: Session, text: str, **parameters: Any) -> Any:
@@ -64,21 +64,24 @@ async def value(session: Session, text: str, **parameters: Any) -> Any:
 
 
 async def column(session: Session, run_id: str, *names: str) -> Any:
-    """Columns of a run, those included that no read of the store shows."""
+    """Read columns of a run, including columns that no statement of the store reads."""
     [found] = await ask(session, f"SELECT {', '.join(names)} FROM redrive.runs WHERE id = :id", id=run_id)
     return found if len(names) > 1 else found[0]
 
 
 async def tables(session: Session) -> dict[str, list[str]]:
-    """Everything that is stored. On PostgreSQL `runs` is a view that shows the work of all runs, but no input
-    without work: inputs are read as well."""
+    """Return everything stored.
+
+    On PostgreSQL, `runs` is a view that shows the work of all runs, but no input without work, so this also
+    reads the inputs.
+    """
     found = {table: await ask(session, f"SELECT * FROM redrive.{table}") for table in TABLES}
     found["run_inputs"] = [tuple(row) for row in await session.fetch(_INPUTS, {})]
     return {table: sorted(map(repr, rows)) for table, rows in found.items()}
 
 
 async def submit_at(session: Session, moment: float, *ids: str) -> None:
-    """Change when runs were submitted, and with it their place in the order of ready work."""
+    """Change when runs were submitted, and so their place in the order of ready work."""
     text = """UPDATE redrive.runs SET submitted_at = CAST(:moment AS double precision),
         sort_key = CAST(:moment AS double precision) - 3600.0 * priority WHERE id = :id"""
     for run_id in ids:
@@ -118,7 +121,7 @@ def holder(ttl: float = 60.0, worker: str = "worker 1", code_version: str = "v1"
 
 
 async def claimed(store: Store, ttl: float = 60.0, **changes: Any) -> Claim:
-    """The only run of its queue, leased."""
+    """Enqueue the only run of its queue and claim it."""
     [run_id] = await enqueued(store, **changes)
     [claim] = await store.leases.claim(changes.get("queue", "default"), 10, holder(ttl))
     assert claim.id == run_id
@@ -301,7 +304,7 @@ def dead_letter_row(claim: Claim, **changes: Any) -> NewDeadLetter:
 
 
 def full(change: Change, claim: Claim) -> Record:
-    """With everything beside it that a record can have."""
+    """Return a record with every part that a record can have."""
     beside = (attempt_row(claim), step_row(claim), dead_letter_row(claim), event_row(claim))
     return Record(change, *beside, limited=True)
 
@@ -314,5 +317,5 @@ async def buried(store: Store, claim: Claim) -> str:
 
 
 def places(recorded: Mapping[str, Recorded]) -> dict[str, str]:
-    """Where the runs are that their records have changed."""
+    """Return the new places of the recorded runs."""
     return {run_id: each.place for run_id, each in recorded.items()}

@@ -1,4 +1,4 @@
-"""Dead letters and replays as rows, for tests that look at them: no run need have failed for them."""
+"""Inserts dead letters and replays directly, for tests that need no run to fail."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _REPLAY = {
 
 
 async def letters(database: Database, number: int = 1, age: float = 0.0, **changes: Any) -> list[str]:
-    """Dead letters of one failure, written so many seconds ago; their ids."""
+    """Insert dead letters of one failure, `age` seconds old, and return their ids."""
     ids = [f"letter {uuid.uuid4().hex}" for _ in range(number)]
     for each in ids:
         row = {**_LETTER, "id": each, "run_id": each, **changes}

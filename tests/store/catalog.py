@@ -12,7 +12,7 @@ from redrive.store.postgres import PostgresDatabase
 from redrive.store.sqlite import SqliteDatabase
 
 Catalog = dict[str, list[tuple[Any, ...]]]
-"""Rows by what they describe."""
+"""The rows of the catalog, by the kind of object they describe."""
 
 _ON_SQLITE = {
     "tables": """SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'""",
@@ -39,7 +39,7 @@ _ON_POSTGRES = {
         WHERE relnamespace = {_SPACE} AND relkind IN ('r', 'v')""",
     "indexes": f"""SELECT relname, pg_get_indexdef(pg_class.oid), indisunique, indisprimary, indisvalid
         FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid WHERE relnamespace = {_SPACE}""",
-    # PostgreSQL 18 lists NOT NULL here too, under the name that the column had at first.
+    # PostgreSQL 18 lists NOT NULL here too, under the column's first name.
     "constraints": f"""SELECT CAST(conrelid AS regclass), conname, pg_get_constraintdef(oid)
         FROM pg_constraint WHERE connamespace = {_SPACE} AND contype <> 'n'""",
     "policies": """SELECT tablename, policyname, permissive, CAST(roles AS text), cmd, qual, with_check
@@ -72,6 +72,6 @@ async def forget_triggers_of_tests(database: Database) -> None:
 
 
 def _plain(row: tuple[Any, ...], schema: str) -> tuple[Any, ...]:
-    """Two schemas have different names, and two texts may be broken into lines differently."""
+    """Normalize the name of the schema and the line breaks."""
     texts = (str(found).replace(schema, "redrive") if isinstance(found, str) else found for found in row)
     return tuple(re.sub(r"\s+", " ", text).strip() if isinstance(text, str) else text for text in texts)

@@ -1,4 +1,4 @@
-"""One contract, both databases: a test that asks for `database` runs on each of them, with empty tables."""
+"""One contract for both databases: a test with the fixture `database` runs on each, with empty tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 async def schema(schemas: Schemas) -> AsyncIterator[str]:
-    """The name of a schema that does not exist yet, and will not exist afterwards."""
+    """The name of a schema that does not exist yet; the fixture drops it afterwards."""
     name = f"test_{uuid.uuid4().hex}"
     yield name
     await asyncio.to_thread(schemas.drop, name)

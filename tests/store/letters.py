@@ -1,4 +1,4 @@
-"""Dead letters for the tests of lists and triage: put into the table as they are wanted."""
+"""Inserts dead letters directly, for the tests of lists and triage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = """
 
 
 def letter(**changes: Any) -> dict[str, Any]:
-    """All columns of a dead letter."""
+    """Return all columns of a dead letter."""
     number = next(_numbers)
     columns = {
         "id": f"{number:08d}-{uuid.uuid4().hex[:8]}",
@@ -91,7 +91,7 @@ async def put(database: Database, letters: list[dict[str, Any]]) -> list[str]:
 
 
 async def put_failed(database: Database, **changes: Any) -> str:
-    """A letter together with its run, that has failed."""
+    """Insert a letter together with its failed run."""
     made = letter(**changes)
     run = {"id": made["run_id"], "org": made["org"], "state": "DLQ_PENDING", "step_index": made["step_index"]}
     await ask(database, RUN, **run)
@@ -104,7 +104,7 @@ _OF_SETTINGS = ("config", "policy")
 
 
 async def alter(database: Database, letter_id: str, **fields: Any) -> None:
-    """Change what is stored of a letter, wherever it is stored."""
+    """Change fields of a letter in every table that has them."""
     for name, value in fields.items():
         await ask(database, _change_of(name), value=value, id=letter_id)
 

@@ -1,8 +1,8 @@
-"""A worker of the previous version that is still running after a migration.
+"""A worker of the previous version that keeps running after a migration.
 
-`statements_16.json` has every statement that workers and servers of the baseline send, as rendered for both
-databases. `python -m tests.store.previous_version` writes it again from the present code: run it when a
-release is made, so that the next migration is tested with the workers of that release.
+`statements_16.json` has every statement that workers and servers of the baseline send, rendered for both
+databases. `python -m tests.store.previous_version` writes the file from the present code: run it for each
+release, so that the tests of the next migration use the workers of that release.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from redrive.store.store import Store
 
 SNAPSHOT = Path(__file__).with_name("statements_16.json")
 _NOT_OF_WORKERS = {"drain", "inspection", "migration", "postgres_condition", "shared", "verification"}
-"""Modules whose statements only `redrive migrate`, `doctor` and `verify` send: they are started anew."""
+"""Modules whose statements only `redrive migrate`, `doctor` and `verify` send, all started afterwards."""
 
 Texts = dict[str, dict[str, Any]]
-"""The statements of a module by name, as they are stored."""
+"""The stored statements of a module, by name."""
 
 
 def write() -> None:
@@ -111,14 +111,14 @@ def previous_version() -> Iterator[set[str]]:
 
 
 async def _claim_everything(leases: Leases, queue: str, most: int, holder: Holder) -> list[Claim]:
-    """A worker of the previous version does not say which workflows it knows."""
+    """Claim like a worker of the previous version, which does not say which workflows it knows."""
     parameters = {"queue": queue, "most": most, "floor": float("-inf"), "workflows": None, "without": None}
     rows = await leases._session.fetch(statements("leases")["claim"], parameters | holder._asdict())
     return read_rows(Claim, rows)
 
 
 class _Watched(dict[str, Statement]):
-    """Statements that are noted when they are asked for."""
+    """Statements that record which of them the store uses."""
 
     def __init__(self, texts: dict[str, Statement], sent: set[str]) -> None:
         super().__init__(texts)

@@ -1,4 +1,4 @@
-"""Runs for the tests of lists: put into the table as they are wanted."""
+"""Inserts runs directly, for the tests of lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEASED = {"place": "leased", "state": "RUNNING", "step_state": "RUNNING", "lease
 
 
 def run_row(**changes: Any) -> dict[str, Any]:
-    """All columns of a run that must be told, and those that are changed; ready unless told otherwise."""
+    """Return the required columns of a run, with changes. By default the run is ready."""
     number = next(_numbers)
     identifier = f"{number:08d}{uuid.uuid4().hex[:24]}"
     columns: dict[str, Any] = {
@@ -60,7 +60,7 @@ async def put_runs(database: Database, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _with_given_correlation(row: dict[str, Any]) -> dict[str, Any]:
-    """On SQLite, the correlation id follows from the one that was given and the id of the run."""
+    """Leave the correlation id to SQLite, which derives it from the given one and the id of the run."""
     given = None if row["correlation_id"] == row["id"] else row["correlation_id"]
     return {name: value for name, value in row.items() if name != "correlation_id"} | {
         "given_correlation_id": given

@@ -1,10 +1,10 @@
-"""Schemas on PostgreSQL: one that a test has left as it was made is emptied, and serves the next test.
+"""Schemas on PostgreSQL that tests reuse, because making one takes longer than most tests.
 
-To make one takes much longer than most tests do. Where more has changed than rows (a table, a right, what the
-planner knows), or somebody may still be at work when the test has ended, it is dropped instead.
+If a test changed only rows, the schema is emptied for the next test. It is dropped if the test changed more
+(a table, a right, planner statistics) or may have left work running.
 
-One connection does all of this, and knows the catalogs after the first few tests. A thread uses it, so that a
-transaction that a test has left open can end meanwhile.
+One connection does this, and has the catalogs cached after the first few tests. It runs in a thread, so that
+a transaction that a test has left open can end meanwhile.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ part (kind, id, version) AS (
 SELECT md5(string_agg(row, ',' ORDER BY row))
 FROM (SELECT concat_ws(' ', kind, id, version) AS row FROM part) AS rows
 """
-"""Every change in a catalog makes a new version of a row, which tells the transaction that has made it."""
+"""Every change of a catalog writes a new version of a row, which names the transaction that made it."""
 
 _BUSY = """
 SELECT count(*) FROM pg_stat_activity
@@ -53,7 +53,7 @@ class _Schema:
     structure: str
     tables: list[str]
     seeds: dict[str, str]
-    """What migrations have written, by tables."""
+    """The rows that migrations have written, by table."""
 
 
 class Schemas:
@@ -64,7 +64,7 @@ class Schemas:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[str]:
-        """The name of one with empty tables."""
+        """Lend a schema with empty tables, and yield its name."""
         schema = self._idle.pop() if self._idle else await self._made()
         yield schema.name
         await asyncio.to_thread(self._take_back, schema)

@@ -1,4 +1,4 @@
-"""Reading recorded attempts: whole runs, page by page, of one org, on each database."""
+"""Reading recorded attempts on each database: whole runs, page by page, of one organization."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def succeeded(database: Database, org: str = "default", **options: Any) ->
 
 
 async def again(store: Store, claim: Claim) -> Claim:
-    """The same run, claimed a second time, without waiting."""
+    """Claim the same run a second time, without waiting."""
     await ask(
         store.database, "UPDATE redrive.runs SET place = 'ready', due_at = NULL WHERE id = :id", id=claim.id
     )
@@ -74,7 +74,7 @@ async def test_a_failure_and_the_success_after_it(store: Store, database: Databa
 
 
 async def test_the_success_of_a_finished_step(store: Store, database: Database) -> None:
-    """In a workflow of several steps it is the step that tells it."""
+    """In a workflow, the row of the finished step is the record of its success."""
     claim = await claimed(store)
     record = Record(stopped(claim), attempt_row(claim, step_index=1), step=step_row(claim, attempts=3))
     assert await store.records.record([record])
@@ -85,7 +85,7 @@ async def test_the_success_of_a_finished_step(store: Store, database: Database) 
     assert (won.step_index, won.at is None) == (0, False)
 
 
-async def test_an_edited_payload_is_told_and_a_replayed_success_is_not(
+async def test_an_edited_payload_is_included_and_a_replayed_success_is_not(
     store: Store, database: Database
 ) -> None:
     claim = await claimed(store)
@@ -128,7 +128,7 @@ async def test_whole_runs_page_by_page_and_of_one_org_only(
     assert await tried(database, "stranger") == []
 
 
-async def test_only_what_was_submitted_since_then(store: Store, database: Database) -> None:
+async def test_only_runs_submitted_since_then(store: Store, database: Database) -> None:
     ids = sorted(await enqueued(store, 4))
     for number, run_id in enumerate(ids):
         text = "UPDATE redrive.runs SET submitted_at = :at WHERE id = :id"
@@ -139,7 +139,7 @@ async def test_only_what_was_submitted_since_then(store: Store, database: Databa
     assert [row.run_id for row in await succeeded(database, after=ids[2])] == ids[3:]
 
 
-async def test_the_newest_definitions_of_what_the_org_has_run(store: Store, database: Database) -> None:
+async def test_the_newest_definitions_of_workflows_the_org_has_run(store: Store, database: Database) -> None:
     await enqueued(store, org="acme")
     old = DefinitionRow("a", "greet", "old")
     await store.runs.enqueue([], [old])

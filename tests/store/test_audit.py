@@ -1,4 +1,4 @@
-"""The audit chains on both databases: written with what they tell about, read in pages, verified (W16)."""
+"""The audit chains on both databases: written together with the change, read in pages, verified (W16)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def faults(audit: Audit, head: Head | None = None) -> list[tuple[str, int]
 # Appending
 
 
-async def test_an_entry_says_who_did_what_to_what_and_when(store: Store, audit: Audit) -> None:
+async def test_an_entry_has_actor_action_subject_and_time(store: Store, audit: Audit) -> None:
     async with store.database.transaction() as session:
         [[now]] = await ask(session, "SELECT :now")
         await store.audit.append(session, [entry("letter-1", detail={"reason": "known", "n": [1, None]})])
@@ -95,7 +95,7 @@ async def test_a_batch_is_one_entry_with_all_its_subjects(store: Store, audit: A
     assert (found.subjects, found.detail) == (ids, {"reason": "x"})
 
 
-async def test_very_many_subjects_make_several_entries_that_tell_the_whole_number(
+async def test_very_many_subjects_make_several_entries_with_the_total_number(
     store: Store, audit: Audit
 ) -> None:
     ids = tuple(f"letter-{number}" for number in range(2 * MAX_SUBJECTS + 1))
@@ -119,7 +119,7 @@ async def test_each_org_has_its_own_chain(store: Store, audit: Audit) -> None:
 
 
 async def test_a_rollback_leaves_no_gap(store: Store, audit: Audit) -> None:
-    for _ in range(2):  # before and after the org has a head
+    for _ in range(2):  # before and after the organization has a head
         with pytest.raises(ZeroDivisionError):
             async with store.database.transaction() as session:
                 await store.audit.append(session, [entry("lost"), entry("lost", org="other")])
@@ -208,8 +208,8 @@ async def test_entries_are_found_by_actor_action_subject_and_time(store: Store, 
     assert await sequences(actor="nobody") == []
 
 
-async def test_what_engines_do_by_themselves_is_found_too(store: Store, audit: Audit) -> None:
-    """It is in no index by action or actor."""
+async def test_automatic_actions_of_engines_are_found_too(store: Store, audit: Audit) -> None:
+    """No index by action or actor contains such an entry."""
     moved = entry("a", actor="redrive", action=Action.DEAD_LETTER_MOVED)
     await append(store, moved, entry("b", actor="redrive"), entry("c", action=Action.DEAD_LETTER_MOVED))
 
@@ -246,12 +246,12 @@ async def test_entries_of_a_time_are_found_though_they_do_not_lie_in_its_order(
         {"since": datetime(2026, 1, 1)},  # noqa: DTZ001
     ],
 )
-async def test_what_cannot_be_meant_is_refused(audit: Audit, wrong: dict[str, Any]) -> None:
+async def test_invalid_filters_are_rejected(audit: Audit, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
         await audit.list(**wrong)
 
 
-async def test_entries_about_one_letter_include_those_it_shares(store: Store, audit: Audit) -> None:
+async def test_entries_about_one_letter_include_shared_entries(store: Store, audit: Audit) -> None:
     await append(store, entry("letter-1", "letter-2"), entry("letter-1"), entry("letter-10", "letter-2"))
     await append(store, entry("letter-1", "letter-3"), entry("letter-1", "x", org="other"))
     assert [each.sequence for each in await audit.about("letter-1")] == [4, 2, 1]

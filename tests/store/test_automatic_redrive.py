@@ -1,4 +1,4 @@
-"""Redriving on both databases: nothing twice, the most urgent first, counted exactly (M3, M7, M10)."""
+"""Automatic redrives on both databases: no duplicates, the most urgent first, exact counts (M3, M7, M10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from redrive.store.statement import SqlQuery, Statement
 
 
 class Shop:
-    """An application on the database, with a task that fails while `broken`."""
+    """An application on the database, with a task that fails while `broken` is set."""
 
     def __init__(self, database: Database) -> None:
         self.broken = True
@@ -103,7 +103,7 @@ async def test_priority_then_age(shop: Shop, redrives: Redrives, database: Datab
     assert [inputs[each.run_id] for each in (await due(redrives))[:1]] == [1]
 
 
-async def test_what_is_held_back(shop: Shop, redrives: Redrives, database: Database) -> None:
+async def test_letters_that_are_not_redriven(shop: Shop, redrives: Redrives, database: Database) -> None:
     await shop.fail(1)
     assert len(await due(redrives)) == 1
     assert len(await due(redrives, queue="default")) == 1
@@ -142,7 +142,7 @@ async def test_live_letters_by_category_and_policy(shop: Shop, redrives: Redrive
     assert (census.categories, census.policies) == ({"network": 2}, {"immediate": 2})
 
 
-async def test_what_is_exhausted_for_long_is_archived(shop: Shop, database: Database) -> None:
+async def test_letters_exhausted_for_long_are_archived(shop: Shop, database: Database) -> None:
     """M10."""
     await shop.fail(1, 2)
     processor = shop.processor()

@@ -1,4 +1,4 @@
-"""Bulk replays in the store: what is frozen, what stands in its way, and that nothing is begun twice."""
+"""Bulk replays in the store: the frozen plan, obstacles, and that no item starts twice."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def new_operation(identifier: str = "operation", **changes: Any) -> NewOperation
 
 
 async def frozen(store: Store, ids: list[str] | None = None, query: str = "", **changes: Any) -> str:
-    """A plan of these dead letters, or of a query."""
+    """Freeze a plan of these dead letters, or of a query."""
     new = new_operation(**changes)
     item = {**new._asdict(), "requested_by": new.planned_by}
     async with store.database.transaction() as session:
@@ -93,7 +93,7 @@ async def test_items_are_ordered_by_priority_then_age_then_id(store: Store, data
     assert [each.id for each in items] == [item_id(operation_id, number) for number in range(1, 6)]
 
 
-async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Database) -> None:
+async def test_an_item_keeps_the_state_of_its_dead_letter(store: Store, database: Database) -> None:
     known = {
         "step_index": 1,
         "fingerprint": "v1:abc",
@@ -116,7 +116,7 @@ async def test_an_item_keeps_what_its_dead_letter_was(store: Store, database: Da
 async def test_a_later_letter_than_its_run_freezes_the_step_of_the_run(
     store: Store, database: Database
 ) -> None:
-    """An earlier replay went back. If a letter of that step is selected too, only that one can start."""
+    """An earlier replay went back. If a letter of that step is selected too, only that letter can start."""
     later = await put_failed(database, id="later", step_index=2, run_id=RUN_ID)
     await ask(database, "UPDATE redrive.runs SET step_index = 0 WHERE id = :id", id=RUN_ID)
 
@@ -141,9 +141,7 @@ async def test_a_later_letter_than_its_run_freezes_the_step_of_the_run(
     assert await store.operations.obstacles(database, "alone") == []
 
 
-async def test_a_query_freezes_what_fulfils_it_and_nothing_that_comes_later(
-    store: Store, database: Database
-) -> None:
+async def test_a_query_freezes_matching_letters_and_no_later_ones(store: Store, database: Database) -> None:
     open_one = await put_failed(database, queue="mail")
     await put_failed(database, queue="post")
     await put_failed(database, queue="mail", state="RESOLVED")
@@ -186,7 +184,7 @@ async def test_an_operation_of_another_org_does_not_exist(store: Store, database
     assert await store.operations.page("other", 10, operation_id) == []
 
 
-# What stands in the way
+# Obstacles
 
 
 OBSTACLES = {
@@ -231,7 +229,10 @@ async def test_items_that_changed_or_cannot_be_replayed_are_found_with_the_reaso
 async def test_of_two_dead_letters_of_a_run_only_that_of_its_step_starts(
     store: Store, database: Database
 ) -> None:
-    """A run has several if an earlier replay went back. Another item of the batch may have restarted it."""
+    """A run has several after a replay that went back.
+
+    Another item of the batch may have restarted the run.
+    """
     first = await put_failed(database)
     run_id = await column_of(database, first, "run_id")
     await put(database, [later := letter(run_id=run_id, step_index=1)])
@@ -291,9 +292,7 @@ async def test_12_the_policy_of_items_is_set_per_definition_and_step(
     assert policies == {letters[0]: None, letters[1]: {"name": "second"}}
 
 
-async def test_the_forecast_names_what_is_reused_and_what_items_wait_for(
-    store: Store, database: Database
-) -> None:
+async def test_the_forecast_names_reused_results_and_dependencies(store: Store, database: Database) -> None:
     await ask(
         database,
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at) "
@@ -345,7 +344,7 @@ async def test_an_item_does_not_start_before_the_dead_letter_it_depends_on_is_re
     assert await begun(store, operation_id) == 1
 
 
-async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waited_for(
+async def test_impossible_dependencies_are_refused_and_replays_in_progress_are_awaited(
     store: Store, database: Database
 ) -> None:
     needed, replaying, one, other = [await put_failed(database) for _ in range(4)]
@@ -360,7 +359,7 @@ async def test_what_waits_in_vain_is_refused_and_what_is_being_replayed_is_waite
     assert not await store.operations.refuse_blocked(database, operation_id, fact("dependency_unresolved"))
 
 
-# Beginning and counting
+# Starting and counting items
 
 
 async def test_items_are_started_in_order_together_with_their_runs_and_dead_letters(
@@ -379,7 +378,7 @@ async def test_items_are_started_in_order_together_with_their_runs_and_dead_lett
     assert await column(database, run_id, "place", "state", "replays") == ("ready", "RUNNING", 1)
 
 
-async def test_the_tally_counts_what_became_of_the_items(store: Store, database: Database) -> None:
+async def test_the_tally_counts_the_outcomes_of_the_items(store: Store, database: Database) -> None:
     operation_id = await frozen(store, [await put_failed(database) for _ in range(8)])
     outcomes = {1: "RUNNING", 2: "FAILED", 3: "FAILED", 4: "CANCELLED", 5: "SUCCEEDED", 6: "REFUSED"}
     change = "UPDATE redrive.replays SET state = :state WHERE id = :id"
@@ -405,7 +404,7 @@ async def test_the_tally_counts_what_became_of_the_items(store: Store, database:
     assert await store.operations.failures(database, operation_id) == {"other": 1, "v1:" + "0" * 40: 1}
 
 
-async def test_cancelling_leaves_what_is_in_progress(store: Store, database: Database) -> None:
+async def test_cancelling_leaves_items_in_progress(store: Store, database: Database) -> None:
     operation_id = await frozen(store, [await put_failed(database) for _ in range(3)])
     await begun(store, operation_id, 1)
 
@@ -438,7 +437,7 @@ async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, da
         return letters
 
     answers = await asyncio.gather(*[drive(other) for other in others])
-    while more := await begun(store, operation_id, 4):  # where all gave way to each other
+    while more := await begun(store, operation_id, 4):  # if all drivers yielded to one another
         answers.append(["?"] * more)
 
     assert sum(map(len, answers)) == 30
@@ -454,7 +453,7 @@ async def test_drivers_at_the_same_moment_begin_every_item_once(store: Store, da
 async def test_a_locked_operation_is_skipped(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """On SQLite there is one writer at a time, and nobody to pass over."""
+    """SQLite has one writer at a time, so no lock is skipped there."""
     store, other = Store(postgres_database), Store(postgres_database.another())
     operation_id = await frozen(store, [await put_failed(postgres_database)])
     await started(store, operation_id)
@@ -465,7 +464,7 @@ async def test_a_locked_operation_is_skipped(
     await other.close()
 
 
-# Looking
+# Reading operations
 
 
 async def test_only_running_operations_are_driven(store: Store, database: Database) -> None:
@@ -524,7 +523,7 @@ async def test_when_the_first_began_and_the_last_ended(store: Store, database: D
 
 
 async def test_an_operation_can_be_large(store: Store, database: Database) -> None:
-    """Set-based: one statement freezes them all."""
+    """One statement freezes all items."""
     await ask(database, "DELETE FROM redrive.dead_letters")
     template = letter(id="template", created_at=0.0)
     await put(database, [template])
@@ -546,7 +545,7 @@ async def test_an_operation_can_be_large(store: Store, database: Database) -> No
     assert len(await store.operations.members(database, operation_id)) == 3001
 
 
-async def test_the_progress_of_several_operations_is_told_at_once(store: Store, database: Database) -> None:
+async def test_the_progress_of_several_operations_is_read_at_once(store: Store, database: Database) -> None:
     ids = [await put_failed(database) for _ in range(3)]
     await frozen(store, ids[:2], identifier="one")
     await frozen(store, ids[2:], identifier="two")

@@ -1,4 +1,4 @@
-"""A database of version 0.1 becomes one of the baseline: with all of its work, and safe from old workers."""
+"""Converting a database of version 0.1 to the baseline keeps all of its work and locks out old workers."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from redrive.verify import verify
 pytestmark = pytest.mark.usefixtures("real_migrations")
 
 RENAMED = {"lonely_losses": "isolated_crashes", "alone": "isolation", "lease_expires_at": "leased_until"}
-"""Columns of runs."""
+"""Columns of runs that have new names."""
 CURRENT = [(each.version, each.name) for each in migrations()]
 """The ledger of an up-to-date database."""
 ELSEWHERE = {
     "dead_letters": {"stack", "public_message", "explanation", "config", "policy"},
     "run_events": {"detail"},
 }
-"""Columns that are compared by tests of their own."""
-"""Columns of dead letters that are in the attempt and in the settings now."""
+"""Columns that other tests compare."""
+"""Columns of dead letters that the attempt and the settings have now."""
 
 
 @pytest.fixture
 async def old(fresh: Database) -> Database:
-    """A database of version 0.1 with work in every place and state, whose workers have been drained."""
+    """A database of version 0.1 with work in every place and state, and drained workers."""
     await create_tables(fresh)
     await put_work(fresh)
     return fresh
@@ -70,7 +70,7 @@ async def ledger(database: Database) -> list[tuple[Any, ...]]:
 
 
 async def content(database: Database, *, converted: bool = False) -> dict[str, list[str]]:
-    """All rows, by the columns of 0.1 that exist in both versions."""
+    """Return all rows, reduced to the columns of 0.1 that both versions have."""
     found: dict[str, list[str]] = {}
     for table, rows in work().items():
         names = [name for name in rows[0] if name not in ELSEWHERE.get(table, ())]
@@ -81,7 +81,7 @@ async def content(database: Database, *, converted: bool = False) -> dict[str, l
     return found
 
 
-# Nothing is lost
+# The conversion loses nothing
 
 
 async def test_all_work_is_there_afterwards_i1(old: Database) -> None:
@@ -137,7 +137,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 async def test_runs_are_as_they_were_after_the_split_i1(fresh: Database) -> None:
-    """In every place, with a value in every column and with as few as possible."""
+    """In every place, with a value in every column, and with as few values as possible."""
     await create_tables(fresh)
     for number, (place, changes) in enumerate(PLACES.items()):
         given = {"idempotency_key": f"k{number}", "request_hash": "h", "correlation_id": "c", "tags": '["t"]'}
@@ -169,7 +169,7 @@ async def test_runs_are_as_they_were_after_the_split_i1(fresh: Database) -> None
 
 
 def as_0_1(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of a run with the columns that it had, and an id as the engine makes them."""
+    """Return the row of a run with its old columns, and an id like the engine's."""
     former = {now: name for name, now in RENAMED.items()}
     whole = {row["id"]: row["id"].ljust(32, "0")}
     return {
@@ -177,7 +177,7 @@ def as_0_1(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# The work goes on
+# Work continues
 
 
 async def test_runs_are_claimed_completed_promoted_and_taken_over(old: Database) -> None:
@@ -201,7 +201,7 @@ async def test_runs_are_claimed_completed_promoted_and_taken_over(old: Database)
 
 
 async def test_letters_are_replayed(old: Database, app: Redrive) -> None:
-    """Also the one whose replay 0.1 had started."""
+    """Including the letter whose replay 0.1 had started."""
     letters = work()["dead_letters"]
     started = [row["id"] for row in letters if row["state"] == "REPLAYING"]
     failed = [row["id"] for row in letters if row["state"] == "OPEN" and row["task"] == "final"]
@@ -233,7 +233,7 @@ async def state_of(database: Database, letter_id: str) -> str:
     return str(await value(database, "SELECT state FROM redrive.dead_letters WHERE id = :id", id=letter_id))
 
 
-# The tables are those of the baseline
+# The tables equal those of the baseline
 
 
 async def test_the_tables_equal_those_of_a_new_database(
@@ -266,7 +266,7 @@ async def test_a_column_more_is_noticed(old: Database) -> None:
     await old.migrate()
     before = await catalog_of(old)
 
-    await ask(old, "ALTER TABLE redrive.steps ADD COLUMN colour text")
+    await ask(old, "ALTER TABLE redrive.steps ADD COLUMN color text")
 
     assert await catalog_of(old) != before
 
@@ -275,7 +275,7 @@ async def test_a_column_more_is_noticed(old: Database) -> None:
 
 
 async def beat(database: Database, name: str, state: str = "running", age: float = 0.0) -> None:
-    """A heartbeat of a worker, `age` seconds ago."""
+    """Insert a heartbeat of a worker, `age` seconds old."""
     await ask(database, "DELETE FROM redrive.workers WHERE id = :id", id=name)
     await ask(
         database,
@@ -410,7 +410,7 @@ RECORD = {
 
 
 async def send(session: Session, name: str, statement: Statement) -> list[Any]:
-    """Send what a frozen worker sends that holds the leased run, or starts, claims or promotes others."""
+    """Send a statement of a frozen worker that holds the leased run, or claims or promotes others."""
     held = {name: work_of_worker()[name] for name in ("id", "token", "epoch")}
     own = held if name.startswith(("records", "leases.renew")) else {"id": "new", "token": 99}
     parameters = {"queue": QUEUES.get(name, "default"), **NEW_RUN, **CLAIM, **RECORD, **own}
@@ -430,7 +430,7 @@ async def make_all_work_available(database: Database, leased_until: str) -> None
 
 @pytest.mark.parametrize("version", [NEWEST, 13])
 async def test_an_old_worker_that_comes_back_fails_and_changes_nothing(old: Database, version: int) -> None:
-    """Its statements are those of 0.1. Before the conversion, each of them did something."""
+    """It sends the statements of 0.1. Before the conversion, each of them had an effect."""
     await create_tables(old, version)
     await make_all_work_available(old, "lease_expires_at")
     for name, statement in old_statements(version).items():
@@ -477,7 +477,7 @@ async def postgres(live_postgres: PostgresServer, schema: str) -> AsyncIterator[
 
 @pytest.fixture
 async def worker(live_postgres: PostgresServer, postgres: PostgresDatabase) -> AsyncIterator[Any]:
-    """A connection of a worker of 0.1 that has sent no heartbeat for long."""
+    """A connection of a worker of 0.1 whose last heartbeat is old."""
     connection = await asyncpg.connect(live_postgres.url, server_settings={"search_path": postgres.schema})
     yield connection
     await connection.close()
@@ -497,7 +497,7 @@ async def until_it_waits(
 async def test_a_transaction_of_an_old_worker_ends_before_the_conversion(
     postgres: PostgresDatabase, worker: Any
 ) -> None:
-    """A worker changes a run and then writes its letter; neither waits for the other for ever."""
+    """A worker changes a run and then writes its letter; neither side waits for the other forever."""
     async with worker.transaction():
         await worker.execute("UPDATE runs SET priority = 5 WHERE place = 'ready'")
         converting = asyncio.create_task(postgres.migrate())
@@ -513,7 +513,7 @@ async def test_a_transaction_of_an_old_worker_ends_before_the_conversion(
 async def test_a_worker_cannot_report_while_the_conversion_runs(
     postgres: PostgresDatabase, worker: Any
 ) -> None:
-    """Otherwise one that starts in that moment would be overlooked."""
+    """The conversion would otherwise miss a worker that starts at that moment."""
     other = postgres.another()
     async with worker.transaction():
         await worker.execute("LOCK TABLE audit IN ACCESS SHARE MODE; LOCK TABLE runs IN ACCESS SHARE MODE")

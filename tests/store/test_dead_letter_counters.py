@@ -1,4 +1,4 @@
-"""What belongs to every dead letter: counters, kept by the database itself, and room (I16, M6)."""
+"""Counters of dead letters, which the database maintains, and the limit of a queue (I16, M6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def bury(store: Store, number: int, fingerprint: str = "f") -> list[str]:
 
 
 async def record(store: Store, claims: list[Claim], fingerprint: str = "f") -> list[str]:
-    """Where the runs lie afterwards."""
+    """Record failed runs and return their places."""
     letters = [dead_letter_row(claim, fingerprint=fingerprint) for claim in claims]
     records = [
         Record(stopped(claim), dead_letter=letter) for claim, letter in zip(claims, letters, strict=True)
@@ -93,7 +93,7 @@ async def test_one_statement_counts_letters_that_change_in_different_ways(
 
 
 async def test_the_plan_for_one_letter_is_not_used_for_a_batch(postgres_database: PostgresDatabase) -> None:
-    """A session keeps the plan of its first update, and nested loops would compare all rows of a batch."""
+    """A session keeps the plan of its first update; nested loops would compare all rows of a batch."""
     [[settings]] = await ask(
         postgres_database,
         "SELECT proconfig FROM pg_catalog.pg_proc JOIN pg_catalog.pg_trigger ON tgfoid = pg_proc.oid"
@@ -113,7 +113,7 @@ async def test_summing_up_changes_no_sum_and_leaves_one_row_a_key(store: Store, 
     assert len(await ask(database, "SELECT 1 FROM redrive.dead_letter_counts")) == 1
 
 
-async def test_summing_up_while_others_bury_loses_nothing(store: Store, database: Database) -> None:
+async def test_summing_up_while_others_write_letters_loses_no_count(store: Store, database: Database) -> None:
     async def tidy() -> None:
         for _ in range(10):
             await store.letter_writer.sum_up()

@@ -1,4 +1,4 @@
-"""Queries as SQL: on both databases they find what they say, page by page, in order."""
+"""Queries as SQL: both databases return the right rows, page by page and in order."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ SINGLE_TERMS: list[tuple[str, str, Any, Any]] = [
 
 
 @loop_over(("text", "column", "matching", "other"), SINGLE_TERMS)
-async def test_what_a_term_finds(
+async def test_the_rows_that_a_term_finds(
     letters: DeadLetterStore, database: Database, text: str, column: str, matching: Any, other: Any
 ) -> None:
     await ask(database, "DELETE FROM redrive.dead_letters")
@@ -159,7 +159,7 @@ async def test_data_of_another_org_does_not_exist_w13(
     assert await letters.ids(database, parse(text), "b", 10) == ["b"]
 
 
-# Any query, against the same in Python
+# Random queries, compared with an evaluation in Python
 
 CHOICES: dict[str, list[Any]] = {
     "state": [str(each) for each in DeadLetterState],
@@ -212,7 +212,7 @@ def chosen(random: Random) -> tuple[str, Oracle]:
 
 
 async def walked(letters: DeadLetterStore, query: Query, order: Order, size: int) -> list[str]:
-    """All pages, one after the other."""
+    """Return the ids of all pages."""
     ids: list[str] = []
     cursor = None
     while True:
@@ -224,7 +224,7 @@ async def walked(letters: DeadLetterStore, query: Query, order: Order, size: int
         assert len(page.lines) == size
 
 
-async def test_any_query_finds_what_it_says_page_by_page(
+async def test_any_query_finds_the_right_rows_page_by_page(
     letters: DeadLetterStore, database: Database
 ) -> None:
     random = Random(5)
@@ -261,7 +261,7 @@ async def test_any_query_finds_what_it_says_page_by_page(
 async def test_pages_continue_where_they_were_while_letters_come_and_go(
     letters: DeadLetterStore, database: Database
 ) -> None:
-    """Nothing is shown twice, and nothing that was there all the time is left out."""
+    """No page repeats a letter, and no letter that existed all the time is missing."""
     made = [letter(created_at=BASE + number // 2) for number in range(10)]
     ids = await put(database, made)
     first = await letters.page(Query(), "default", 4)
@@ -322,7 +322,7 @@ def test_a_cursor_with_odd_content_is_refused(part: list[Any]) -> None:
         Cursor.read(str(Cursor(*part)), Order.NEWEST)
 
 
-# The shape of what is asked
+# The shape of the SQL
 
 
 def test_a_list_is_walked_state_by_state() -> None:
@@ -338,7 +338,7 @@ def test_a_list_of_all_states_is_walked_in_each_of_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["attempts:3", "reset", "tag:vip queue:a"])
-def test_what_no_index_has_is_read_by_time(text: str) -> None:
+def test_values_in_no_index_are_read_by_time(text: str) -> None:
     wanted = Filter.of(parse(text), "a")
 
     assert wanted.branches == (wanted.where,)
@@ -365,14 +365,14 @@ def test_too_many_branches_are_none() -> None:
 @pytest.mark.parametrize(
     "text", ["id:x is:open", "run:x is:open", "correlation:x is:open", "assignee:x is:open"]
 )
-def test_what_few_letters_have_is_looked_up(text: str) -> None:
+def test_rare_values_are_looked_up(text: str) -> None:
     branches = Filter.of(parse(text), "a").branches
 
     assert all("CAST(state AS text) IN ('OPEN')" in each for each in branches)
     assert len(branches) == (2 if "correlation" in text else 1)
 
 
-async def test_a_correlation_id_is_one_that_was_given_or_that_of_the_run(
+async def test_a_correlation_id_is_the_given_one_or_that_of_the_run(
     letters: DeadLetterStore, database: Database
 ) -> None:
     both = [letter(run_id="r1", correlation_id="r1"), letter(run_id="r2", correlation_id="r1")]

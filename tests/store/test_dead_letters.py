@@ -1,4 +1,4 @@
-"""Dead letters in the store: reading them, what people write on them, exact figures (W8, W13, M7, M12)."""
+"""Dead letters in the store: reading, notes, tags and assignees, exact statistics (W8, W13, M7, M12)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_letter_has_every_column_of_its_table(letters: DeadLetterStore, 
     assert line == read_row(DeadLetterLine, [whole[name] for name in DeadLetterLine.__struct_fields__])
 
 
-async def test_what_a_worker_has_buried_is_found(database: Database, letters: DeadLetterStore) -> None:
+async def test_a_dead_letter_of_a_worker_is_found(database: Database, letters: DeadLetterStore) -> None:
     store = Store(database)
     claim = await claimed(store)
     letter_id = await buried(store, claim)
@@ -236,7 +236,7 @@ async def test_two_that_close_the_same_letter_do_not_both_do_it(
     assert sorted(numbers) == [0, 0, 10]
 
 
-# Where the run of a letter stands
+# The position of the run
 
 
 async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Database) -> None:
@@ -252,8 +252,10 @@ async def test_the_standing_of_a_letter(letters: DeadLetterStore, database: Data
     assert await letters.standings(database, [old], "other") == []
 
 
-async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, database: Database) -> None:
-    """Retention and reopening take the run's lock first: a reopened letter never loses its run."""
+async def test_a_locked_run_is_not_removed_in_the_meantime(
+    letters: DeadLetterStore, database: Database
+) -> None:
+    """Retention and reopening take the run's lock first, so a reopened letter never loses its run."""
     mine = await put_failed(database, state="RESOLVED", updated_at=1.0)
     store = Store(database)
 
@@ -271,7 +273,7 @@ async def test_a_locked_run_is_not_removed_meanwhile(letters: DeadLetterStore, d
     assert (left, len(runs)) in (([("OPEN",)], 1), ([], 0))
 
 
-# What waits for what
+# Dependencies
 
 
 async def test_dependencies_are_followed(letters: DeadLetterStore, database: Database) -> None:
@@ -290,7 +292,7 @@ async def test_dependencies_are_followed(letters: DeadLetterStore, database: Dat
     assert not await letters.depends(database, a, c, "default")
 
 
-# Figures
+# Statistics
 
 
 async def test_figures_are_exact_m7(letters: DeadLetterStore, database: Database) -> None:
@@ -332,7 +334,7 @@ async def test_lifetime_figures_outlive_the_letters_m7(letters: DeadLetterStore,
     assert figures.lifetime == LifetimeStats(enqueued_total=1, archived=1)
 
 
-# With real transactions beside each other
+# Concurrent transactions
 
 
 def failures(database: Database, name: str) -> Triage:

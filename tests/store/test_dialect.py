@@ -1,4 +1,4 @@
-"""Placeholders in SQL texts: columns and batches that follow from row classes."""
+"""Placeholders in SQL texts: columns and batches derived from row classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.model.field import BigInt
 from redrive.store.dialect import for_postgres, for_sqlite, with_columns
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
@@ -21,12 +21,12 @@ class Thing(NamedTuple):
     token: BigInt
     size: int
     weight: float | None
-    colour: Colour
+    color: Color
     broken: bool
 
     @property
     def label(self) -> str:
-        return f"{self.colour} {self.id}"
+        return f"{self.color} {self.id}"
 
 
 def thing(name: str) -> type:
@@ -36,12 +36,12 @@ def thing(name: str) -> type:
 @pytest.mark.parametrize(
     ("placeholder", "expected"),
     [
-        ("{columns:Thing}", "id, token, size, weight, colour, broken"),
-        ("{columns:Thing except token, broken}", "id, size, weight, colour"),
-        ("{columns:Thing t except token,\n    size, weight, broken}", "t.id, t.colour"),
+        ("{columns:Thing}", "id, token, size, weight, color, broken"),
+        ("{columns:Thing except token, broken}", "id, size, weight, color"),
+        ("{columns:Thing t except token,\n    size, weight, broken}", "t.id, t.color"),
         (
             "{assign:Thing except id, token, size, weight}",
-            "colour = excluded.colour, broken = excluded.broken",
+            "color = excluded.color, broken = excluded.broken",
         ),
     ],
 )
@@ -57,8 +57,8 @@ def test_a_class_that_was_not_declared_is_an_error() -> None:
 def test_postgresql_takes_a_batch_as_typed_arrays() -> None:
     assert for_postgres("FROM {batch:Thing}", thing) == (
         "FROM unnest(CAST(:id AS text[]), CAST(:token AS bigint[]), CAST(:size AS integer[]), "
-        "CAST(:weight AS double precision[]), CAST(:colour AS text[]), CAST(:broken AS integer[])) "
-        "AS batch (id, token, size, weight, colour, broken)"
+        "CAST(:weight AS double precision[]), CAST(:color AS text[]), CAST(:broken AS integer[])) "
+        "AS batch (id, token, size, weight, color, broken)"
     )
 
 

@@ -31,7 +31,7 @@ async def test_calls_are_run_in_order_on_one_other_thread() -> None:
     assert len({ident for _, ident in seen} - {threading.get_ident()}) == 1
 
 
-async def test_what_a_call_raises_is_raised_where_it_is_awaited() -> None:
+async def test_an_exception_of_a_call_is_raised_where_it_is_awaited() -> None:
     thread = DiskThread()
 
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Work that exists exactly if the user's own transaction commits: over every kind of connection."""
+"""Runs that exist exactly if the caller's own transaction commits, over every kind of connection."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PECULIAR = [
 
 
 class Undone(Exception):
-    """The user's transaction is rolled back."""
+    """Rolls the caller's transaction back."""
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def psycopg_async(url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def psycopg_dressed(url: str) -> AsyncIterator[Any]:
-    """With the user's own cursors, rows and autocommit, inside of an explicit transaction."""
+    """A caller with their own cursors, rows and autocommit, inside an explicit transaction."""
     options: Any = {"cursor_factory": psycopg.RawCursor, "row_factory": dict_row}
     with psycopg.connect(url, autocommit=True, **options) as connection, connection.transaction():
         yield connection
@@ -185,7 +185,7 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
 
 async def done(session: JoinedSession, coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """As a user does it: with await, or without."""
+    """Run the coroutine as the caller would: with or without await."""
     answer = session.run(coroutine)
     return await answer if session.is_async else answer
 
@@ -273,7 +273,7 @@ async def test_an_idempotency_key_counts_within_the_transaction(
 async def test_a_batch(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    """Values of one column may be of several types, or all missing."""
+    """Values of one column may have several types, or may all be missing."""
     runs = [
         new_run(encode(n), priority=n, delay=n if n % 2 else n + 0.5, key=f"k{n}" if n % 3 else None)
         for n in range(500)
@@ -469,7 +469,7 @@ async def test_one_row_for_a_statement_that_takes_batches(
     assert [tuple(row) for row in rows] == [(None, TOKEN, 2)]
 
 
-async def test_what_the_driver_raises_stays_as_it_is(
+async def test_exceptions_of_the_driver_stay_unchanged(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     query = SqlQuery("test", "SELECT 1 / CAST($1 AS integer)", ("divisor",))
@@ -480,7 +480,7 @@ async def test_what_the_driver_raises_stays_as_it_is(
             await done(session, session.fetch(Statement(query, query), {"divisor": 0}))
 
 
-async def test_workers_hear_of_it_at_the_commit(
+async def test_workers_are_notified_at_the_commit(
     opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
@@ -599,7 +599,7 @@ async def test_waiting_for_something_else_over_a_sync_connection(
             session.run(asyncio.sleep(0))
 
 
-async def test_a_subclass_is_recognised(
+async def test_a_subclass_is_recognized(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     class Traced(orm.Session):

@@ -1,4 +1,4 @@
-"""Failure groups by a query: on both databases it finds what it says, page by page, with exact numbers."""
+"""Lists of failure groups: both databases return the right groups, in pages, with exact numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FINGERPRINT = "v1:" + "abcdef" + "0" * 34
 OTHER = "v1:" + "abcdee" + "0" * 34
 LATEST = GroupSort.LAST_SEEN
 BASE = 946_684_800.0
-"""The beginning of the year 2000."""
+"""The start of the year 2000."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def listed(groups: Groups, text: str = "", sort: GroupSort = LATEST) -> li
 
 
 async def put(database: Database, fingerprint: str, **columns: Any) -> None:
-    """A group with these columns."""
+    """Insert a group with these columns."""
     await occur(database, occurrence(fingerprint=fingerprint))
     changes = ", ".join(f"{name} = :{name}" for name in columns) or "state = 'OPEN'"
     text = f"UPDATE redrive.failure_groups SET {changes} WHERE org = 'acme' AND fingerprint = :group_named"
@@ -57,7 +57,7 @@ async def put(database: Database, fingerprint: str, **columns: Any) -> None:
 
 
 async def three_groups(database: Database) -> None:
-    """Seen last in the order a, c, b; b and c at the same time. The most frequent is a, then c and b."""
+    """Insert groups last seen in the order a, c, b (b and c tied), most frequent in the order a, c, b."""
     for name, number, seen in (("a", 9, 100.0), ("b", 4, 200.0), ("c", 4, 200.0)):
         await put(database, name, title=f"failure {name}", occurrences=number, last_seen=seen)
     await occur(database, occurrence(org="other", fingerprint="x"))
@@ -97,7 +97,7 @@ async def three_groups(database: Database) -> None:
         ("group:open,ignored", "state", "IGNORED", "RESOLVED"),
     ],
 )
-async def test_a_term_finds_what_it_says(
+async def test_a_term_finds_the_right_groups(
     database: Database, groups: Groups, text: str, column: str, matching: object, other: object
 ) -> None:
     await ask(database, "DELETE FROM redrive.failure_groups")
@@ -154,7 +154,7 @@ async def test_groups_are_listed_by_the_state_that_they_have_now(
     assert standing == ("OPEN", None, "redrive", 1.0)
 
 
-async def test_a_state_is_paged_in_one_order_with_what_is_no_longer_ignored(
+async def test_a_state_is_paged_in_one_order_including_groups_no_longer_ignored(
     database: Database, groups: Groups
 ) -> None:
     await three_groups(database)
@@ -173,7 +173,7 @@ async def test_a_state_is_paged_in_one_order_with_what_is_no_longer_ignored(
 
 
 async def in_every_state(database: Database) -> None:
-    """A group for each state, named so, with letters in it alone; one with all of them, one without any."""
+    """Insert a group per state, with only such letters; also one with all states, and an empty one."""
     for state in DeadLetterState:
         await put(database, state.lower())
         await letters(database, 2, fingerprint=state.lower(), state=state)
@@ -270,7 +270,7 @@ async def test_counts_stop_at_a_limit(database: Database, groups: Groups) -> Non
     assert str(await groups.count(Query(), "acme", 3)) == "3"
 
 
-# Everything together
+# All filters together
 
 _Asked = Callable[[Mapping[str, Any]], bool]
 _TERMS: list[tuple[str, _Asked]] = [
@@ -290,7 +290,7 @@ _TERMS: list[tuple[str, _Asked]] = [
 ]
 
 
-async def test_any_two_terms_find_what_both_say_in_order_page_by_page(
+async def test_any_two_terms_find_matching_groups_in_order_page_by_page(
     database: Database, groups: Groups
 ) -> None:
     rows = [await _made_up(database, number, Random(number)) for number in range(40)]
@@ -341,7 +341,7 @@ async def _paged(groups: Groups, text: str, sort: GroupSort) -> list[str]:
 async def test_letters_in_every_state_are_found_by_the_beginning_of_their_fingerprint(
     database: Database,
 ) -> None:
-    """The index of their numbers begins with the state: none may be left out."""
+    """The index of their numbers starts with the state, so the query must list every state."""
     for number, state in enumerate(DeadLetterState):
         await letters(database, state=state, fingerprint=f"v1:abcdef{number}")
     found = await DeadLetterStore(database).page(parse("fp:abcdef"), "acme", 10)

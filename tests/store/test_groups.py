@@ -1,4 +1,4 @@
-"""Failure groups: what occurs is counted once, in every version, and changes the state of its group."""
+"""Failure groups: each occurrence counts once, in its version, and changes the state of its group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def occur(database: Database, *occurrences: Occurrence) -> list[GroupChang
 
 
 async def put(database: Database, state: str, **conditions: Any) -> None:
-    """Give every group a state, as a person would."""
+    """Give every group a state, as an operator would."""
     columns = ", ".join(f"{name} = :{name}" for name in ("state", *conditions))
     await ask(database, f"UPDATE redrive.failure_groups SET {columns}", state=state, **conditions)
 
@@ -151,7 +151,7 @@ async def test_a_group_of_another_org_does_not_come_back(database: Database) -> 
 
 
 @pytest.mark.parametrize("state", ["OPEN", "ACKNOWLEDGED", "IGNORED"])
-async def test_the_state_stays_where_nothing_asks_for_another(database: Database, state: str) -> None:
+async def test_the_state_stays_without_a_reason_to_change(database: Database, state: str) -> None:
     await occur(database, occurrence())
     await put(database, state)
     assert await occur(database, occurrence()) == []
@@ -204,7 +204,7 @@ async def test_a_group_is_found_by_the_beginning_of_its_fingerprint(
     assert await found("v1:abc5", "v1:abc5") == []
 
 
-async def test_the_versions_of_a_group_are_told_with_the_latest_first(
+async def test_the_versions_of_a_group_are_listed_with_the_latest_first(
     database: Database, groups: Groups
 ) -> None:
     await occur(database, *[occurrence(code_version="v1")] * 2, occurrence(code_version="v2"))
@@ -246,7 +246,7 @@ async def test_dead_letters_are_counted_over_time(database: Database, groups: Gr
     assert await groups.over_time("acme", "f1", 100 * hour, 1) == [11]
 
 
-# What a person says
+# Notes and assignees
 
 
 async def changed(database: Database, wish: GroupWish) -> FailureGroup:
@@ -257,7 +257,7 @@ async def changed(database: Database, wish: GroupWish) -> FailureGroup:
         return await groups.change(session, group, wish)
 
 
-async def test_a_group_is_changed_with_who_and_why(database: Database) -> None:
+async def test_a_change_of_a_group_has_actor_and_reason(database: Database) -> None:
     await occur(database, occurrence(), occurrence(fingerprint="f2"), occurrence(org="other"))
     after = await changed(
         database,
@@ -292,7 +292,7 @@ async def test_a_group_that_is_not_there_cannot_be_locked(database: Database, gr
         assert await groups.lock(session, "acme", "f1") is None
 
 
-async def test_the_letters_that_a_person_can_resolve_are_those_that_no_one_replays(
+async def test_a_person_can_resolve_the_letters_without_a_replay_in_progress(
     database: Database, groups: Groups
 ) -> None:
     mine = [*await letters(database, 2), *await letters(database, 1, state="EXHAUSTED")]
@@ -311,7 +311,9 @@ async def test_at_most_so_many_letters_are_taken_at_once(database: Database, gro
         assert len(await groups.open_letters(session, "acme", "f1", 3)) == 3
 
 
-async def test_groups_whose_time_is_over_are_opened_for_good(database: Database, groups: Groups) -> None:
+async def test_groups_whose_ignore_period_is_over_are_opened_in_the_tables(
+    database: Database, groups: Groups
+) -> None:
     for org in ("acme", "other"):
         await occur(database, occurrence(org=org), occurrence(org=org, fingerprint="f2"))
     await put(database, "IGNORED", ignored_until=1.0, ignored_beyond=9)

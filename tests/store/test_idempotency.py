@@ -1,4 +1,4 @@
-"""Idempotency keys in the tables: taken by one, fenced by a token, freed by time (G6)."""
+"""Idempotency keys in the tables: one caller takes a key, a token fences it, and time frees it (G6)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def status(keys: IdempotencyKeys, name: KeyName = NAME) -> KeyStatus | Non
     return None if state is None else state.status
 
 
-async def test_it_has_what_g6_asks_for(database: Database, keys: IdempotencyKeys) -> None:
+async def test_it_has_the_columns_of_g6(database: Database, keys: IdempotencyKeys) -> None:
     wanted = (
         "org, key, domain, user_id, status, request_hash, response, error, expires_at, created_at, updated_at"
     )
@@ -65,7 +65,7 @@ async def test_a_key_is_taken_once(keys: IdempotencyKeys) -> None:
     assert 0.0 < state.lease_left <= LEASE
 
 
-async def test_one_of_a_hundred_at_once_takes_it(database: Database) -> None:
+async def test_one_of_a_hundred_concurrent_callers_takes_it(database: Database) -> None:
     others = [database.another() for _ in range(4)]
     try:
         taken = [acquire(IdempotencyKeys(others[token % 4]), token) for token in range(100)]
@@ -92,7 +92,7 @@ async def test_another_org_user_or_domain_has_its_own_keys_i8(keys: IdempotencyK
     assert state.response == '"mine"'
 
 
-# Freed by time
+# Expiry
 
 
 async def test_a_key_whose_lease_has_ended_is_free_for_the_same_request_only(keys: IdempotencyKeys) -> None:
@@ -162,7 +162,7 @@ async def test_a_caller_that_has_lost_a_key_changes_nothing_i4(
     assert await WRITES[write](keys, 2)
 
 
-async def test_a_late_end_counts_where_no_one_else_has_the_key(keys: IdempotencyKeys) -> None:
+async def test_a_late_end_counts_if_no_other_caller_has_the_key(keys: IdempotencyKeys) -> None:
     assert await acquire(keys, 1, lease=EXPIRED)
     assert await keys.complete_if_held(NAME, 1, "1", ttl=DAY)
     assert await status(keys) is KeyStatus.COMPLETED
@@ -194,7 +194,7 @@ async def test_a_released_key_leaves_no_trace(database: Database, keys: Idempote
     assert await ask(database, TABLE) == []
 
 
-async def test_renewing_tells_which_are_still_held(keys: IdempotencyKeys) -> None:
+async def test_renewing_returns_the_keys_still_held(keys: IdempotencyKeys) -> None:
     others = [NAME._replace(key=f"key-{number}") for number in range(3)]
     for token, name in enumerate(others, 1):
         assert await acquire(keys, token, name=name, lease=5.0)
@@ -230,7 +230,7 @@ async def test_re_encryption_replaces_only_the_value_that_was_read(
     assert state.response == '"new"'
 
 
-# Sweeping
+# Cleanup
 
 
 async def test_sweeping_removes_a_few_of_the_oldest_expired_keys(

@@ -1,4 +1,4 @@
-"""The tables of identity on both databases: what is unique, what happens once, what belongs to which org."""
+"""The tables of identity on both databases: unique names, one-time tokens, and the rows of each org."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_an_identity_has_one_account_and_an_account_one_identity(store: St
     found = await store.users.identified(one)
     assert found is not None
     assert found.id == ana.id
-    with pytest.raises(StoreError):  # also behind the back of the statement
+    with pytest.raises(StoreError):  # even if the statement's check is bypassed
         await ask(
             store.database,
             "UPDATE redrive.users SET issuer = 'issuer', subject = '1' WHERE id = :id",
@@ -189,7 +189,7 @@ async def test_two_active_keys_cannot_have_the_same_name(store: Store) -> None:
 # Sessions
 
 
-async def test_an_unknown_session_and_one_that_is_over_are_the_same(store: Store) -> None:
+async def test_an_unknown_session_and_an_expired_one_look_the_same(store: Store) -> None:
     ana = await user(store, "ana")
     await session_of(store, ana, "old", lifetime=0.0)
     await session_of(store, ana, "new")
@@ -201,7 +201,7 @@ async def test_an_unknown_session_and_one_that_is_over_are_the_same(store: Store
     assert await store.sessions.known("new", 0.0) is None
 
 
-async def test_what_is_over_is_removed_a_bounded_number_at_a_time(store: Store) -> None:
+async def test_expired_rows_are_removed_a_limited_number_at_a_time(store: Store) -> None:
     ana = await user(store, "ana")
     for number in range(5):
         await session_of(store, ana, f"old {number}", lifetime=-1.0)

@@ -1,4 +1,4 @@
-"""Ids are found by their beginning: in one organization, along the primary key, on both databases."""
+"""Ids are found by their first characters: in one organization, by the primary key, on both databases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_prefix_is_a_range_of_an_index(database: Database, name: str) ->
     first, last = id_range("1a1e3e70a3b")
     parameters = {"org": "default", "first": first, "last": last, "most": 6}
     async with database.transaction() as session:
-        if isinstance(database, PostgresDatabase):  # the tables of the test are empty
+        if isinstance(database, PostgresDatabase):  # PostgreSQL would scan empty tables
             await ask(session, "SET LOCAL enable_seqscan = off")
             await ask(session, "SET LOCAL enable_bitmapscan = off")
         rows = await session.fetch(explained("ids", name), parameters)

@@ -1,4 +1,4 @@
-"""Claims, renewals, reclaims and promotions: who may execute what, and until when."""
+"""Claims, renewals, reclaims and promotions: which worker may execute a run, and until when."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def store(database: Database) -> Store:
 
 @asynccontextmanager
 async def several(database: Database, number: int) -> AsyncIterator[list[Store]]:
-    """Stores with connections of their own, as several workers have."""
+    """Return stores with separate connections, like several workers."""
     databases = [database.another() for _ in range(number)]
     try:
         yield [Store(each) for each in databases]
@@ -76,7 +76,7 @@ async def seconds_left(database: Database, run_id: str) -> float:
 
 
 async def waiting(store: Store, number: int, delay: float = 60.0) -> list[str]:
-    """Runs that failed once."""
+    """Create runs that failed once and wait."""
     ids = await enqueued(store, number)
     claims = await store.leases.claim("default", number, holder())
     await store.records.record([Record(rescheduled(claim, delay=delay)) for claim in claims])
@@ -143,7 +143,7 @@ async def test_a_claim_starts_at_the_floor(store: Store, database: Database) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_work_keeps_its_sort_key_wherever_it_moves(store: Store, database: Database, kind: str) -> None:
-    """It is given with the submission, so that a retry keeps its turn."""
+    """The submission sets the key, so a retry keeps its place."""
     claim = await claimed(store, priority=2)
     expected = claim.submitted_at - 2 * 3600.0
     assert claim.sort_key == expected
@@ -289,7 +289,7 @@ async def test_concurrent_claimers_never_share_a_run_i4(store: Store, database: 
             names = [f"worker {number}" for number in range(4)]
             taken = await asyncio.gather(*map(work, workers, names))
             claims = [claim for each in taken for claim in each]
-            # A claimer whose rows were locked by others may go home early; what it left is taken now.
+            # A claimer whose rows others had locked may have stopped early; this claims what is left.
             claims += await work(store, "worker 4")
 
             assert sorted(claim.id for claim in claims) == sorted(ids)
@@ -320,7 +320,7 @@ async def test_ready_queues(store: Store) -> None:
     assert await store.leases.ready_queues([]) == set()
 
 
-# Alone
+# Isolation
 
 
 async def suspects(store: Store, number: int) -> list[str]:
@@ -386,7 +386,7 @@ async def test_adopting_finds_exactly_the_claims_of_the_token(store: Store) -> N
     assert await store.leases.adopt(token + 1000, "me") == []
 
 
-async def test_what_was_reclaimed_is_not_adopted(store: Store) -> None:
+async def test_a_reclaimed_run_is_not_adopted(store: Store) -> None:
     claim = await claimed(store, EXPIRED)
     await store.leases.reclaim(999_999, 60.0, 10)
 
@@ -447,10 +447,10 @@ async def test_a_reclaimed_lease_is_not_renewed(store: Store, database: Database
 
 
 @pytest.mark.parametrize("make", [completed, rescheduled])
-async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
+async def test_renewals_and_records_do_not_deadlock(
     store: Store, database: Database, make: Callable[[Claim], Change]
 ) -> None:
-    """Both come in batches, from one thread each, over the same rows: a deadlock would fail one of them."""
+    """Each side writes batches in its own thread, over the same rows; a deadlock would fail one of them."""
     async with several(database, 1) as [lease_renewer]:
         for _ in range(8):
             await enqueued(store, 200)
@@ -464,8 +464,8 @@ async def test_renewals_and_records_do_not_wait_for_one_another_crosswise(
             )
 
 
-async def test_a_renewal_waits_for_no_one(postgres_database: PostgresDatabase) -> None:
-    """Why the above cannot happen. What is being written at this moment is passed over; it counts as kept."""
+async def test_a_renewal_waits_for_no_lock(postgres_database: PostgresDatabase) -> None:
+    """This prevents the deadlock above: a renewal skips rows that are being written; they count as kept."""
     store = Store(postgres_database)
     await enqueued(store, 5)
     claims = await store.leases.claim("default", 5, holder())
@@ -482,7 +482,7 @@ async def test_a_renewal_waits_for_no_one(postgres_database: PostgresDatabase) -
 async def test_a_lease_that_was_only_passed_over_ends_when_it_was_to_end_i4(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """Its keeper must not take it for prolonged."""
+    """Its renewer must not treat it as extended."""
     store, clock = Store(postgres_database), VirtualClock()
     await enqueued(store)
     [claim] = await store.leases.claim("default", 1, holder())
@@ -497,7 +497,7 @@ async def test_a_lease_that_was_only_passed_over_ends_when_it_was_to_end_i4(
 
 
 async def test_a_lease_that_is_being_reclaimed_is_not_kept_i4(postgres_database: PostgresDatabase) -> None:
-    """The reclaim is not committed yet: what others see still has the old token, but its time is over."""
+    """The reclaim is not committed yet: others still see the old token, but the lease has expired."""
     store = Store(postgres_database)
     claim = await claimed(store, EXPIRED)
     async with several(postgres_database, 1) as [lease_renewer], postgres_database.transaction() as session:
@@ -583,7 +583,7 @@ async def test_reclaiming_is_bounded_and_takes_the_longest_expired_first(store: 
 
 
 async def test_the_last_step_of_a_reclaim_is_the_usual_record(store: Store) -> None:
-    """Recovery only requeues: the reclaimer writes under its own token, then anybody may claim (I4)."""
+    """Recovery only requeues: the reclaimer writes under its own token, then any worker may claim (I4)."""
     lost = await claimed(store, EXPIRED)
     [taken] = await store.leases.reclaim(999_999, 60.0, 10)
     change = rescheduled(taken, place="ready", failures=0, losses=1, failed=0)
@@ -729,7 +729,7 @@ async def test_next_due(store: Store) -> None:
     assert 50.0 < soon <= 60.0
 
 
-async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) -> None:
+async def test_next_due_of_overdue_work_is_not_in_the_future(store: Store) -> None:
     await waiting(store, 1, delay=-5.0)
 
     soon = (await store.leases.next_due()).seconds
@@ -741,7 +741,7 @@ async def test_next_due_of_what_is_overdue_is_not_in_the_future(store: Store) ->
 # Cancelling
 
 
-async def test_a_worker_is_told_of_its_cancelled_runs_only(store: Store) -> None:
+async def test_a_worker_learns_only_of_its_own_cancelled_runs(store: Store) -> None:
     await enqueued(store, 4)
     mine, running, done = await store.leases.claim("default", 3, holder(worker="me"))
     [other] = await store.leases.claim("default", 1, holder(worker="other"))
@@ -755,7 +755,7 @@ async def test_a_worker_is_told_of_its_cancelled_runs_only(store: Store) -> None
     assert running.cancel_requested_at is None
 
 
-# Query plans: the hot index serves (decision 7)
+# Query plans: the hot indexes apply (decision 7)
 
 Parameters = dict[str, object]
 HOT = {
@@ -765,7 +765,7 @@ HOT = {
     ("leases", "reclaim"): ("runs_leased", "leases_expiry"),
     ("limits", "release"): ("runs_held", "idle_held"),
 }
-"""Statements, and the index that serves each on SQLite and on PostgreSQL."""
+"""Statements, and the index that each uses on SQLite and on PostgreSQL."""
 
 SPLIT = ("run_inputs", "ready", "idle", "leases", "ended")
 """The tables that hold runs on PostgreSQL."""
@@ -787,7 +787,7 @@ ARGUMENTS: Parameters = {
 
 
 async def much_of_everything(store: Store, database: Database) -> None:
-    """Little that is hot, much that is not, in every table: PostgreSQL reads a small table as a whole."""
+    """Fill each table with few hot rows and many others: PostgreSQL scans small tables completely."""
     await enqueued(store, 12_000)
     await ask(
         database,
@@ -830,9 +830,9 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
 
     async with database.transaction() as session:
         if isinstance(database, PostgresDatabase):
-            await ask(session, "SET LOCAL enable_sort = off")  # a handful of rows may be sorted otherwise
+            await ask(session, "SET LOCAL enable_sort = off")  # the planner may sort a few rows
         plans = {hot: await session.fetch(explained(*hot), ARGUMENTS) for hot in HOT}
-        claim = plans.pop(("leases", "claim"))  # it merges the first runs of each workflow
+        claim = plans.pop(("leases", "claim"))  # this claim merges the first runs of each workflow
 
     for hot, rows in plans.items():
         index = HOT[hot][isinstance(database, PostgresDatabase)]
@@ -850,14 +850,14 @@ async def test_the_hot_index_serves(store: Store, database: Database) -> None:
 
 
 def scanned(plan: str) -> list[str]:
-    """The tables with work or inputs of runs that PostgreSQL would read as a whole."""
+    """Return the tables with work or inputs of runs that PostgreSQL would scan completely."""
     return [table for table in SPLIT if re.search(rf"Seq Scan on (\w+\.)?{table}\b", plan)]
 
 
 async def test_the_hot_index_serves_prepared_statements_too(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    """PostgreSQL plans a prepared statement anew without its values, once it has been used a few times."""
+    """After a few uses, PostgreSQL plans a prepared statement again, without its values."""
     await much_of_everything(Store(postgres_database), postgres_database)
     with psycopg.connect(live_postgres.url) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -874,10 +874,10 @@ async def test_the_hot_index_serves_prepared_statements_too(
             assert not scanned(plan), plan
 
 
-async def test_a_claim_reads_what_it_takes_though_the_table_was_empty_when_it_was_planned(
+async def test_a_claim_reads_only_what_it_takes_although_the_table_was_empty_when_it_was_planned(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """By its statistics, PostgreSQL expects a few rows: it would read and sort all of them for each claim."""
+    """With old statistics, PostgreSQL expects few rows, and would read and sort all of them per claim."""
     store = Store(postgres_database)
     await ask(postgres_database, "ALTER TABLE redrive.ready SET (autovacuum_enabled = off)")
     await ask(postgres_database, "ANALYZE redrive.ready")
@@ -899,7 +899,7 @@ def tick(counted: list[int]) -> bool:
 
 @asynccontextmanager
 async def reading(database: Database) -> AsyncIterator[tuple[Leases, Callable[[], Awaitable[int]]]]:
-    """Leases, and how much they have read since: rows and index entries, or hundreds of steps of SQLite."""
+    """Yield Leases and a counter of its reads: rows and index entries, or hundreds of steps of SQLite."""
     if isinstance(database, PostgresDatabase):
         async with database.transaction() as session:
             yield Leases(session), lambda: read_by(session)
@@ -946,10 +946,10 @@ async def test_the_work_that_is_ready_is_found_without_reading_it(store: Store, 
         assert await read() <= 50
 
 
-async def test_a_claim_passes_over_what_another_worker_is_claiming(
+async def test_a_claim_skips_runs_that_another_worker_is_claiming(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """The next runs of one workflow are locked; later runs of another one are claimed instead."""
+    """Another worker has locked the next runs of one workflow, so this claim takes those of another."""
     store = Store(postgres_database)
     await enqueued(store, 4, workflow="first")
     await enqueued(store, 4, workflow="second")
@@ -991,7 +991,7 @@ READ = """SELECT pg_stat_get_xact_tuples_returned(CAST('redrive.ready' AS regcla
 
 
 async def test_a_pile_of_other_work_is_not_even_looked_at(store: Store, database: Database) -> None:
-    """Waiting, held, ended and dead runs of the same queue: a claim finds the one that is ready."""
+    """The queue also has waiting, held, ended and dead runs; a claim finds the ready one."""
     await waiting(store, 50)
     claims = [await claimed(store) for _ in range(3)]
     for claim in claims:

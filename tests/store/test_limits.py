@@ -1,4 +1,4 @@
-"""Breakers, limits, paused queues, and the workers that are there."""
+"""Breakers, limits, paused queues, and live workers."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ async def test_released_in_order_of_priority_then_submission_then_id(
     assert {each[1:] for batch in batches for each in batch} == {(0, "default")}
 
 
-async def test_what_was_held_for_hours_is_released_before_what_is_more_urgent(
+async def test_runs_held_for_hours_are_released_before_more_urgent_ones(
     store: Store, database: Database
 ) -> None:
-    """As in claims: an hour of waiting weighs as much as one point of priority."""
+    """As in claims, an hour of waiting equals one point of priority."""
     for name, priority in (("old", 0), ("urgent", 2), ("older", 1)):
         await held(store, 1, id=name, priority=priority)
     await submit_at(database, 2 * 3600.0 + 100.0, "urgent")
@@ -145,7 +145,7 @@ async def test_concurrent_releases_release_each_run_once(store: Store, database:
 
 
 async def taken(store: Store, maxima: dict[str, int], wanted: int = 1) -> bool:
-    """Read, decide, write: as the gate does it."""
+    """Read, decide and write, as the gate does."""
     async with store.database.transaction() as session:
         free = await store.limits.lock_limits(session, maxima)
         await asyncio.sleep(0)
@@ -202,7 +202,7 @@ async def test_a_transaction_that_fails_takes_no_slot(store: Store, database: Da
 
 
 async def test_concurrent_callers_never_take_more_tokens_than_exist(store: Store, database: Database) -> None:
-    """Several limits, named in any order: nobody waits for the other crosswise."""
+    """Callers name several limits in any order, and never deadlock."""
     others = [Store(database.another()) for _ in range(4)]
 
     async def take(other: Store, maxima: dict[str, int]) -> int:
@@ -296,7 +296,7 @@ async def test_pausing_and_resuming(store: Store) -> None:
     assert await store.limits.queues() == [("mail", None, None, None)]
 
 
-async def test_a_pause_stops_neither_running_work_nor_what_is_due(store: Store, database: Database) -> None:
+async def test_a_pause_stops_neither_running_work_nor_due_work(store: Store, database: Database) -> None:
     claim = await claimed(store)
     await store.limits.pause("default", "ada", "")
 

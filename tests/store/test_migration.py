@@ -1,4 +1,4 @@
-"""Bringing the tables up to date: once, whole, from wherever, and never backwards."""
+"""Migrating the tables: once, completely, from every version, and never backwards."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_migrating_again_changes_nothing(database: Database) -> None:
     assert await versions(database) == [each.version for each in migrations()]
 
 
-async def test_the_ledger_says_what_and_when(database: Database) -> None:
+async def test_the_ledger_has_versions_and_times(database: Database) -> None:
     now = await value(database, "SELECT :now")
 
     rows = await ask(database, "SELECT version, name, applied_at FROM redrive.migrations ORDER BY version")
@@ -173,7 +173,7 @@ async def test_without_tables_the_error_says_so(fresh: Database) -> None:
         await fresh.fetch(statements("runs")["all"], {})
 
 
-def test_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
     another = with_another(monkeypatch, "")
     baseline, *later, last = migration.migrations()
     assert last == another
@@ -190,7 +190,7 @@ def test_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 INPUTS_ONLY = {"owner"}
-"""Columns of run_inputs that the view leaves out, because no list of runs reads them."""
+"""Columns of run_inputs that the view omits, because no list of runs reads them."""
 
 
 async def test_both_databases_have_the_same_columns(
@@ -216,7 +216,7 @@ async def test_the_tables_of_a_split_run_require_what_the_one_table_requires(
     await sqlite.migrate()
     whole = await sqlite_columns(sqlite, "runs")
     await sqlite.close()
-    del whole["given_correlation_id"]  # that of run_inputs is what was given, too
+    del whole["given_correlation_id"]  # run_inputs has the given id, too
     found: set[str] = set()
     for table, (stricter, laxer) in SPLIT.items():
         columns = await postgres_columns(postgres_database, table)
@@ -238,12 +238,14 @@ SPLIT: dict[str, tuple[set[str], set[str]]] = {
         | {"replays", "redrives", "step_only", "has_letter"},
     ),
 }
-"""The tables of a run on PostgreSQL: what they require beyond the table on SQLite, and what may be empty.
-The view shows 0 for an empty count, and the id of the run for an empty correlation id."""
+"""For each table of a run on PostgreSQL: columns that only it requires, and columns that may be empty.
+
+The view shows 0 for an empty count, and the id of the run for an empty correlation id.
+"""
 
 
 async def sqlite_columns(database: SqliteDatabase, table: str) -> dict[str, bool]:
-    """The columns in order, each with whether it must have a value."""
+    """Return the columns in order, each with whether it requires a value."""
     text = f"SELECT name, \"notnull\" = 1 OR pk > 0 FROM pragma_table_xinfo('{table}')"
     return {name: bool(required) for name, required in await ask(database, text)}
 

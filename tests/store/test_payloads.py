@@ -1,4 +1,4 @@
-"""Encrypted payloads on both databases: nothing readable on disk, new keys, audited revealing (M11, I9)."""
+"""Encrypted payloads on both databases: no plain text on disk, key rotation, audited reveals (M11, I9)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def app_on(database: Database, *keys: str) -> Redrive:
 
 @asynccontextmanager
 async def at_work(app: Redrive) -> AsyncIterator[Redrive]:
-    """With a real worker on real time."""
+    """Run a real worker on real time."""
     await app.open()
     worker = app.worker(poll_seconds=0.02, grace_seconds=2.0)
     running = asyncio.create_task(worker.run())
@@ -73,7 +73,7 @@ async def texts(database: Database) -> list[str]:
 
 
 def defined(app: Redrive) -> Redrive:
-    """A workflow of two steps, a task that needs a second attempt, and one that never succeeds."""
+    """Define a workflow of two steps, a task that needs a second attempt, and one that always fails."""
 
     @app.task
     async def fetch(given: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def defined(app: Redrive) -> Redrive:
 
 
 async def executed(app: Redrive, canary: str) -> str:
-    """Success, retry, workflow and failure, each with the canary in every part; the id of the dead letter."""
+    """Execute each kind of work with the canary in every part, and return the id of the dead letter."""
     payload, metadata = {"password": canary}, {"api_key": canary}
     for work in ("both", "flaky"):
         run = await app.start(work, payload, metadata=metadata)
@@ -113,7 +113,7 @@ async def executed(app: Redrive, canary: str) -> str:
 
 
 async def places(database: Database, canary: str) -> list[str]:
-    """The files of the database that hold the canary: tables, indexes, write-ahead logs."""
+    """Return the database files that contain the canary: tables, indexes, write-ahead logs."""
     if isinstance(database, SqliteDatabase):
         path = Path(database.path)
         files = list(path.parent.glob(f"{path.name}*"))
@@ -126,7 +126,7 @@ async def places(database: Database, canary: str) -> list[str]:
 def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
-    except FileNotFoundError:  # the server has removed it meanwhile
+    except FileNotFoundError:  # the server has removed the file meanwhile
         return b""
 
 
@@ -134,13 +134,13 @@ def _is_here(database: Database, server: PostgresServer) -> bool:
     return isinstance(database, SqliteDatabase) or "127.0.0.1" in server.url
 
 
-# Nothing on disk
+# Nothing readable on disk
 
 
 async def test_with_a_key_no_canary_reaches_the_disk(
     database: Database, live_postgres: PostgresServer
 ) -> None:
-    """I9. The second half shows that the search finds it where it is."""
+    """I9. The second half shows that the search would find a canary."""
     if not _is_here(database, live_postgres):
         pytest.skip("the files of a server elsewhere cannot be read")
     canary, control = uuid.uuid4().hex, uuid.uuid4().hex
@@ -175,7 +175,7 @@ async def test_a_result_that_is_recorded_within_a_transaction_of_the_task_is_sea
     assert all(Encryption([NEW]).is_sealed(text) for text in found)
 
 
-# KeyRotation
+# Key rotation
 
 
 async def rotated(database: Database, *keys: str) -> tuple[int, dict[str, int]]:
@@ -201,7 +201,7 @@ async def test_rotation_seals_everything_again_and_the_old_key_can_go(database: 
         assert (await app.run(waiting.id).result())["token"] == canary
 
 
-async def test_rotation_seals_what_was_stored_before_there_was_a_key(database: Database) -> None:
+async def test_rotation_encrypts_values_stored_before_there_was_a_key(database: Database) -> None:
     async with at_work(defined(app_on(database))) as app:
         await app.start("both", {"$sealed": "look-alike"}, delay=3600.0)
         await executed(app, "canary")
@@ -226,7 +226,7 @@ async def test_rotation_goes_through_more_than_one_batch_and_can_be_started_agai
     assert await rotated(database, NEW, OLD) == (len(found) - 1, {})
 
 
-async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missing(database: Database) -> None:
+async def test_rotation_leaves_values_it_cannot_decrypt_and_names_the_missing_key(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         await app.start("both", {}, delay=3600.0)
         await app.start("both", {}, delay=3600.0)
@@ -241,7 +241,7 @@ async def test_rotation_leaves_what_it_cannot_open_and_tells_whose_key_is_missin
     assert await texts(database) == before
 
 
-async def test_rotation_does_not_overwrite_what_someone_has_changed_meanwhile(database: Database) -> None:
+async def test_rotation_does_not_overwrite_a_concurrent_change(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         run = await app.start("both", {"a": 1}, delay=3600.0)
     store = Store(database)
@@ -276,7 +276,7 @@ async def test_rotation_seals_payloads_again_wherever_the_run_is(
 
 
 @pytest.mark.parametrize("name", ["step_input", "metadata", "result"])
-async def test_rotation_does_not_overwrite_any_payload_that_was_changed_meanwhile(
+async def test_rotation_does_not_overwrite_any_concurrently_changed_payload(
     database: Database, name: str
 ) -> None:
     sealed = {each: Encryption([OLD]).encrypt("1") for each in ("input", "step_input", "metadata", "result")}
@@ -311,7 +311,7 @@ async def test_rotation_is_in_the_audit_and_needs_a_key(database: Database) -> N
         KeyRotation(Store(database), Encryption(), ANA)
 
 
-# Revealing
+# Revealing payloads
 
 
 def letters(store: Store, *keys: str, caller: Caller = ANA) -> DeadLetters:
@@ -350,7 +350,7 @@ async def test_the_payload_of_a_first_step_is_the_input_of_the_run(database: Dat
     assert await known.reveal(letter.id, reason="why") == {"password": "canary"}
 
 
-async def test_what_is_not_revealed_leaves_no_entry(database: Database) -> None:
+async def test_a_failed_reveal_leaves_no_entry(database: Database) -> None:
     async with at_work(defined(app_on(database, OLD))) as app:
         letter_id = await executed(app, "canary")
     store = Store(database)

@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: a network, a server that fails over, other users, other schemas, a pooler."""
+"""What only PostgreSQL has: a network, failovers, other users, other schemas, a pooler."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ MODULES = sorted({file.name.split(".")[0] for file in (files("redrive.store") / 
 SECRET = "hunter2-hunter2"
 
 
-def said(text: str, *names: str) -> Statement:
+def adhoc(text: str, *names: str) -> Statement:
     query = SqlQuery("test", text, names)
     return Statement(query, query)
 
 
-PROCESS = said("SELECT pg_backend_pid()")
-INSERT = said("INSERT INTO redrive.limits VALUES ($1, $2, 0) RETURNING name", "name", "maximum")
-NAMES = said("SELECT name FROM redrive.limits ORDER BY name")
-SLEEP = said("SELECT pg_sleep(60)")
+PROCESS = adhoc("SELECT pg_backend_pid()")
+INSERT = adhoc("INSERT INTO redrive.limits VALUES ($1, $2, 0) RETURNING name", "name", "maximum")
+NAMES = adhoc("SELECT name FROM redrive.limits ORDER BY name")
+SLEEP = adhoc("SELECT pg_sleep(60)")
 
 
 def limit(name: str, maximum: object = 1) -> SimpleNamespace:
@@ -101,7 +101,7 @@ async def test_every_statement_is_valid(module: str, admin: Any, postgres_databa
     for each in statements(module).values():
         prepared = await admin.prepare(postgres_database._qualified(each.postgres.text))
         assert len(prepared.get_parameters()) == len(each.postgres.names), each.postgres.name
-    await admin.execute("SELECT 1")  # until something is executed, PostgreSQL keeps the locks of preparing
+    await admin.execute("SELECT 1")  # until it executes a statement, the session keeps its locks
 
 
 async def test_a_batch_in_arrays_is_one_execution(postgres_database: PostgresDatabase) -> None:
@@ -186,7 +186,7 @@ async def test_a_failure_that_the_body_ignores_is_not_a_success(postgres_databas
         async with postgres_database.transaction() as session:
             await session.fetch(INSERT, {"name": "a", "maximum": 1})
             with suppress(StoreError):
-                await session.fetch(said("SELECT 1 / 0"), {})
+                await session.fetch(adhoc("SELECT 1 / 0"), {})
 
     assert await names(postgres_database) == []
 
@@ -225,7 +225,7 @@ async def test_cancelled_inside_of_a_transaction(
 async def test_cancelled_at_any_point(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, steps: int
 ) -> None:
-    """All or nothing, and the one connection serves the next caller."""
+    """The database commits all or nothing, and its only connection serves the next caller."""
 
     async def write() -> None:
         async with database.transaction() as session:
@@ -255,7 +255,7 @@ async def test_a_cancelled_statement_leaves_a_usable_connection(live_postgres: P
 
 
 async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: PostgresServer) -> None:
-    """The server may be silent, so its connection is terminated."""
+    """The server may be silent, so the client terminates its connection."""
     async with opened(live_postgres.url, connections=1) as database:
         before = await process(database)
         with pytest.raises(TimeoutError):
@@ -267,8 +267,8 @@ async def test_no_statement_waits_for_the_end_of_a_cancelled_one(live_postgres: 
 async def test_a_cancelled_statement_is_not_committed_later(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
-    """The server hears of it, although its connection is not used any more."""
-    insert = said(
+    """The client sends the cancellation, although it no longer uses the connection."""
+    insert = adhoc(
         "INSERT INTO redrive.limits SELECT 'late', 1, 0 FROM (SELECT pg_advisory_xact_lock($1)) AS wait",
         "key",
     )
@@ -314,8 +314,8 @@ async def test_a_frozen_transaction_does_not_keep_its_locks(
     live_postgres: PostgresServer, pooler: bool
 ) -> None:
     async with opened(live_postgres.url, pooler=pooler) as database, database.transaction() as session:
-        [[timeout]] = await session.fetch(said("SHOW idle_in_transaction_session_timeout"), {})
-        [[isolation]] = await session.fetch(said("SHOW transaction_isolation"), {})
+        [[timeout]] = await session.fetch(adhoc("SHOW idle_in_transaction_session_timeout"), {})
+        [[isolation]] = await session.fetch(adhoc("SHOW transaction_isolation"), {})
 
     assert (timeout, isolation) == ("30s", "read committed")
 
@@ -323,10 +323,10 @@ async def test_a_frozen_transaction_does_not_keep_its_locks(
 async def test_a_deadlock_may_be_tried_again(postgres_database: PostgresDatabase) -> None:
     async def lock(first: str, second: str) -> None:
         async with postgres_database.transaction() as session:
-            await session.fetch(said(update, "name"), {"name": first})
+            await session.fetch(adhoc(update, "name"), {"name": first})
             meeting.release()
             await both.wait()
-            await session.fetch(said(update, "name"), {"name": second})
+            await session.fetch(adhoc(update, "name"), {"name": second})
 
     await postgres_database.fetch_many(INSERT, [limit("a"), limit("b")])
     update = "UPDATE redrive.limits SET in_use = 1 WHERE name = $1"
@@ -344,7 +344,7 @@ async def test_a_deadlock_may_be_tried_again(postgres_database: PostgresDatabase
 
 
 async def recovered(database: PostgresDatabase, work: Callable[[], Awaitable[object]]) -> None:
-    """At most the calls that are already using a lost connection fail."""
+    """Only calls that already use a lost connection may fail."""
     with suppress(StoreUnavailableError):
         await work()
     await work()
@@ -386,8 +386,8 @@ async def test_read_only_connections_are_replaced(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
     async def freeze() -> None:
-        await database.fetch(said("SET default_transaction_read_only = on"), {})
-        await database.fetch(said("SELECT pg_sleep(0.05)"), {})
+        await database.fetch(adhoc("SET default_transaction_read_only = on"), {})
+        await database.fetch(adhoc("SELECT pg_sleep(0.05)"), {})
 
     async def insert(name: str) -> None:
         await database.fetch(INSERT, {"name": name, "maximum": 1})
@@ -401,9 +401,7 @@ async def test_read_only_connections_are_replaced(
 
 
 @pytest.mark.parametrize("pooler", [False, True])
-async def test_of_several_hosts_one_that_can_write_is_taken(
-    live_postgres: PostgresServer, pooler: bool
-) -> None:
+async def test_of_several_hosts_a_writable_one_is_used(live_postgres: PostgresServer, pooler: bool) -> None:
     url = live_postgres.url.replace("@", "@127.0.0.1:1,")
 
     async with opened(url, pooler=pooler) as database:
@@ -523,7 +521,7 @@ async def test_another_thread_has_separate_connections(postgres_database: Postgr
 async def test_behind_a_pooler_nothing_stays_prepared(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase
 ) -> None:
-    prepared = said("SELECT statement FROM pg_prepared_statements")
+    prepared = adhoc("SELECT statement FROM pg_prepared_statements")
     options = {"schema": postgres_database.schema, "pooler": True, "connections": 1}
 
     async with opened(live_postgres.url, **options) as database:
@@ -545,7 +543,7 @@ async def test_many_migrate_at_once(live_postgres: PostgresServer, schema: str) 
 
     await asyncio.gather(*[database.migrate() for database in databases])
 
-    applied = await databases[0].fetch(said("SELECT version FROM redrive.migrations ORDER BY version"), {})
+    applied = await databases[0].fetch(adhoc("SELECT version FROM redrive.migrations ORDER BY version"), {})
     assert [row[0] for row in applied] == [migration.version for migration in migrations()]
     for database in databases:
         await database.close()
@@ -562,7 +560,7 @@ async def test_processes_migrate_at_once(live_postgres: PostgresServer, schema: 
 
 
 async def test_tables_of_a_newer_program(postgres_database: PostgresDatabase) -> None:
-    await postgres_database.fetch(said("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)"), {})
+    await postgres_database.fetch(adhoc("INSERT INTO redrive.migrations VALUES (9999, 'future', 0)"), {})
 
     with pytest.raises(SchemaError, match="9999"):
         await postgres_database.migrate()
@@ -658,13 +656,15 @@ async def other(postgres_database: PostgresDatabase) -> AsyncIterator[PostgresDa
     await database.close()
 
 
-async def test_others_hear_a_hint(postgres_database: PostgresDatabase, other: PostgresDatabase) -> None:
+async def test_other_connections_receive_a_hint(
+    postgres_database: PostgresDatabase, other: PostgresDatabase
+) -> None:
     async with listening(other) as heard:
         await postgres_database.hint(["mail", "default"])
         await eventually(lambda: sorted(heard) == ["default", "mail"])
 
 
-async def test_another_schema_hears_nothing(
+async def test_another_schema_receives_no_hint(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, other: PostgresDatabase
 ) -> None:
     async with opened(live_postgres.url, schema="stranger") as stranger, listening(other) as heard:
@@ -676,13 +676,13 @@ async def test_another_schema_hears_nothing(
         assert heard == ["ours"]
 
 
-async def test_local_listeners_hear_at_once(postgres_database: PostgresDatabase) -> None:
+async def test_local_listeners_are_notified_at_once(postgres_database: PostgresDatabase) -> None:
     async with listening(postgres_database) as heard:
         await postgres_database.hint(["mail"])
         assert heard == ["mail"]
 
 
-async def test_a_burst_is_thinned_out_and_its_end_is_heard(
+async def test_a_burst_is_thinned_out_and_its_end_is_delivered(
     postgres_database: PostgresDatabase, other: PostgresDatabase
 ) -> None:
     async with listening(other) as heard:
@@ -704,7 +704,9 @@ async def test_a_hint_does_not_wait_for_the_server() -> None:
         await database.hint(["mail"])
 
 
-async def test_closing_sends_what_waits(postgres_database: PostgresDatabase, other: PostgresDatabase) -> None:
+async def test_closing_sends_pending_hints(
+    postgres_database: PostgresDatabase, other: PostgresDatabase
+) -> None:
     async with listening(other) as heard:
         await postgres_database.hint(["first"])
         await postgres_database.hint(["last"])
@@ -724,7 +726,7 @@ async def test_a_lost_listener_comes_back(
             heard.clear()
 
 
-async def test_no_one_listens_afterwards(
+async def test_no_connection_listens_afterwards(
     postgres_database: PostgresDatabase, other: PostgresDatabase, admin: Any
 ) -> None:
     async with listening(other) as heard:
@@ -746,7 +748,7 @@ async def test_listening_without_a_sender_does_not_fail() -> None:
     assert heard == ["mail"]
 
 
-async def test_behind_a_pooler_only_local_hints_are_heard(
+async def test_behind_a_pooler_only_local_hints_arrive(
     live_postgres: PostgresServer, postgres_database: PostgresDatabase, admin: Any
 ) -> None:
     heard: list[str] = []
@@ -763,7 +765,7 @@ async def test_behind_a_pooler_only_local_hints_are_heard(
 
 
 class Proxy:
-    """Passes bytes on, until it silently does so no more, as a network does."""
+    """Forwards bytes until it silently stops, like a broken network."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -774,7 +776,7 @@ class Proxy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        """The address of the database, by way of the proxy."""
+        """Start the proxy and yield the address of the database through it."""
         server = await asyncio.start_server(self._accept, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]
         place = f"{self._url.username}@127.0.0.1:{port}"
@@ -789,7 +791,7 @@ class Proxy:
                 await writer.wait_closed()
 
     def silence(self) -> None:
-        """What is connected stays connected, and hears nothing more; new connections work."""
+        """Forward nothing more on open connections, but keep them open; new connections work."""
         self._passing.clear()
         self._passing = asyncio.Event()
         self._passing.set()
@@ -840,7 +842,7 @@ async def write(database: PostgresDatabase) -> None:
 
 
 @pytest.mark.parametrize("work", [names, write])
-async def test_a_silent_network_holds_no_one_up_for_long(
+async def test_a_silent_network_blocks_no_caller_for_long(
     live_postgres: PostgresServer,
     postgres_database: PostgresDatabase,
     monkeypatch: pytest.MonkeyPatch,
@@ -861,7 +863,7 @@ async def test_a_silent_network_holds_no_one_up_for_long(
             await asyncio.gather(*[work(remote) for _ in range(3)])
 
 
-async def test_a_turn_is_given_back_even_if_its_connection_cannot_be_thrown_away(
+async def test_a_slot_is_returned_even_if_its_connection_cannot_be_discarded(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = Connections(live_postgres.url, pooler=False, most=1)
@@ -897,9 +899,9 @@ async def test_a_batch_needs_no_statement_about_its_types(
         columns = [list(column) for column in zip(row, nothing, strict=True)]
 
         assert [tuple(found) for found in await connection.fetch(BATCH, *columns)] == [row, nothing]
-        # asyncpg still asks about other types
+        # asyncpg queries other types when it needs them
         assert await connection.fetchval("SELECT CAST($1 AS numeric[])", [3, 4]) == [3, 4]
-        await asyncio.sleep(0)  # a logger is called in the next turn of the loop
+        await asyncio.sleep(0)  # the event loop calls loggers in its next iteration
         about_batch, *about_others, _ = sent
         assert about_batch == BATCH
         assert about_others

@@ -1,6 +1,6 @@
 """Every migration works while workers of the previous version are running.
 
-If a test fails after a migration was added, that migration breaks workers that are still running: see
+If a test fails after you add a migration, that migration breaks workers that are still running: see
 "Migrations" in docs/internals/storage.md for what a migration may do.
 """
 
@@ -27,7 +27,7 @@ NEEDED = {
 
 
 async def check(database: Database) -> None:
-    """Send everything that a worker of the previous version sends."""
+    """Send every statement that a worker of the previous version sends."""
     await prepare_all(database)
     with previous_version() as sent:
         await live(Store(database))
@@ -47,14 +47,14 @@ def later(monkeypatch: pytest.MonkeyPatch, text: str, sqlite: str = "", postgres
 
 
 HARMLESS = """
-ALTER TABLE redrive.attempts ADD COLUMN colour text;
+ALTER TABLE redrive.attempts ADD COLUMN color text;
 ALTER TABLE redrive.steps ADD COLUMN weight integer NOT NULL DEFAULT 0;
-CREATE TABLE redrive.colours (name text PRIMARY KEY);
+CREATE TABLE redrive.colors (name text PRIMARY KEY);
 CREATE INDEX steps_by_weight ON redrive.steps (weight);
 """
 
 
-async def test_what_a_migration_may_do(fresh: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_that_a_migration_may_make(fresh: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     later(monkeypatch, HARMLESS)
     await fresh.migrate()
 
@@ -84,7 +84,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("change", HARMFUL)
-async def test_what_a_migration_must_not_do_is_noticed(
+async def test_changes_that_a_migration_must_not_make_are_noticed(
     fresh: Database, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     later(monkeypatch, *HARMFUL[change])

@@ -1,4 +1,4 @@
-"""What needs somebody and what heals itself: letters, groups and records say the same, on both databases."""
+"""Needs you, heals itself: letters, groups and records agree, on both databases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redrive.store.tallies import Live, Tallies
 
 
 class Kind(NamedTuple):
-    """A kind of letter; those of one kind are a group of their own, called like it."""
+    """A kind of letter. Its letters form a group of the same name."""
 
     name: str
     state: str
@@ -80,7 +80,7 @@ async def test_a_query_finds_letters_and_their_groups_alike(
     assert (await groups.count(parse(text, GROUPS), "acme")).number == len(names)
 
 
-async def test_a_record_tells_how_many_will_be_redriven_and_how_replays_went(database: Database) -> None:
+async def test_a_record_counts_scheduled_redrives_and_outcomes_of_replays(database: Database) -> None:
     for kind in (SCHEDULED, SCHEDULED, NEVER, LEFT, REPLAYING, CLOSED):
         await put(database, kind, fingerprint="f1")
     await put(database, NEVER, fingerprint="f2")
@@ -112,7 +112,7 @@ async def wait(database: Database, letter_id: str, *others: str) -> None:
 
 
 async def put_waiting(database: Database) -> tuple[str, str]:
-    """Put a letter that waits for two that no redrive resolves, and one that waits for a scheduled one."""
+    """Insert a letter that waits for letters without a redrive, and one that waits for a scheduled one."""
     for kind in (STUCK, WAITING):
         await occur(database, occurrence(fingerprint=kind.name))
     [stuck] = await put(database, STUCK)
@@ -126,7 +126,7 @@ async def put_waiting(database: Database) -> tuple[str, str]:
     return stuck, waiting
 
 
-async def test_12_gap_9_a_letter_that_waits_for_one_that_no_redrive_resolves_needs_you(
+async def test_12_gap_9_a_letter_that_waits_for_a_letter_without_a_redrive_needs_you(
     database: Database,
 ) -> None:
     stuck, waiting = await put_waiting(database)
@@ -179,7 +179,7 @@ async def test_12_gap_9_it_counts_as_open_and_shows_no_next_redrive(database: Da
 
 
 async def test_12_gap_9_only_its_age_counts_among_what_needs_you(database: Database) -> None:
-    """The doctor names the age of the oldest one that needs you."""
+    """The doctor names the age of the oldest letter that needs you."""
     [stuck] = await put(database, STUCK, age=3600.0)
     await put(database, SCHEDULED, age=9000.0)
     assert (await Inspection(database).letters()).oldest_seconds is None

@@ -1,4 +1,4 @@
-"""Fenced writes: what came of a claim is written once, whole, by the one who has the lease."""
+"""Fenced writes: the holder of the lease writes the outcome of a claim, once and completely."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def in_use(database: Database, name: str = "mail") -> int:
 
 
 async def used_up(store: Store, **changes: int) -> Claim:
-    """A claim of a run that has seen everything before."""
+    """Claim a run with every counter above zero."""
     claim = await claimed(store)
     before = rescheduled(
         claim, delay=EXPIRED, failures=2, rate_limit_waits=3, holds=4, losses=5, isolated_crashes=6, **changes
@@ -133,7 +133,7 @@ async def wrong_epoch(store: Store, claim: Claim) -> Claim:
 
 
 async def earlier_epoch(store: Store, claim: Claim) -> Claim:
-    """The step before, under the same lease."""
+    """Return the claim of the previous step, under the same lease."""
     await store.records.record([Record(advanced_in_place(claim))])
     return claim
 
@@ -213,7 +213,7 @@ async def test_without_the_lease_nothing_is_written_i4(store: Store, database: D
 async def test_a_plain_completion_without_the_lease_writes_nothing_i4(
     store: Store, database: Database, lose: Callable[[Store, Claim], Awaitable[Claim]]
 ) -> None:
-    """The quick way, which needs no transaction."""
+    """The fast path, without a transaction."""
     claim = await lose(store, await claimed(store))
     before = await tables(database)
 
@@ -395,7 +395,7 @@ async def test_after_an_unknown_commit_written_open_and_lost_are_distinguished(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
+async def test_an_open_record_can_be_written(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = full(KINDS[kind](claim), claim)
     assert await store.records.applied([record.change]) == ({}, {claim.id})
@@ -407,14 +407,14 @@ async def test_what_is_open_can_be_written(store: Store, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_gone_is_neither_written_nor_open(store: Store, kind: str) -> None:
+async def test_a_lost_record_is_neither_written_nor_open(store: Store, kind: str) -> None:
     claim = await removed(store, await claimed(store))
 
     assert await store.records.applied([KINDS[kind](claim)]) == ({}, set())
 
 
 async def test_a_finished_step_is_not_open_under_the_lease_of_the_next_one(store: Store) -> None:
-    """The lease goes on in place, so only the epoch tells the steps apart."""
+    """The lease continues in place, so only the epoch tells the steps apart."""
     claim = await claimed(store)
     await store.records.record([Record(advanced_in_place(claim))])
 
@@ -423,7 +423,7 @@ async def test_a_finished_step_is_not_open_under_the_lease_of_the_next_one(store
 
 
 @pytest.mark.parametrize("kind", ["advanced", "rescheduled", "parked"])
-async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, kind: str) -> None:
+async def test_a_written_record_that_has_continued_since_is_not_open(store: Store, kind: str) -> None:
     claim = await claimed(store)
     record = Record(KINDS[kind](claim))
     await store.records.record([record])
@@ -435,7 +435,7 @@ async def test_what_was_written_and_has_gone_on_since_is_not_open(store: Store, 
     assert still_open == set()
 
 
-async def test_applied_of_nothing(store: Store) -> None:
+async def test_applied_of_an_empty_batch(store: Store) -> None:
     assert await store.records.applied([]) == ({}, set())
 
 
@@ -471,10 +471,10 @@ async def test_a_batch_gives_each_run_its_own_result(store: Store) -> None:
 
 
 @pytest.mark.parametrize("beside", ["attempt", "event", "dead_letter", "step"])
-async def test_what_lies_next_to_a_completion_is_written_too(
+async def test_rows_that_accompany_a_completion_are_written_too(
     store: Store, database: Database, beside: str
 ) -> None:
-    """All of it, or nothing: whichever way the completion takes."""
+    """On both paths of a completion, the database writes everything or nothing."""
     claim = await claimed(store)
     everything = full(completed(claim), claim)
     record = Record(everything.change)._replace(**{beside: getattr(everything, beside)})
@@ -490,7 +490,7 @@ async def test_what_lies_next_to_a_completion_is_written_too(
 # Advancing
 
 
-async def test_advancing_gives_the_next_step_to_anyone(store: Store, database: Database) -> None:
+async def test_after_advancing_any_worker_may_claim_the_next_step(store: Store, database: Database) -> None:
     claim = await used_up(store)
     change = advanced(claim, queue="mail", step_input='{"sum":3}')
 
@@ -540,8 +540,10 @@ async def test_advancing_in_place_leaves_a_lease_alone_that_is_half_full(
     assert await column(database, claim.id, "leased_until") == expires
 
 
-async def test_a_run_cancelled_meanwhile_does_not_continue_in_place(store: Store, database: Database) -> None:
-    """Nobody may execute another step of it; whoever recorded is told, and no longer has the lease."""
+async def test_a_run_cancelled_in_the_meantime_does_not_continue_in_place(
+    store: Store, database: Database
+) -> None:
+    """No worker may execute its next step; the recording worker learns this, and its lease has ended."""
     claim = await used_up(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
     record = Record(advanced_in_place(claim, queue="mail"), step=step_row(claim))
@@ -562,7 +564,7 @@ async def test_a_run_cancelled_meanwhile_does_not_continue_in_place(store: Store
     assert (following.step_index, following.attempt, following.epoch) == (1, 1, 3)
 
 
-async def test_of_a_batch_only_those_continue_in_place_that_were_not_cancelled(store: Store) -> None:
+async def test_only_runs_of_a_batch_that_were_not_cancelled_continue_in_place(store: Store) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
     assert (await store.runs.cancel(claims[1].id, ORG)).answer == "requested"
@@ -684,7 +686,7 @@ async def test_it_lies_where_it_was_put(store: Store, database: Database, place:
 
 
 @pytest.mark.parametrize("place", ["waiting", "ready", "alone"])
-async def test_a_run_cancelled_meanwhile_is_ready_immediately(
+async def test_a_run_cancelled_in_the_meantime_is_ready_immediately(
     store: Store, database: Database, place: str
 ) -> None:
     claim = await claimed(store)
@@ -700,7 +702,7 @@ async def test_a_run_cancelled_meanwhile_is_ready_immediately(
     assert again.cancel_requested_at is not None
 
 
-async def test_a_run_cancelled_meanwhile_is_not_held(store: Store, database: Database) -> None:
+async def test_a_run_cancelled_in_the_meantime_is_not_held(store: Store, database: Database) -> None:
     """A breaker may stay open for hours; the cancellation must not wait for it."""
     claim = await claimed(store)
     assert (await store.runs.cancel(claim.id, ORG)).answer == "requested"
@@ -744,7 +746,7 @@ async def test_every_attempt_has_its_own_row(store: Store) -> None:
 
 
 async def test_scheduling_an_attempt_twice_has_no_effect_w4(store: Store) -> None:
-    """Run, step and number identify it: the first row stays."""
+    """Run, step and number identify an attempt: the first row stays."""
     claim = await claimed(store)
     await store.records.record([Record(rescheduled(claim, place="ready"), attempt_row(claim))])
     [again] = await store.leases.claim("default", 1, holder())
@@ -754,7 +756,7 @@ async def test_scheduling_an_attempt_twice_has_no_effect_w4(store: Store) -> Non
     assert [each.message for each in await attempts_of(store, claim.id)] == ["no answer"]
 
 
-async def test_events_are_told_in_order(store: Store) -> None:
+async def test_events_are_returned_in_order(store: Store) -> None:
     claim = await claimed(store)
     await store.records.record([Record(parked(claim), event=event_row(claim, id="b"))])
     await asyncio.sleep(0.002)
@@ -831,7 +833,7 @@ async def test_an_end_that_is_no_failure_has_no_failure_times(store: Store) -> N
 
 
 async def replayed(database: Database, claim: Claim, state: str = "REPLAYING") -> None:
-    """As a replay will do it: the run is ready again, its dead letter knows."""
+    """Requeue the run like a replay does, and update its dead letter."""
     await ask(
         database, "UPDATE redrive.runs SET place = 'ready', state = 'RUNNING' WHERE id = :id", id=claim.id
     )
@@ -913,7 +915,7 @@ async def test_the_next_step_continues_the_redrives_of_its_live_letter_i3(
 
 @pytest.mark.parametrize("broken", ["dead_letter", "attempt", "step", "event"])
 async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) -> None:
-    """A row that the database refuses takes the whole record with it, and all others of the batch."""
+    """If the database rejects a row, the whole record fails, and all others of the batch."""
     await limit(database, 5)
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
@@ -928,7 +930,7 @@ async def test_all_or_nothing_w2(store: Store, database: Database, broken: str) 
         await store.records.record(records)
 
     assert await tables(database) == before
-    # One by one, as the recorder goes on, the others are written.
+    # When the recorder retries them singly, the others are written.
     assert places(await store.records.record([records[0]])) == {claims[0].id: "ended"}
     assert places(await store.records.record([records[2]])) == {claims[2].id: "ended"}
 
@@ -967,7 +969,7 @@ async def test_a_held_run_was_not_attempted_i3(store: Store, database: Database)
 
 
 async def test_a_run_that_was_only_held_is_pending_and_has_no_start(store: Store, database: Database) -> None:
-    """Held before its first attempt, it was never executed; held before a later one, it was."""
+    """A run held before its first attempt never executed; a run held before a later one did."""
     await enqueued(store, 1)
     [claim] = await store.leases.claim("default", 1, holder())
     await store.records.record([Record(parked(claim))])
@@ -1058,7 +1060,7 @@ async def test_concurrent_records_free_every_slot(store: Store, database: Databa
 
 
 async def test_slots_that_were_never_noted_are_not_freed(store: Store, database: Database) -> None:
-    """The worker believes to have them, but taking them was rolled back: they are somebody else's (I16)."""
+    """The worker assumes that it has the slots, but taking them was rolled back: others have them (I16)."""
     await limit(database, 2, "mail")
     claim = await claimed(store)
     await store.records.record([Record(completed(claim), limited=True)])
@@ -1081,7 +1083,7 @@ def fence(claim: Claim, slots: str | None = None) -> Occupied:
     return Occupied(id=claim.id, token=claim.token, epoch=claim.epoch, slots=slots)
 
 
-async def test_noted_slots_are_told(store: Store, database: Database) -> None:
+async def test_recorded_slots_are_returned(store: Store, database: Database) -> None:
     await enqueued(store, 3)
     claims = await store.leases.claim("default", 3, holder())
     one, two, none = (claim.id for claim in claims)
@@ -1091,7 +1093,7 @@ async def test_noted_slots_are_told(store: Store, database: Database) -> None:
         assert known == {one: None, two: None, none: None}
         await store.records.occupy(session, [fence(claims[0], '["mail"]'), fence(claims[1], '["it\'s"]')])
 
-        # What is stored counts, not what is asked with.
+        # The stored slots count, not those in the request.
         known = await store.records.occupied(session, [fence(claim, '["fax"]') for claim in claims])
 
     assert known == {one: '["mail"]', two: '["it\'s"]', none: None}
@@ -1108,7 +1110,7 @@ async def test_noted_slots_can_be_taken_back(store: Store, database: Database) -
 
 
 @pytest.mark.parametrize("lose", REASONS)
-async def test_slots_are_not_told_to_who_has_lost_the_lease_i4(
+async def test_slots_are_not_returned_without_the_lease_i4(
     store: Store, database: Database, lose: Callable[[Store, Claim], Awaitable[Claim]]
 ) -> None:
     lost = await claimed(store)

@@ -1,4 +1,4 @@
-"""Removing what is old: finished runs with all that belongs to them, never a live dead letter."""
+"""Deleting old rows: finished runs with everything that belongs to them, but never a live dead letter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store(database: Database) -> Store:
 
 
 async def ended(store: Store, age: float = 0.0) -> Claim:
-    """A run with everything a run can leave behind; its dead letter is dealt with."""
+    """Create a finished run with rows in every table, and a closed dead letter."""
     claim = await claimed(store)
     await store.records.record([full(stopped(claim), claim)])
     await ask(
@@ -63,7 +63,7 @@ async def test_old_runs_go_with_everything_that_belongs_to_them(store: Store, da
     assert await store.runs.remove_expired(DAY, 10) == 1
 
     assert await counts(database) == [1] * len(OF_A_RUN)
-    if isinstance(database, PostgresDatabase):  # where the input of a run is a row of its own
+    if isinstance(database, PostgresDatabase):  # the input of a run has its own row there
         assert await ask(database, "SELECT id FROM redrive.run_inputs") == [(new.id,)]
     assert [run.id for run in await store.runs.all()] == [new.id]
     assert await attempts_of(store, old.id) == []
@@ -151,7 +151,7 @@ async def test_two_at_once_remove_each_run_once(store: Store, database: Database
         await other.close()
 
 
-async def test_a_run_that_is_replayed_in_that_moment_keeps_its_history_i1(
+async def test_a_run_that_is_replayed_at_that_moment_keeps_its_history_i1(
     store: Store, database: Database
 ) -> None:
     claim = await ended(store, 2 * DAY)
@@ -175,7 +175,7 @@ async def test_a_dead_letter_that_is_reopened_in_that_moment_is_kept_i1(
     claim = await ended(store, 2 * DAY)
     other = Store(database.another())
     async with database.transaction() as session:
-        # Whoever reopens a dead letter locks its run first.
+        # Reopening a dead letter locks its run first.
         await ask(session, "UPDATE redrive.runs SET progress = NULL WHERE id = :id", id=claim.id)
         await ask(session, "UPDATE redrive.dead_letters SET state = 'OPEN' WHERE run_id = :id", id=claim.id)
         removing = asyncio.create_task(other.runs.remove_expired(DAY, 10))
@@ -200,7 +200,7 @@ VALUES (:id, 'acme', :id, 'FROM_STEP', '{}', '{}', '', '{}', 'ana', 1, 0, 1)
 """
 
 
-async def test_what_was_said_and_done_about_a_letter_goes_with_its_run(
+async def test_notes_and_replays_of_a_letter_are_deleted_with_its_run(
     store: Store, database: Database
 ) -> None:
     old = await ended(store, 2 * DAY)
@@ -234,7 +234,7 @@ async def test_old_operations_go_with_their_items_unless_they_are_in_progress(
 async def test_a_run_whose_letter_is_long_closed_is_kept_for_its_own_time(
     store: Store, database: Database
 ) -> None:
-    """A replay has resolved the letter of an early step, and the run has gone on for long."""
+    """A replay resolved the letter of an early step long ago, and the run has continued since."""
     old = await ended(store, 2 * DAY)
     await ask(database, "UPDATE redrive.runs SET ended_at = :now - 60 WHERE id = :id", id=old.id)
     assert await store.runs.remove_expired(DAY, 10) == 0
@@ -242,7 +242,7 @@ async def test_a_run_whose_letter_is_long_closed_is_kept_for_its_own_time(
     assert await store.runs.remove_expired(DAY, 10) == 1
 
 
-async def test_what_a_live_letter_waits_for_is_kept(store: Store, database: Database) -> None:
+async def test_a_dependency_of_a_live_letter_is_kept(store: Store, database: Database) -> None:
     old, waiting = await ended(store, 2 * DAY), await claimed(store)
     await buried(store, waiting)
     text = """INSERT INTO redrive.dead_letter_dependencies (letter_id, depends_on, org)

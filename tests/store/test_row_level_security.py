@@ -1,5 +1,7 @@
-"""The second wall between orgs: row-level security on PostgreSQL (W13, I8). Each policy is load-bearing: the
-same look finds nothing through it, and finds everything when it is switched off."""
+"""Row-level security on PostgreSQL, the second layer that isolates organizations (W13, I8).
+
+Each policy is necessary: the same query finds no foreign row with it, and all of them without it.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,11 @@ FORBIDDEN = {
     "sessions",
     "one_time_tokens",
 }
-"""Nothing that is done for an org needs them. A new table belongs here, or into a list of the wall."""
+"""Tables that requests of an organization never need. A new table belongs here or into TENANT_RIGHTS."""
 
 OF_A_RUN = ("steps", "attempts", "run_events")
 WORK = ("ready", "idle", "leases", "ended")
-"""The tables that hold the work of runs; the view `runs` shows all of it."""
+"""The tables that hold the work of runs; the view `runs` shows all of them."""
 
 MINE, THEIRS = "acme", "globex"
 DENIED = asyncpg.InsufficientPrivilegeError
@@ -58,7 +60,7 @@ async def drop_role(admin: Any, *names: str) -> None:
 
 @pytest.fixture
 async def bare(postgres_database: PostgresDatabase, admin: Any) -> AsyncIterator[PostgresDatabase]:
-    """Tables without a role for tenants; if a test makes one, it is removed."""
+    """Tables without a role for tenants. If a test creates the role, the fixture drops it."""
     yield postgres_database
     await drop_role(admin, tenant_role(postgres_database.schema))
 
@@ -71,7 +73,7 @@ async def walled(bare: PostgresDatabase) -> PostgresDatabase:
 
 @asynccontextmanager
 async def connected(url: str, schema: str, org: str | None) -> AsyncIterator[Any]:
-    """A raw connection of the restricted role: what a statement without any filter could do."""
+    """Connect as the restricted role: statements on this connection have no filter by organization."""
     settings = {"role": tenant_role(schema), "search_path": schema}
     connection = await asyncpg.connect(url, server_settings=settings)
     if org is not None:
@@ -82,11 +84,11 @@ async def connected(url: str, schema: str, org: str | None) -> AsyncIterator[Any
         await connection.close()
 
 
-# Rows of two orgs
+# Rows of two organizations
 
 
 async def row_of(admin: Any, schema: str, table: str, org: str, **changes: Any) -> dict[str, Any]:
-    """Something in every column that needs it, different for each org."""
+    """Build a row with a value in every required column, different for each organization."""
     columns = await admin.fetch(
         "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = $1 "
         "AND table_name = $2 AND is_nullable = 'NO' AND column_default IS NULL",
@@ -116,19 +118,19 @@ async def insert(connection: Any, schema: str, table: str, row: dict[str, Any]) 
 
 
 async def furnish(admin: Any, schema: str, *tables: str) -> None:
-    """A row of each org in each table, and the inputs of the runs that they may belong to."""
+    """Insert a row of each organization into each table, and the inputs of the runs they may belong to."""
     for org in (MINE, THEIRS):
         for each in dict.fromkeys(("run_inputs", *tables)):
             await insert(admin, schema, each, await row_of(admin, schema, each, org))
 
 
 async def empty(admin: Any, schema: str) -> None:
-    """Remove what another case has furnished."""
+    """Remove the rows of the previous case."""
     await admin.execute(f"TRUNCATE {', '.join(f'{schema}.{table}' for table in TENANT_RIGHTS)}")
 
 
 async def holes(tenant: Any, admin: Any, schema: str, table: str) -> set[str]:
-    """What can be done to the other org's rows by whoever stands for `MINE`."""
+    """Return what a session of `MINE` can do to the rows of the other organization."""
     place, column = f"{schema}.{table}", "run_id" if table in OF_A_RUN else "org"
     mine, theirs = (run_of(MINE), run_of(THEIRS)) if table in OF_A_RUN else (MINE, THEIRS)
     assert await tenant.fetchval(f"SELECT count(*) FROM {place} WHERE {column} = $1", mine), table
@@ -150,7 +152,7 @@ async def holes(tenant: Any, admin: Any, schema: str, table: str) -> set[str]:
 
 
 async def fresh_row(admin: Any, schema: str, table: str) -> dict[str, Any]:
-    """Another one of the other org, that no constraint refuses."""
+    """Build another row of the other organization that violates no constraint."""
     row = await row_of(admin, schema, table, THEIRS)
     changed = {name: f"new {value}" for name, value in row.items() if str(value).endswith(f" of {THEIRS}")}
     changed.pop("run_id", None)
@@ -159,7 +161,7 @@ async def fresh_row(admin: Any, schema: str, table: str) -> dict[str, Any]:
 
 
 def refused_by_a_right(error: Exception) -> bool:
-    """Then the policy was not asked at all."""
+    """Tell whether a missing right, and not the policy, caused the error."""
     return "row-level security" not in str(error)
 
 
@@ -171,14 +173,14 @@ async def inserts(tenant: Any, schema: str, table: str, row: dict[str, Any]) -> 
     except DENIED as error:
         return refused_by_a_right(error)
     except asyncpg.UniqueViolationError:
-        return True  # it came as far as the index
+        return True  # the write got past the policy, as far as the unique index
     finally:
         await transaction.rollback()
     return True
 
 
 async def changes(tenant: Any, text: str, *values: str) -> bool:
-    """Whether it changes anything; it is rolled back."""
+    """Tell whether the statement changes a row; roll it back."""
     transaction = tenant.transaction()
     await transaction.start()
     try:
@@ -200,11 +202,11 @@ def everything(table: str) -> set[str]:
 async def test_each_policy_alone_isolates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
-    """One schema serves all tables: each is open for its own look only."""
+    """All tables share one schema, but each test opens only one of them."""
     schema = walled.schema
     await empty(admin, schema)
     await furnish(admin, schema, table)
-    # What the triggers of dead letters write has policies of its own, which refuse it as well.
+    # Rows that the triggers of dead letters write have their own policies, which reject them as well.
     await admin.execute(f"ALTER TABLE {schema}.{table} DISABLE TRIGGER USER")
     async with connected(live_postgres.url, schema, MINE) as tenant:
         assert await holes(tenant, admin, schema, table) == set()
@@ -215,15 +217,15 @@ async def test_each_policy_alone_isolates_orgs_i8(
 
 
 async def runs_seen(tenant: Any, schema: str) -> list[str]:
-    """Without any filter."""
+    """Return the runs that a query without any filter sees."""
     return [row[0].hex for row in await tenant.fetch(f"SELECT id FROM {schema}.runs ORDER BY org")]
 
 
 @pytest.mark.parametrize("table", WORK)
-async def test_the_view_of_runs_keeps_orgs_apart_and_nothing_else_does_i8(
+async def test_the_view_of_runs_is_the_only_part_that_separates_orgs_i8(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, table: str
 ) -> None:
-    """It is read with the rights of its owner, so that the policies of the tables below do not count."""
+    """The view reads with its owner's rights, so the policies of the tables below it do not apply."""
     schema = walled.schema
     await furnish(admin, schema, table)
     text = await admin.fetchval("SELECT pg_get_viewdef(CAST($1 AS regclass))", f"{schema}.runs")
@@ -248,7 +250,7 @@ async def test_the_view_of_runs_keeps_orgs_apart_and_nothing_else_does_i8(
 async def test_nothing_is_written_through_the_view_of_runs(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any
 ) -> None:
-    """Tests may write there, see tests/runs_view.py; an org may not, not even its own runs."""
+    """Other tests may write there (tests/runs_view.py); an organization may not, not even its own runs."""
     schema = walled.schema
     await furnish(admin, schema, "ready")
     async with connected(live_postgres.url, schema, MINE) as tenant:
@@ -283,7 +285,7 @@ async def test_only_the_home_org_changes_shared_state(
 
 
 async def test_a_decision_is_made_for_every_table(walled: PostgresDatabase, admin: Any) -> None:
-    """Deny by default: a table that somebody adds is out of reach, and this fails until it is decided on."""
+    """Deny by default: a new table is out of reach, and this test fails until its rights are decided."""
     found = await admin.fetch(
         "SELECT relname, relrowsecurity FROM pg_class JOIN pg_namespace AS space ON space.oid = relnamespace "
         "WHERE nspname = $1 AND relkind IN ('r', 'p', 'v', 'm', 'f')",
@@ -316,7 +318,7 @@ async def test_the_role_has_the_rights_that_are_listed_and_no_others(
 
 
 @pytest.mark.parametrize("org", [None, "", "ACME", "acme "])
-async def test_without_the_right_org_nothing_is_there(
+async def test_without_the_right_org_no_row_is_visible(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, org: str | None
 ) -> None:
     await furnish(admin, walled.schema, *TENANT_RIGHTS)
@@ -325,10 +327,10 @@ async def test_without_the_right_org_nothing_is_there(
             assert await tenant.fetchval(f"SELECT count(*) FROM {walled.schema}.{table}") == 0, table
 
 
-async def test_other_users_of_the_tables_see_what_they_have_always_seen(
+async def test_other_users_of_the_tables_still_see_all_rows(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, plain_user: str
 ) -> None:
-    """Workers need not be the owner."""
+    """Workers need not own the tables."""
     schema = walled.schema
     await admin.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO {plain_user};"
@@ -355,7 +357,7 @@ async def test_other_users_of_the_tables_see_what_they_have_always_seen(
         await database.close()
 
 
-# Making it
+# Creating the role
 
 
 @pytest.fixture
@@ -370,7 +372,7 @@ async def plain_user(admin: Any) -> AsyncIterator[str]:
 async def owned(
     server: PostgresServer, admin: Any, user: str, schema: str
 ) -> AsyncIterator[PostgresDatabase]:
-    """Tables that belong to a user who is no superuser."""
+    """Create tables that belong to a user without superuser rights."""
     await admin.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {user}")
     database = PostgresDatabase(server.at(user=user), schema=schema)
     try:
@@ -398,7 +400,7 @@ async def test_an_owner_who_may_create_roles_makes_it_alone(
         assert len(await ask(database, "SELECT org FROM redrive.runs")) == 2
 
 
-async def test_an_owner_who_may_not_is_told_what_an_administrator_has_to_run(
+async def test_an_owner_who_may_not_gets_the_commands_for_an_administrator(
     live_postgres: PostgresServer, admin: Any, plain_user: str, schema: str
 ) -> None:
     async with owned(live_postgres, admin, plain_user, schema) as database:
@@ -468,7 +470,7 @@ async def test_a_single_organization_is_served_without_the_role(
 async def test_a_user_who_may_only_use_the_tables_gets_advice(
     live_postgres: PostgresServer, walled: PostgresDatabase, admin: Any, plain_user: str
 ) -> None:
-    """Rights that one may not pass on are passed on with a warning only: it must be noticed nevertheless."""
+    """PostgreSQL only warns about a right that the user may not grant; Redrive must notice it."""
     schema = walled.schema
     role = tenant_role(schema)
     await admin.execute(
@@ -483,7 +485,7 @@ async def test_a_user_who_may_only_use_the_tables_gets_advice(
     await database.close()
 
 
-async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin: Any) -> None:
+async def test_creating_it_again_changes_nothing(walled: PostgresDatabase, admin: Any) -> None:
     assert await _missing(admin, walled.schema) == []
     await walled.enable_row_level_security()
 
@@ -496,7 +498,7 @@ async def test_made_again_nothing_is_left_to_do(walled: PostgresDatabase, admin:
 async def test_a_server_that_runs_during_a_migration_continues(
     live_postgres: PostgresServer, schema: str, admin: Any
 ) -> None:
-    """What triggers write to new tables, they write as the role: it needs its rights at once."""
+    """Triggers write to the new tables as the role, so it needs its rights at once."""
     role = tenant_role(schema)
     database = PostgresDatabase(live_postgres.url, schema=schema)
     try:
@@ -517,7 +519,7 @@ async def test_a_server_that_runs_during_a_migration_continues(
         await drop_role(admin, role)
 
 
-async def test_where_no_one_has_made_it_a_migration_does_not(bare: PostgresDatabase, admin: Any) -> None:
+async def test_a_migration_does_not_create_it(bare: PostgresDatabase, admin: Any) -> None:
     assert not await admin.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", tenant_role(bare.schema))
 
 
@@ -534,7 +536,7 @@ async def test_many_make_it_at_once(bare: PostgresDatabase, admin: Any) -> None:
 async def test_two_databases_of_one_server_share_the_role(
     live_postgres: PostgresServer, bare: PostgresDatabase, admin: Any
 ) -> None:
-    """Their locks are not shared, so both may try to make it in the same moment."""
+    """The databases do not share locks, so both may try to create the role at the same moment."""
     name = f"second_{uuid.uuid4().hex}"
     await admin.execute(f"CREATE DATABASE {name}")
     second = PostgresDatabase(live_postgres.at(database=name), schema=bare.schema)

@@ -1,4 +1,4 @@
-"""How columns become rows of the model."""
+"""Converting columns to rows of the model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from redrive.model.row import Row
 from redrive.store.rows import UNREADABLE, columns_of, read_row, read_rows
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
 
 
 class Car(Row, frozen=True, kw_only=True):
     id: str
-    colour: Colour | None
+    color: Color | None
     is_sold: bool
     note: Json
     tags: JsonList = ()
@@ -32,14 +32,14 @@ class Seat(Row, frozen=True):
 def test_columns_become_enums_bools_and_json_values() -> None:
     read = read_row(Car, ["1", "red", 1, '{"a": [1, null]}', '["x", "y"]', '{"door": 4}'])
     assert read == Car(
-        id="1", colour=Colour.RED, is_sold=True, note={"a": [1, None]}, tags=("x", "y"), parts={"door": 4}
+        id="1", color=Color.RED, is_sold=True, note={"a": [1, None]}, tags=("x", "y"), parts={"door": 4}
     )
-    assert isinstance(read.colour, Colour)
+    assert isinstance(read.color, Color)
 
 
-def test_empty_columns_are_none_or_nothing() -> None:
+def test_empty_columns_are_none_or_empty() -> None:
     read = read_row(Car, ["1", None, 0, None, None, None])
-    assert (read.colour, read.is_sold, read.note, read.tags, read.parts) == (None, False, None, (), {})
+    assert (read.color, read.is_sold, read.note, read.tags, read.parts) == (None, False, None, (), {})
 
 
 def test_damaged_json_does_not_hide_the_rest_of_the_row() -> None:
@@ -48,7 +48,7 @@ def test_damaged_json_does_not_hide_the_rest_of_the_row() -> None:
 
 
 def test_a_word_of_a_newer_version_stays_text() -> None:
-    assert read_row(Car, ["1", "ultraviolet", 0, None, None, None]).colour == "ultraviolet"
+    assert read_row(Car, ["1", "ultraviolet", 0, None, None, None]).color == "ultraviolet"
 
 
 def test_rows_without_keyword_only_fields_are_read_by_position() -> None:

@@ -1,4 +1,4 @@
-"""Lists of runs: on both databases a query finds what it says, page by page, in order."""
+"""Lists of runs: both databases return the right runs, page by page and in order."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
-async def test_what_a_term_finds(lists: RunListing, database: Database) -> None:
+async def test_the_rows_that_a_term_finds(lists: RunListing, database: Database) -> None:
     for number, (text, matching, other) in enumerate(CASES):
         org = f"org {number}"
         [wanted, _] = await put_runs(database, [run_row(org=org, **matching), run_row(org=org, **other)])
@@ -101,8 +101,8 @@ def test_every_key_is_tested_above() -> None:
     assert tested == set(RUNS.readers)
 
 
-async def test_every_word_about_states_can_be_asked_for(lists: RunListing, database: Database) -> None:
-    """Each is a part of the whole, and what it leaves out is found with a minus."""
+async def test_every_word_about_states_is_a_filter(lists: RunListing, database: Database) -> None:
+    """Each word selects a part of the runs, and its negation with a minus selects the rest."""
     kinds: list[dict[str, Any]] = [
         {},
         RETRYING,
@@ -157,7 +157,7 @@ async def test_data_of_another_org_does_not_exist_w13(lists: RunListing, databas
 async def test_two_orgs_with_the_same_work_see_only_their_own_w13(
     lists: RunListing, database: Database
 ) -> None:
-    """What occurs in one org occurs in the other: only the rows themselves tell them apart."""
+    """Both organizations have the same work, so only the rows themselves differ."""
     kinds: list[dict[str, Any]] = [{}, HELD, LEASED, SUCCESS]
     rows = [run_row(org=org, correlation_id="c", **kind) for org in ("default", "acme") for kind in kinds]
     ids = await put_runs(database, rows)
@@ -215,7 +215,7 @@ def some_run(random: Random, number: int) -> dict[str, Any]:
     kinds += [{**BURIED, "step_state": "BLOCKED"}, {**ENDED, "state": random.choice(["FAILED", "PARTIAL"])}]
     given = {"correlation_id": "c1"} if random.random() < 0.3 else {}
     return run_row(
-        submitted_at=1_700_000_000.0 + random.randrange(80),  # several of one moment
+        submitted_at=1_700_000_000.0 + random.randrange(80),  # several runs with the same time
         workflow=random.choice("aabc"),
         queue=random.choice(["q1", "q2"]),
         priority=random.choice([0, 0, 5]),
@@ -237,7 +237,7 @@ async def walked(lists: RunListing, text: str, size: int) -> list[str]:
     return ids
 
 
-async def test_any_query_finds_what_it_says_page_by_page(lists: RunListing, database: Database) -> None:
+async def test_any_query_finds_the_right_rows_page_by_page(lists: RunListing, database: Database) -> None:
     random = Random(6)
     rows = [some_run(random, number) for number in range(120)]
     await put_runs(database, rows)
@@ -257,8 +257,8 @@ async def test_any_query_finds_what_it_says_page_by_page(lists: RunListing, data
     assert len(sizes) > 15, "the queries are too much alike"
 
 
-async def test_what_is_in_no_index_is_found_however_old_it_is(lists: RunListing, database: Database) -> None:
-    """The last hour and the last day are looked through first."""
+async def test_values_in_no_index_are_found_at_any_age(lists: RunListing, database: Database) -> None:
+    """The query searches the last hour and the last day first."""
     now = (await ask(database, "SELECT :now + :zero", zero=0.0))[0][0]
     ages = (0.0, 60.0, 3_599.0, 3_700.0, 7_200.0, 86_500.0, 90_000.0, 9e6)
     rows = [
@@ -307,7 +307,7 @@ def test_a_list_reads_no_payload() -> None:
     assert not {"input", "step_input", "result", "metadata", "progress"} & set(ListedRun.__struct_fields__)
 
 
-# How deep the queues are
+# The depth of the queues
 
 
 def summed(depths: list[Depth]) -> dict[tuple[str, str], int]:
@@ -355,7 +355,7 @@ async def test_depths_are_counted_up_to_a_limit(lists: RunListing, database: Dat
     assert set(summed(await lists.overall_depths(most=3)).values()) == {4}
 
 
-# What it costs
+# Query plans
 
 MANY = """
     INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at,
@@ -389,7 +389,7 @@ POSTGRES_INDEXES = {
     "runs_correlated": ("run_inputs_correlated",),
     "runs_idempotency": ("run_inputs_idempotency",),
 }
-"""Each place is a table there, with an index for lists; of leases, which are few, all are read."""
+"""Each place is a table with an index for lists; leases are few, and are all read."""
 
 MANY_INPUTS = """
     INSERT INTO redrive.run_inputs (id, org, definition, input, correlation_id, idempotency_key)
@@ -448,7 +448,7 @@ async def put_many(database: Database) -> None:
 
 
 def unindexed(plan: str) -> list[str]:
-    """The tables, or parts of the statement, that are read as a whole."""
+    """Return the tables, or parts of the statement, that the plan scans completely."""
     on_sqlite = re.findall(
         r"SCAN (runs|key|found|run|next|listed|failed|attempts)\b(?! USING INDEX runs_leased)", plan
     )
@@ -457,7 +457,7 @@ def unindexed(plan: str) -> list[str]:
 
 @pytest.mark.parametrize("org", ["default", "acme"])
 async def test_a_list_is_read_along_indexes(lists: RunListing, database: Database, org: str) -> None:
-    """Never all runs, of no table."""
+    """No list scans a whole table of runs."""
     await put_many(database)
     for text, indexes in INDEXES.items():
         expected = set(indexes)
@@ -482,7 +482,7 @@ async def test_a_list_is_read_along_indexes(lists: RunListing, database: Databas
 async def test_a_condition_on_the_place_leaves_out_the_tables_of_other_places(
     postgres_database: PostgresDatabase,
 ) -> None:
-    """PostgreSQL can tell the parts of the view apart by constraints, and all have the same types."""
+    """Constraints let PostgreSQL exclude parts of the view, because all parts have the same types."""
     tables = {"ended": "ended", "ready": "ready", "held": "idle", "waiting": "idle", "leased": "leases"}
     for place, table in tables.items():
         text = f"EXPLAIN SELECT id, state FROM redrive.runs WHERE org = 'acme' AND place = '{place}'"
@@ -497,7 +497,7 @@ async def test_no_row_lies_in_the_table_of_another_place(postgres_database: Post
             await ask(postgres_database, f"UPDATE redrive.{table} SET place = '{place}'")
 
 
-async def test_what_waits_is_counted_along_indexes(database: Database) -> None:
+async def test_waiting_runs_are_counted_along_indexes(database: Database) -> None:
     await put_many(database)
     if isinstance(database, PostgresDatabase):
         depths = Statement(_SQL["depths"].sqlite, _explained(_SQL["depths"].postgres))

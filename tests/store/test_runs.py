@@ -1,4 +1,4 @@
-"""Putting runs in, looking them up, cancelling them."""
+"""Enqueueing runs, looking them up, and cancelling them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_many_at_once_keep_their_order(store: Store, database: Database) -
 
 
 async def test_runs_of_several_owners_in_one_write_keep_their_owners_p8(store: Store) -> None:
-    """Runs that are alike are stored by a statement that takes what they share from the first of them."""
+    """One statement stores similar runs, and takes shared values from the first of them."""
     owners = ["ana", None, "ben"]
     runs = [new_run(owner=owner) for owner in owners]
     ids = await store.runs.enqueue(runs, [DEFINITION])
@@ -104,7 +104,7 @@ async def test_none_at_all(store: Store, database: Database) -> None:
 
 
 async def test_the_same_ids_again_change_nothing(store: Store, database: Database) -> None:
-    """Whoever does not know whether it was stored may store it again."""
+    """A caller that does not know whether a run was stored may store it again."""
     runs = [new_run(), new_run(idempotency_key="key", request_hash="hash")]
     await store.runs.enqueue(runs, [DEFINITION])
     [claim] = await store.leases.claim("default", 1, holder())
@@ -117,7 +117,7 @@ async def test_the_same_ids_again_change_nothing(store: Store, database: Databas
 
 
 async def test_pieces_that_are_stored_again_change_nothing(store: Store, database: Database) -> None:
-    """The first try may have been committed although its answer was lost."""
+    """The first try may have been committed although its response was lost."""
     pieces = [[new_run(), new_run()], [new_run()]]
     ids = [run.id for piece in pieces for run in piece]
     assert await store.runs.enqueue_pieces(pieces, [DEFINITION]) == ids
@@ -145,8 +145,10 @@ async def test_a_definition_is_written_once(store: Store, database: Database) ->
         await store.runs.definition("unknown")
 
 
-async def test_a_definition_is_not_part_of_someones_transaction(store: Store, database: Database) -> None:
-    """Whoever starts the same workflow would have to wait for its end."""
+async def test_a_definition_is_not_part_of_the_transaction_of_a_caller(
+    store: Store, database: Database
+) -> None:
+    """Another caller that starts the same workflow would have to wait for that transaction."""
     await store.runs.define([DefinitionRow("other", "greet", "[]")])
     with pytest.raises(RuntimeError):
         async with database.transaction() as session:
@@ -242,7 +244,7 @@ async def test_the_same_key_for_other_work_is_a_conflict(store: Store, database:
 
 
 async def test_a_conflict_refuses_the_whole_batch_i1(store: Store, database: Database) -> None:
-    """All or nothing: nothing exists that was refused."""
+    """All or nothing: a rejected batch leaves no run behind."""
     await store.runs.enqueue([keyed()], [])
 
     with pytest.raises(ConflictError):
@@ -292,10 +294,8 @@ async def test_one_key_enqueued_by_several_at_once_is_one_run(store: Store, data
         await other.close()
 
 
-async def test_batches_of_keys_do_not_wait_for_one_another_crosswise(
-    store: Store, database: Database
-) -> None:
-    """The same keys in another order: a deadlock would fail one of them."""
+async def test_batches_of_keys_do_not_deadlock(store: Store, database: Database) -> None:
+    """Both batches have the same keys in different orders; a deadlock would fail one of them."""
     other = Store(database.another())
     for number in range(6):
         forwards = [keyed(f"{number}-{each}") for each in range(200)]
@@ -309,9 +309,7 @@ async def test_batches_of_keys_do_not_wait_for_one_another_crosswise(
     await other.close()
 
 
-async def test_batches_of_definitions_do_not_wait_for_one_another_crosswise(
-    store: Store, database: Database
-) -> None:
+async def test_batches_of_definitions_do_not_deadlock(store: Store, database: Database) -> None:
     other = Store(database.another())
     for number in range(6):
         definitions = [DefinitionRow(f"{number}-{each}", "greet", "{}") for each in range(50)]
@@ -323,7 +321,7 @@ async def test_batches_of_definitions_do_not_wait_for_one_another_crosswise(
 
 
 class _Between(OpenTransaction):
-    """A session in which something happens before a statement."""
+    """A session that calls a function before a statement."""
 
     def __init__(self, session: Session, before: Statement, happens: Any) -> None:
         self._session = session
@@ -343,7 +341,7 @@ class _Between(OpenTransaction):
 async def test_a_run_that_is_removed_while_its_key_is_looked_up_is_not_lost_i1(
     store: Store, database: Database
 ) -> None:
-    """Between the two statements retention removes the run that had the key."""
+    """Between the two statements, retention deletes the run that had the key."""
 
     async def remove() -> None:
         assert await store.runs.remove_expired(EXPIRED, 10) == 1
@@ -362,7 +360,7 @@ async def test_a_run_that_is_removed_while_its_key_is_looked_up_is_not_lost_i1(
 
 @pytest.mark.parametrize("name", ["get", "outcome", "cancel", "steps", "attempts", "events"])
 def test_everything_that_is_asked_of_a_run_is_asked_by_an_org_i8(name: str) -> None:
-    """Decision 11: the org is in every query."""
+    """Decision 11: the organization is in every query."""
     assert "org" in inspect.signature(getattr(RunStore, name)).parameters
 
 
@@ -458,10 +456,10 @@ async def test_a_finished_run_does_not_change(store: Store, database: Database) 
     assert await tables(database) == before
 
 
-async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless(
+async def test_a_run_that_is_released_at_that_moment_is_still_cancelled(
     store: Store, database: Database
 ) -> None:
-    """Between the look at idle runs and that at leased ones, the worker gives it back."""
+    """The worker returns the run between the read of idle runs and that of leased runs."""
     claim = await claimed(store)
     worker = Store(database.another())
     giving_back: list[asyncio.Task[dict[str, Recorded]]] = []
@@ -473,7 +471,7 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
 
     interrupted = _Interrupted(database, statement("runs", "cancel_leased"), give_back)
     answer = (await Store(interrupted).runs.cancel(claim.id, ORG)).answer
-    # Given back first, it waits, and is ended there; asked first, it is ready at once.
+    # If it is returned first, it waits and is cancelled there; if cancelled first, it is ready at once.
     assert places(await giving_back[0]) == {claim.id: "waiting" if answer == "cancelled" else "ready"}
     await worker.close()
 
@@ -482,7 +480,7 @@ async def test_a_run_that_is_given_back_in_that_moment_is_cancelled_nevertheless
 
 
 class _Interrupted(_Between):
-    """A database in which something happens before a statement, inside of a transaction or not."""
+    """A database that calls a function before a statement, in and outside transactions."""
 
     def __init__(self, database: Database, before: Statement, happens: Any) -> None:
         super().__init__(database, before, happens)
@@ -512,7 +510,7 @@ async def test_a_cancellation_and_a_claim_at_once(store: Store, database: Databa
 
 
 async def test_runs_of_all_kinds_are_stored_in_one_batch(store: Store) -> None:
-    """Each keeps what is its own."""
+    """Each run keeps its own values."""
     runs = [
         new_run(queue=f"queue {number % 2}", priority=number % 3, input=str(number)) for number in range(12)
     ]
@@ -529,10 +527,8 @@ async def test_a_mixed_batch_is_stored_as_a_whole_or_not_at_all(store: Store) ->
     assert await store.runs.count_by_place(ORG) == {}
 
 
-async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
-    store: Store, database: Database
-) -> None:
-    """Whatever else is different about their runs: they are stored in order of keys."""
+async def test_batches_that_share_keys_do_not_deadlock(store: Store, database: Database) -> None:
+    """Their runs differ otherwise; the store writes them in the order of their keys."""
     runs = [
         new_run(idempotency_key=f"key {number}", request_hash="same", tags=str(number % 3))
         for number in range(60)
@@ -547,7 +543,7 @@ async def test_batches_that_share_keys_do_not_wait_for_each_other_crosswise(
 
 
 async def test_the_newest_definition_of_each_workflow(store: Store, database: Database) -> None:
-    """However often another workflow has changed."""
+    """It does not matter how often another workflow has changed."""
     text = (
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES (:digest, :name, '', :at)"

@@ -1,4 +1,4 @@
-"""A schema that is lent again is as good as a new one."""
+"""A reused schema equals a new one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_rows_do_not_outlive_their_test(schemas: Schemas, live_postgres: P
 @loop_over(
     "change",
     [
-        "ALTER TABLE {}.leases ADD COLUMN colour text",
+        "ALTER TABLE {}.leases ADD COLUMN color text",
         "ALTER TABLE {}.leases ALTER COLUMN worker SET NOT NULL",
         "ALTER TABLE {}.leases SET (fillfactor = 50)",
         "ALTER TABLE {}.ended DISABLE ROW LEVEL SECURITY; ALTER TABLE {}.ended FORCE ROW LEVEL SECURITY",
@@ -66,7 +66,7 @@ async def test_rows_do_not_outlive_their_test(schemas: Schemas, live_postgres: P
         "DELETE FROM {}.organizations",
     ],
 )
-async def test_what_was_changed_otherwise_is_not_lent_again(
+async def test_a_schema_with_other_changes_is_not_reused(
     schemas: Schemas, connection: asyncpg.Connection, change: str
 ) -> None:
     async with schemas.lent() as first:
@@ -78,7 +78,7 @@ async def test_what_was_changed_otherwise_is_not_lent_again(
     assert not await connection.fetch("SELECT FROM pg_roles WHERE starts_with(rolname, $1)", first)
 
 
-async def test_where_someone_is_at_work_it_is_not_lent_again(
+async def test_a_schema_that_is_in_use_is_not_reused(
     schemas: Schemas, connection: asyncpg.Connection
 ) -> None:
     async with schemas.lent() as first, connection.transaction():
@@ -90,7 +90,7 @@ async def test_where_someone_is_at_work_it_is_not_lent_again(
 
 
 async def everything(server: PostgresServer, schema: str) -> dict[str, int]:
-    """How many rows there are in each table."""
+    """Return the number of rows in each table."""
     database = PostgresDatabase(server.url, schema=schema)
     rows = await tables(database)
     await database.close()

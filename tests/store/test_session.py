@@ -1,4 +1,4 @@
-"""The contract of a session: the whole database and the session of a tenant behave alike on each driver."""
+"""The contract of a session: the whole database and a tenant's session behave alike on each driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.servers import PostgresServer
-from tests.store.build import ask, said
+from tests.store.build import adhoc, ask
 from tests.store.test_tenant import walled
 
 from redrive.errors import StoreError
@@ -16,7 +16,7 @@ from redrive.store.database import Database, Session
 from redrive.store.sqlite import SqliteDatabase
 
 SECONDS = 10.0
-INSERT = said("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
+INSERT = adhoc("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "pooled"])
@@ -90,8 +90,8 @@ async def test_a_transaction_inside_of_another_commits_with_it(session: Session)
     assert await names(session) == ["b"]
 
 
-async def test_a_tenant_has_statements_and_nothing_else(whole: Database) -> None:
-    """Tables, listeners and connections are the business of the database that it belongs to."""
+async def test_a_tenant_has_only_statements(whole: Database) -> None:
+    """Only the database itself has migrations, listeners and connections."""
     tenant = whole.tenant("acme", SECONDS)
     roles = set(dir(Database)) - set(dir(Session))
 

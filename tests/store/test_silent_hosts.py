@@ -1,4 +1,4 @@
-"""Servers of PostgreSQL that accept a connection and don't answer, alone or among several hosts."""
+"""PostgreSQL servers that accept a connection and don't respond, alone or among several hosts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from redrive.store.postgres_hosts import Hosts
 from redrive.store.statement import SqlQuery, Statement
 
 LONG = 30.0
-"""Seconds: less than COMMAND_TIMEOUT, which must not be what ends a wait here."""
+"""Seconds; less than COMMAND_TIMEOUT, which must not be the limit that ends a wait here."""
 
 
-def said(text: str) -> Statement:
+def adhoc(text: str) -> Statement:
     return Statement(SqlQuery("test", text, ()), SqlQuery("test", text, ()))
 
 
-ONE = said("SELECT 1")
+ONE = adhoc("SELECT 1")
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def opened(url: str, **options: Any) -> AsyncIterator[PostgresDatabase]:
 
 @pytest.fixture
 def silent() -> Iterator[SimpleNamespace]:
-    """A host whose kernel accepts connections, and on which nothing answers."""
+    """A host whose kernel accepts connections, but no process responds."""
     with socket.socket() as listening:
         listening.bind((HOST, 0))
         listening.listen()
@@ -54,7 +54,7 @@ def silent() -> Iterator[SimpleNamespace]:
 
 
 def attempts(silent: SimpleNamespace) -> int:
-    """How many connections were made to the silent host since the last call."""
+    """Return the number of connections to the silent host since the last call."""
     count = 0
     while True:
         try:
@@ -126,7 +126,7 @@ async def test_7_a_silent_first_host_is_passed_by_and_then_tried_last(
 
 
 async def test_a_host_that_hangs_up_is_passed_by(live_postgres: PostgresServer) -> None:
-    """As a load balancer does whose servers are away."""
+    """A load balancer without live servers does this."""
     hung_up = 0
 
     def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,7 +142,7 @@ async def test_a_host_that_hangs_up_is_passed_by(live_postgres: PostgresServer) 
     assert hung_up == 1
 
 
-async def test_a_silent_host_is_left_for_one_that_answers_later(
+async def test_a_silent_host_is_replaced_by_one_that_responds_later(
     silent: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_hosts, "HOST_DELAY", 0.05)
@@ -179,7 +179,7 @@ async def test_a_caller_with_little_time_finds_the_next_host_the_next_time() -> 
     assert asked == ["postgresql://a/db", "postgresql://b/db"]
 
 
-async def test_hosts_that_all_refuse_are_asked_once_and_the_reason_is_told() -> None:
+async def test_hosts_that_all_refuse_are_tried_once_and_the_reason_is_reported() -> None:
     asked: list[str] = []
 
     async def log_in(address: str) -> SimpleNamespace:
@@ -193,7 +193,7 @@ async def test_hosts_that_all_refuse_are_asked_once_and_the_reason_is_told() -> 
     assert asked == ["postgresql://a/db", "postgresql://b/db"]
 
 
-async def test_an_error_that_no_other_host_can_mend_is_told_at_once() -> None:
+async def test_an_error_that_no_other_host_can_fix_is_reported_at_once() -> None:
     async def log_in(address: str) -> SimpleNamespace:
         assert address == "postgresql://a/db"
         raise asyncpg.InvalidPasswordError("wrong")
@@ -235,7 +235,7 @@ async def test_7_a_frozen_server_is_left_for_another_host(
             await session.fetch(ONE, {})
 
     async with asyncio.timeout(LONG), opened(f"{url}?target_session_attrs=any", connections=2) as database:
-        port = said("SELECT inet_server_port()")
+        port = adhoc("SELECT inet_server_port()")
         [[first]] = await database.fetch(port, {})
         with pytest.raises(StoreUnavailableError):
             if busy == "transaction":
@@ -248,7 +248,7 @@ async def test_7_a_frozen_server_is_left_for_another_host(
         assert str(first) in mortal.url
 
 
-async def test_a_slow_statement_on_a_server_that_answers_goes_on(
+async def test_a_slow_statement_on_a_responding_server_continues(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_watch, "PATIENCE", 0.1)
@@ -262,7 +262,7 @@ async def test_a_slow_statement_on_a_server_that_answers_goes_on(
 
     monkeypatch.setattr(Connections, "_answers", counting)
     async with opened(live_postgres.url) as database:
-        assert await database.fetch(said("SELECT 1 FROM pg_sleep(1.5)"), {}) == [(1,)]
+        assert await database.fetch(adhoc("SELECT 1 FROM pg_sleep(1.5)"), {}) == [(1,)]
     assert asked
     assert all(asked)
 
@@ -315,10 +315,10 @@ def test_7_both_ends_notice_within_seconds_that_the_other_is_gone(
     assert found["TCP_USER_TIMEOUT"] <= 15_000
 
 
-async def test_the_server_is_told_to_notice_it_as_well(live_postgres: PostgresServer) -> None:
+async def test_the_server_gets_settings_to_notice_it_as_well(live_postgres: PostgresServer) -> None:
     async with opened(live_postgres.url) as database:
         [found] = await database.fetch(
-            said("SELECT current_setting('tcp_user_timeout'), current_setting('tcp_keepalives_idle')"), {}
+            adhoc("SELECT current_setting('tcp_user_timeout'), current_setting('tcp_keepalives_idle')"), {}
         )
     assert tuple(found) == ("10000", "5")
 

@@ -17,6 +17,7 @@ import apsw
 import pytest
 from tests.store.build import (
     ORG,
+    adhoc,
     ask,
     claimed,
     completed,
@@ -24,7 +25,6 @@ from tests.store.build import (
     holder,
     new_run,
     places,
-    said,
     tables,
     value,
 )
@@ -38,7 +38,7 @@ from redrive.testing import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("real_migrations")
 
-INSERT = said("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
+INSERT = adhoc("INSERT INTO limits (name, maximum, in_use) VALUES (:name, 1, 0)")
 
 ADD_MANY = """
 import asyncio, sys
@@ -102,7 +102,7 @@ async def database(path: Path) -> AsyncIterator[SqliteDatabase]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users may enter, unlike that of pytest."""
+    """A folder that other users may enter, unlike pytest's own folders."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -133,7 +133,7 @@ async def test_only_the_owner_may_read_the_file(path: Path) -> None:
     assert set(found.values()) == {0o600}
 
 
-async def test_rights_that_someone_has_given_are_kept(path: Path) -> None:
+async def test_permissions_set_by_an_administrator_are_kept(path: Path) -> None:
     path.touch()
     path.chmod(0o640)
     database = SqliteDatabase(str(path))
@@ -155,7 +155,7 @@ async def test_every_commit_is_on_disk_before_it_is_reported(
         await database.close()
 
 
-async def test_what_was_stored_is_there_after_closing(database: SqliteDatabase) -> None:
+async def test_stored_rows_survive_closing(database: SqliteDatabase) -> None:
     [run_id] = await enqueued(Store(database))
     await database.close()
     await database.close()
@@ -164,7 +164,7 @@ async def test_what_was_stored_is_there_after_closing(database: SqliteDatabase) 
 
 
 async def test_a_copy_of_the_driver_that_is_fixed() -> None:
-    """Older ones can corrupt a file in WAL mode when it is reset."""
+    """Older versions can corrupt a file in WAL mode when it is reset."""
     import apsw
 
     assert tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
@@ -204,7 +204,7 @@ async def test_in_memory() -> None:
 
 
 async def test_the_given_clock_decides(path: Path) -> None:
-    """Decision 6: SQLite is one machine."""
+    """Decision 6: SQLite runs on one machine."""
     clock = VirtualClock()
     store = Store(SqliteDatabase(str(path), clock=clock))
     await store.open()
@@ -243,15 +243,15 @@ async def test_a_transaction_has_one_moment(path: Path) -> None:
 
 
 async def test_the_moment_of_a_write_is_not_before_it_has_the_lock(path: Path) -> None:
-    """Or an attempt would begin before the one before has ended, under a lease that has already expired."""
+    """An attempt would otherwise begin before the previous one ended, under an expired lease."""
     clock = VirtualClock()
     store = Store(SqliteDatabase(str(path), clock=clock))
     await store.open()
     await enqueued(store)
-    with closing(apsw.Connection(str(path))) as other:  # the same library: locks are told apart by it alone
+    with closing(apsw.Connection(str(path))) as other:  # the same library, so its locks conflict
         other.execute("BEGIN IMMEDIATE")
         claiming = asyncio.create_task(store.leases.claim("default", 1, holder(ttl=1.0)))
-        await asyncio.sleep(0.5)  # it waits for the lock now
+        await asyncio.sleep(0.5)  # by now it waits for the lock
         assert not claiming.done()
         clock.advance(5.0)
         other.execute("COMMIT")
@@ -295,7 +295,7 @@ async def test_cancelled_inside_of_a_transaction(database: SqliteDatabase, cance
 
 
 async def usable(database: SqliteDatabase) -> None:
-    """Neither the object nor the file is locked."""
+    """Check that neither the object nor the file is locked."""
     async with asyncio.timeout(60):
         other = database.another()
         await other.fetch(INSERT, {"name": "other"})
@@ -365,7 +365,7 @@ async def test_a_failed_statement_leaves_the_transaction_usable(database: Sqlite
 
 
 async def test_processes_write_to_one_file_at_once(database: SqliteDatabase, path: Path) -> None:
-    """No update is lost, and nobody is told that the database is locked."""
+    """No update is lost, and no process gets an error about a locked database."""
     pipe = asyncio.subprocess.PIPE
     started = [
         await asyncio.create_subprocess_exec(
@@ -409,7 +409,7 @@ async def test_a_file_that_stays_locked(
         with pytest.raises(StoreUnavailableError, match="another process keeps it locked"):
             async with other.transaction():
                 pytest.fail("it is locked")
-        assert await store.runs.all() == []  # reading goes on
+        assert await store.runs.all() == []  # reading still works
 
     await enqueued(store)
     await other.close()
@@ -429,7 +429,7 @@ async def test_a_process_that_is_killed_leaves_no_lock(database: SqliteDatabase,
     assert await names(database) == ["other", "same"]
 
 
-async def test_a_write_of_another_process_is_heard(database: SqliteDatabase) -> None:
+async def test_a_write_of_another_process_is_noticed(database: SqliteDatabase) -> None:
     heard: list[str] = []
     other = database.another()
     async with database.listen(heard.append), asyncio.timeout(60):
@@ -458,7 +458,7 @@ async def fill(database: SqliteDatabase) -> Callable[[], None]:
     return lambda: connection.pragma("max_page_count", 1_000_000)
 
 
-async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> None:
+async def test_a_full_disk_is_reported_and_recovered_from(database: SqliteDatabase) -> None:
     store = Store(database)
     claim = await claimed(store)
     make_room = await fill(database)
@@ -482,7 +482,7 @@ async def test_a_full_disk_is_said_and_got_over(database: SqliteDatabase) -> Non
 
 
 async def test_a_full_disk_that_the_body_ignores_is_no_success(database: SqliteDatabase) -> None:
-    """SQLite may have rolled everything back by itself: then it must not look committed."""
+    """SQLite may have rolled everything back on its own: the transaction must not look committed."""
     make_room = await fill(database)
     committed = False
     with suppress(StoreError):
@@ -497,7 +497,7 @@ async def test_a_full_disk_that_the_body_ignores_is_no_success(database: SqliteD
     assert await names(database) == (["a", "b"] if committed else [])
 
 
-# Files that cannot be used
+# Unusable files
 
 
 @pytest.mark.parametrize("place", ["missing/redrive.db", "file/redrive.db", "folder", "x" * 300])
@@ -543,7 +543,7 @@ def test_a_file_that_is_not_writable(open_folder: Path) -> None:
 
 
 def as_nobody(path: Path) -> str:
-    """What is said to a user who may not write there."""
+    """Return the error message that a user without write access gets."""
     found = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, str(path)], capture_output=True, text=True, check=False
     )
@@ -565,7 +565,7 @@ async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, c
     assert path.read_bytes() == content
 
 
-async def test_a_damaged_file_is_said_to_be(database: SqliteDatabase, path: Path) -> None:
+async def test_a_damaged_file_is_reported(database: SqliteDatabase, path: Path) -> None:
     await enqueued(Store(database), 200)
     await database.close()
     content = bytearray(path.read_bytes())
@@ -595,7 +595,7 @@ async def test_the_tables_of_another_program_are_refused_and_left_as_they_are(pa
         assert connection.execute("SELECT * FROM runs").fetchall() == [("marathon",)]
 
 
-async def test_a_listener_hears_every_burst_of_commits_of_another_connection(tmp_path: Path) -> None:
+async def test_a_listener_notices_every_burst_of_commits_of_another_connection(tmp_path: Path) -> None:
     own, other = (SqliteDatabase(str(tmp_path / "work.db")) for _ in range(2))
     await own.migrate()
     heard = asyncio.Event()

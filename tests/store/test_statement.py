@@ -1,4 +1,4 @@
-"""One text for both databases: how it is read, and what an override must keep."""
+"""One SQL text for both databases: how it is parsed, and what an override must keep."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ NOT_SENT = {
     ("runs", "enqueue"): {"at", "delay"},
     ("runs", "enqueue_new"): {"at", "delay", "idempotency_key", "request_hash"},
 }
-"""What an override does not need: both are for runs that are ready at once, and the second for those without
-keys."""
+"""Parameters that an override does not need.
+
+Both overrides are for runs that are ready at once, and the second for runs without keys.
+"""
 
 
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for the statements of a test."""
+    """A separate folder for the statements of a test."""
     (tmp_path / "sql").mkdir()
     monkeypatch.setattr(statement, "files", lambda _package: tmp_path)
     monkeypatch.setattr(statement, "_MODULES", {})
@@ -59,7 +61,7 @@ def test_every_file_belongs_to_a_module() -> None:
     assert all((files("redrive.store") / f"{name}.py").is_file() for name in names - {"shared"})
 
 
-def test_what_all_modules_share_are_fragments() -> None:
+def test_shared_texts_of_all_modules_are_fragments() -> None:
     for file in ("shared.sql", "shared.postgres.sql"):
         names = [name for name, _ in statement._sections(file)]
         assert names
@@ -67,7 +69,7 @@ def test_what_all_modules_share_are_fragments() -> None:
 
 
 @loop_over(("module", "name", "text"), OVERRIDES)
-def test_an_override_says_why_in_its_first_line(module: str, name: str, text: str) -> None:
+def test_the_first_line_of_an_override_is_its_reason(module: str, name: str, text: str) -> None:
     assert re.match(r"-- \w.{10,}\n", text), f"{module}.{name}"
 
 
@@ -84,7 +86,7 @@ def parameters(query: SqlQuery) -> set[str]:
 
 @loop_over(("module", "name", "text"), OVERRIDES)
 def test_an_override_answers_with_the_same_columns(module: str, name: str, text: str) -> None:
-    """As far as the texts tell: a place may be known, and a sum may be of another type."""
+    """As far as the texts show: an override may fix a place, or return a sum of another type."""
     query = statements(module)[name]
     known = {"'ended'": "place", "'leased'": "place", "CAST": "sum"}
 
@@ -92,9 +94,9 @@ def test_an_override_answers_with_the_same_columns(module: str, name: str, text:
 
 
 def answer(text: str) -> list[str]:
-    """The names of the columns that a statement answers with; of a function, the name of the function.
+    """Return the names of the result columns of a statement; of a function, its name.
 
-    Those of a union are the names of its first part.
+    A union has the names of its first part.
     """
     outermost = re.sub(r"\s+", " ", text)
     while outermost != (shorter := re.sub(r"\([^()]*\)", "", outermost)):
@@ -120,7 +122,7 @@ def answer(text: str) -> list[str]:
         ("INSERT INTO a SELECT b FROM c", []),
     ],
 )
-def test_what_a_text_answers_with(text: str, expected: list[str]) -> None:
+def test_the_result_columns_of_a_text(text: str, expected: list[str]) -> None:
     assert answer(text) == expected
 
 
@@ -139,7 +141,7 @@ def test_statements_are_complete(module: str) -> None:
 
 @loop_over("module", MODULES)
 def test_no_parameter_begins_like_the_moment(module: str) -> None:
-    """`:now` is replaced as a text: `:nowhere` would be broken."""
+    """`:now` is replaced as text, which would break `:nowhere`."""
     for file in (f"{module}.sql", f"{module}.postgres.sql"):
         for name, text in statement._sections(file):
             assert not re.search(r":now\w", text), name
@@ -153,8 +155,8 @@ def test_names_are_used_once(module: str) -> None:
 
 
 @loop_over("module", MODULES)
-def test_no_rule_stands_in_sql(module: str) -> None:
-    """Decision 4: SQL compares and sets. It throws no dice and computes no backoff."""
+def test_sql_contains_no_rules(module: str) -> None:
+    """Decision 4: SQL compares and sets. It draws no random numbers and computes no backoff."""
     for each in statements(module).values():
         assert not re.search(r"\b(random|power|pow|exp)\s*\(", each.sqlite.text + each.postgres.text)
 
@@ -179,8 +181,8 @@ def test_no_rule_stands_in_sql(module: str) -> None:
         ("records", "progress", record.Progress),
     ],
 )
-def test_what_is_given_is_what_is_stored(module: str, name: str, kind: type) -> None:
-    """No field is forgotten on the way."""
+def test_stored_values_equal_the_given_ones(module: str, name: str, kind: type) -> None:
+    """Every field is stored."""
     query = statements(module)[name]
     set_later = {
         "org", "workflow", "step_index", "queue", "attempts", "failures", "first_failed_at", "last_failed_at",
@@ -243,7 +245,10 @@ def test_every_write_of_a_worker_is_fenced(change: str) -> None:
 
 @loop_over("change", WRITES)
 def test_every_write_of_a_worker_needs_its_lease_on_postgresql(change: str) -> None:
-    """A run has a lease or none. The write deletes or changes it, and moves only what it has deleted."""
+    """A run has a lease or none.
+
+    The write deletes or changes the lease, and moves only what it has deleted.
+    """
     text = re.sub(r"\s+", " ", statements("records")[change].postgres.text)
     fence = "lease.id = batch.id AND lease.token = batch.token AND lease.epoch = batch.epoch"
 
@@ -302,7 +307,7 @@ def test_the_moment_comes_first_on_sqlite_and_from_the_server_on_postgresql(load
     assert query.postgres.text.count("now()") == 2
 
 
-def test_fragments_stand_for_their_text_in_both_files(loaded: Path) -> None:
+def test_fragments_expand_to_their_text_in_both_files(loaded: Path) -> None:
     (loaded / "a.sql").write_text(
         "-- name: _f\nx = :x\n\n-- name: one\nSELECT {_f}\n\n-- name: two\nSELECT {_f}, {_f}\n"
     )

@@ -1,4 +1,4 @@
-"""How much happened when: kept by the database as dead letters change, told by workers of runs."""
+"""Counts over time: triggers maintain those of dead letters, workers report those of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redrive.store.store import Store
 from redrive.store.tallies import KEPT_SECONDS, Live, TallyPart
 
 THEN = 1_700_000_100.0
-"""300 seconds begin with it; the hour has begun 800 s before."""
+"""A span of 300 seconds starts here; the hour started 800 s earlier."""
 HOUR = 1_699_999_200
 CHANGE = "UPDATE redrive.dead_letters SET {}, updated_at = :at WHERE id = :id"
 
@@ -40,7 +40,7 @@ async def put_at(database: Database, at: float, **changes: Any) -> str:
 async def flow(
     store: Store, org: str = ORG, start: int = int(THEN), width: int = 300
 ) -> Counter[tuple[Any, ...]]:
-    """How often what, by figure and part."""
+    """Return the counts by figure and part."""
     found: Counter[tuple[Any, ...]] = Counter()
     for part in await store.tallies.flow(org, start, width):
         found[part.figure, part.place] += part.number
@@ -90,7 +90,7 @@ async def test_outcomes_of_replays_are_seen(
     assert await flow(store) == {("came", 0): 1, **{(name, 1): number for name, number in figures.items()}}
 
 
-async def test_each_live_letter_stands_in_one_place(store: Store, database: Database) -> None:
+async def test_each_live_letter_is_counted_in_one_place(store: Store, database: Database) -> None:
     plain, due, late = [await put_at(database, THEN, next_redrive_at=at) for at in (None, THEN, THEN)]
     assert await store.tallies.live(ORG) == Live(open=1, scheduled=2)
     await change(database, due, "state = 'REPLAYING', next_redrive_at = NULL")
@@ -161,7 +161,7 @@ async def test_a_cancelled_run_is_counted_where_it_is_cancelled(store: Store, da
     await store.runs.enqueue([run], [])
     assert (await store.runs.cancel(run.id, ORG)).answer is Cancellation.CANCELLED
     assert (await store.runs.cancel(run.id, ORG)).answer is Cancellation.ENDED
-    # Its worker will tell.
+    # Its worker will report this.
     assert (await store.runs.cancel(executed.id, ORG)).answer is Cancellation.REQUESTED
 
     parts = await store.tallies.flow(ORG, int(now // 300) * 300 - 300, 7200)
@@ -201,7 +201,7 @@ async def test_summing_up_while_others_write_loses_nothing(store: Store, databas
     assert len(rows) == len(set(rows))
 
 
-async def test_what_stands_at_nothing_is_forgotten(store: Store, database: Database) -> None:
+async def test_counts_of_zero_are_deleted(store: Store, database: Database) -> None:
     identifier = await put_at(database, THEN)
     await ask(database, "DELETE FROM redrive.dead_letters WHERE id = :id", id=identifier)
     await store.tallies.sum_up()

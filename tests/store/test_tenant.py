@@ -1,6 +1,7 @@
-"""A database as the requests of one org see it: the second wall on PostgreSQL, limits on both (W13, I8).
+"""A tenant's database: row-level security on PostgreSQL, limits on both databases (W13, I8).
 
-What the wall itself is made of is tested in test_wall.py."""
+test_row_level_security.py tests the policies themselves.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 from tests.cases import loop_over
 from tests.engine.workbench import new_app, working
 from tests.servers import PostgresServer
-from tests.store.build import ask, enqueued, said, value
+from tests.store.build import adhoc, ask, enqueued, value
 from tests.store.test_row_level_security import drop_role
 
 from redrive.app import Redrive
@@ -45,13 +46,13 @@ MINE, THEIRS = "acme", "globex"
 SECONDS = 10.0
 SHORT = 0.2
 FOREVER = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) AS number FROM n"
-INSERT = said("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
-ORGS = said("SELECT DISTINCT org FROM redrive.runs")
+INSERT = adhoc("INSERT INTO redrive.definitions VALUES (:name, '', '', 0)")
+ORGS = adhoc("SELECT DISTINCT org FROM redrive.runs")
 
 
 @pytest.fixture(params=["sqlite", "postgres", "pooled"])
 async def base(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """Migrated, with its wall; `pooled` behaves as behind a transaction pooler."""
+    """A migrated database with row-level security; `pooled` behaves as behind a transaction pooler."""
     if request.param == "sqlite":
         sqlite = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
         await sqlite.migrate()
@@ -84,11 +85,11 @@ async def walled(server: PostgresServer, *, pooler: bool = False) -> AsyncIterat
     await admin.close()
 
 
-# Everything that is done for an org
+# Everything that requests of an organization do
 
 
 class OneTenant:
-    """A database whose statements all go through the session of one org, whatever org the program means."""
+    """A database that sends all statements through the session of one organization."""
 
     in_memory = False
 
@@ -103,7 +104,7 @@ class OneTenant:
 
 
 class World:
-    """Workers on the whole database, and requests of one org."""
+    """Workers on the whole database, and requests of one organization."""
 
     def __init__(self, base: Database) -> None:
         self.base = base
@@ -132,7 +133,7 @@ class World:
         return self.front.failures(org=org, by="ana")
 
     async def fail(self, number: int = 1, org: str = MINE) -> list[str]:
-        """The letters of so many runs that have failed; those of the tenant were started through the wall."""
+        """Let runs fail and return their letters. The tenant's own runs start through its session."""
         app = self.front if org == MINE else self.back
         runs = [each.id for each in await app.start_many("order", range(number), org=org)]
         await self.work(runs, org)
@@ -143,7 +144,7 @@ class World:
         ]
 
     async def work(self, runs: list[str], org: str = MINE) -> None:
-        """Until these have ended."""
+        """Work until these runs have ended."""
         async with working(self.back):
             for run in runs:
                 await self.back.run(run, org).wait(10)
@@ -262,7 +263,7 @@ async def test_operations(world: World) -> None:
 
 
 async def test_a_failed_run_enters_the_dead_letters(world: World) -> None:
-    """M5, M6: its strategy kept it out, and an operator wants it kept."""
+    """M5, M6: the strategy kept it out, and an operator adds it."""
     await (await world.failures()).strategies.change("manual", reason="too many")
     assert await world.fail() == []
     [[run_id]] = await ask(world.base, "SELECT id FROM redrive.runs")
@@ -289,9 +290,11 @@ async def test_only_the_home_org_changes_queues_and_breakers(world: World) -> No
     assert not (await world.front.queues().list())[0].paused_at
 
 
-@pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no second wall
-async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: World) -> None:
-    """Not even when a program mistakes the org: the statements ask for the other one's rows by name."""
+@pytest.mark.parametrize("base", ["postgres", "pooled"], indirect=True)  # SQLite has no row-level security
+async def test_a_failures_service_of_another_org_finds_no_rows_with_row_level_security_i8(
+    world: World,
+) -> None:
+    """Even if a program uses the wrong organization: the statements name the rows of the other one."""
     [theirs] = await world.fail(1, THEIRS)
     run_id = (await world.back.failures(org=THEIRS).view(theirs)).run_id
     failures = await world.failures(THEIRS)
@@ -307,14 +310,14 @@ async def test_a_desk_of_another_org_finds_nothing_behind_the_wall_i8(world: Wor
     assert await parts_of(world.back).store_of(THEIRS).runs.count_by_state(THEIRS) == {"DLQ_PENDING": 1}
 
 
-# One connection for several orgs
+# One connection for several organizations
 
 
 @pytest.fixture
 async def narrow(
     live_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
-    """All tenants share one connection; each org has a run."""
+    """All tenants share one connection; each organization has a run."""
     monkeypatch.setattr(postgres, "CONNECTIONS", 1)
     async with walled(live_postgres) as database:
         for org in (MINE, THEIRS):
@@ -398,14 +401,14 @@ async def test_the_same_org_again_costs_no_round_trip(
 
 
 async def test_without_the_role_no_request_is_served(postgres_base: PostgresDatabase) -> None:
-    """A pooler that nobody has told of may leave the role out."""
+    """A pooler that the operator did not configure may drop the role."""
     postgres_base._of_tenants = postgres_base._connections
 
     with pytest.raises(StoreError, match="did not switch to the role"):
         await seen(postgres_base.tenant(MINE, SECONDS))
 
 
-async def test_before_the_wall_is_made_there_is_no_way_in(postgres_database: PostgresDatabase) -> None:
+async def test_without_row_level_security_a_tenant_has_no_access(postgres_database: PostgresDatabase) -> None:
     with pytest.raises(StoreError, match="redrive_tenant"):
         await seen(postgres_database.tenant(MINE, SECONDS))
 
@@ -425,7 +428,7 @@ async def test_a_slow_query_is_stopped_and_the_connection_stays_usable(base: Dat
         assert await value(view, "SELECT 1") == 1
 
 
-async def test_what_was_written_before_is_rolled_back(base: Database) -> None:
+async def test_earlier_writes_are_rolled_back(base: Database) -> None:
     view = base.tenant(MINE, SHORT)
     with pytest.raises(StatementTimeoutError):
         async with view.transaction() as session:
@@ -451,10 +454,10 @@ async def test_each_limit_is_its_own(base: Database) -> None:
 
 
 COUNTING = FOREVER.replace("FROM n)", "FROM n WHERE i < 2000000)")
-"""Works for a while, and ends."""
+"""Runs for a while, and ends."""
 
 LONG = FOREVER.replace("FROM n)", "FROM n WHERE i < 40000000)")
-"""Takes many times longer than SHORT on any machine, and ends, so that it fails where no limit stops it."""
+"""Takes much longer than SHORT on any machine, and ends, so the test fails if no limit stops it."""
 
 
 async def test_a_statement_that_would_end_too_late_is_stopped(base: Database) -> None:
@@ -523,7 +526,7 @@ async def test_one_org_cannot_take_all_connections(live_postgres: PostgresServer
 
 
 async def test_orgs_take_turns_on_the_one_connection_of_sqlite(tmp_path: Path) -> None:
-    """However much one of them has asked for before."""
+    """This holds however much one of them has requested before."""
     base = SqliteDatabase(str(tmp_path / "redrive.db"), durable=False)
     await base.migrate()
     mine, theirs = base.tenant(MINE, SECONDS), base.tenant(THEIRS, SECONDS)
@@ -546,7 +549,7 @@ async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
     assert await ask(base, "SELECT digest FROM redrive.definitions") == [("a",)]
 
 
-# The rest of a database
+# Other methods of a database
 
 
 @loop_over(
@@ -556,7 +559,7 @@ async def test_waiting_for_a_lock_has_an_end_as_well(base: Database) -> None:
         *[(MINE, seconds) for seconds in (0, -1.0, 60.1, float("nan"), True, "5")],
     ],
 )
-async def test_what_is_no_org_or_no_limit_is_refused(base: Database, org: Any, seconds: Any) -> None:
+async def test_invalid_orgs_and_limits_are_rejected(base: Database, org: Any, seconds: Any) -> None:
     with pytest.raises(InvalidValueError):
         base.tenant(org, seconds)
 
@@ -570,7 +573,7 @@ async def test_names_that_need_care(base: Database) -> None:
         assert await seen(base.tenant(org, SECONDS)) == expected
 
 
-async def test_hints_reach_those_who_listen_to_the_database(base: Database) -> None:
+async def test_hints_reach_listeners_of_the_database(base: Database) -> None:
     heard: list[str] = []
     store = Store(base).tenant(MINE, SECONDS)
     async with base.listen(heard.append):

@@ -1,4 +1,4 @@
-"""What has happened since a step failed: never more than is so, never of another org (W13)."""
+"""What happened since a step failed: never overstated, and never of another organization (W13)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ async def one_letter(database: Database, age: float = 1_000.0, **changes: Any) -
 
 
 async def succeeded(database: Database, **changes: Any) -> None:
-    """A run that was begun and has succeeded just now."""
+    """Create a run that has just succeeded."""
     store = Store(database)
     claim = await claimed(store, **{"org": "acme", "workflow": "checkout", **changes})
     assert await store.records.record([Record(completed(claim))])
 
 
-async def test_a_letter_is_read_with_what_it_says_and_the_moment(database: Database) -> None:
+async def test_a_letter_is_read_with_its_facts_and_the_time(database: Database) -> None:
     changes: dict[str, Any] = {
         "effect": "unsafe",
         "may_have_executed": 0,
@@ -124,7 +124,7 @@ async def test_replays_are_counted_apart_for_the_letter_and_for_others(
     ]
 
 
-async def test_a_letter_waits_for_those_that_are_not_resolved(database: Database, finder: FactFinder) -> None:
+async def test_a_letter_waits_for_unresolved_letters(database: Database, finder: FactFinder) -> None:
     """M12"""
     letter = await one_letter(database)
     [open_one] = await letters(database)

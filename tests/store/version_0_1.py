@@ -1,10 +1,10 @@
 """A database of version 0.1: its tables, its work, and the statements of its workers.
 
-All three come from that version itself. `schema_0_1` has its migrations. `work_0_1.json` has the rows that
-its engine wrote to SQLite: runs in every place, letters in every state, replays, audit. `statements_0_1.json`
-has the rendered statements of its workers, by the version of the tables that they were written for: 11, the
-last one of 0.1, and 13, the last one before a run was split. The `promote` of 13 is not among them: it would
-still work on SQLite, and does there what it does now.
+All three come from that version. `schema_0_1` has its migrations. `work_0_1.json` has rows that its engine
+wrote to SQLite: runs in every place, letters in every state, replays, audit. `statements_0_1.json` has the
+rendered statements of its workers, by the version of the tables: 11, the last of 0.1, and 13, the last before
+runs were split. It omits the `promote` of 13, which would still work on SQLite, and does there what it does
+now.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def migrations_0_1() -> tuple[Migration, ...]:
 
 @contextmanager
 def only(known: tuple[Migration, ...]) -> Iterator[None]:
-    """Let the program know these migrations only."""
+    """Limit the program to these migrations."""
     every = migration.migrations
     migration.migrations = lambda: known  # type: ignore[assignment]
     try:
@@ -46,14 +46,14 @@ def only(known: tuple[Migration, ...]) -> Iterator[None]:
 
 
 async def create_tables(database: Database, version: int = NEWEST) -> None:
-    """As version 0.1 made them, or as the development version `version` did."""
+    """Create the tables of version 0.1, or of a development version."""
     steps = (step._replace(needs_drained_workers=False) for step in conversion() if step.version <= version)
     with only((*migrations_0_1(), *steps)):
         await database.migrate()
 
 
 def work() -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table."""
+    """Return the rows of each table."""
     found: dict[str, list[dict[str, Any]]] = json.loads((_HERE / "work_0_1.json").read_text(encoding="utf-8"))
     return found
 
@@ -64,7 +64,7 @@ async def put_work(database: Database) -> None:
     for table, rows in work().items():
         for row in rows if table not in COUNTED else ():
             await insert(database, table, row)
-    for table in COUNTED:  # triggers have counted what was inserted now, not what happened before
+    for table in COUNTED:  # triggers have counted these inserts, not the history of the rows
         await ask(database, f"DELETE FROM redrive.{table}")
         for row in work()[table]:
             await insert(database, table, row)
@@ -83,7 +83,7 @@ async def insert(database: Database, table: str, row: dict[str, Any]) -> None:
 
 
 def old_statements(version: int) -> dict[str, Statement]:
-    """What workers send that were written for the tables of `version`, by module and name."""
+    """Return the statements of workers written for the tables of `version`, by module and name."""
     found = json.loads((_HERE / "statements_0_1.json").read_text(encoding="utf-8"))[str(version)]
     return {name: stored_statement(name, both) for name, both in found.items()}
 

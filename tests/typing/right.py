@@ -1,4 +1,4 @@
-"""Uses that type checkers must accept, with the types they must infer. It is checked, never executed."""
+"""Uses that type checkers must accept, with the types that they must infer: checked, never executed."""
 
 from __future__ import annotations
 

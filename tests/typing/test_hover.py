@@ -1,4 +1,4 @@
-"""What an editor shows: hovers, signatures and completions, as a real language server gives them."""
+"""What an editor shows: hovers, signatures and completions, from a real language server."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class LanguageServer:
         self._send(method="textDocument/didOpen", params={"textDocument": opened})
 
     def hover(self, place: str) -> str:
-        """The words that an editor shows where the cursor is, in one line."""
+        """Return the text that an editor shows at the cursor, on one line."""
         found = self.ask_about(place, "hover")
         return " ".join(found["contents"]["value"].split())
 
     def ask_about(self, place: str, question: str) -> Any:
-        """Ask at a place of the file: a unique piece of it, with | as the cursor."""
+        """Ask about a place in the file: a unique piece of text, with | as the cursor."""
         before, _, after = place.partition("|")
         assert SHOP.count(before + after) == 1, place
         lines = SHOP[: SHOP.index(before + after) + len(before)].splitlines()
@@ -110,7 +110,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
     file = tmp_path_factory.mktemp("shop") / "shop.py"
     file.write_text(SHOP)
     programs = Path(sys.executable).parent
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # it asks the first Python for its packages
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # it uses the first Python on the path
     with subprocess.Popen(
         [programs / "basedpyright-langserver", "--stdio"],
         cwd=file.parent,
@@ -119,7 +119,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        stop = partial(os.killpg, process.pid, signal.SIGKILL)  # the program starts Node.js as another one
+        stop = partial(os.killpg, process.pid, signal.SIGKILL)  # the program starts Node.js separately
         guard = Timer(MAX_SECONDS, stop)
         guard.start()
         try:
@@ -164,8 +164,8 @@ def test_a_call_shows_the_parameters_of_its_task(server: LanguageServer) -> None
     ]
 
 
-def test_completion_lists_what_is_public_first(server: LanguageServer) -> None:
-    """Private names come last, as they do for every class: language servers do not leave them out."""
+def test_completion_lists_public_names_first(server: LanguageServer) -> None:
+    """Private names come last, as for every class: language servers do not hide them."""
     items = server.ask_about("app.|sync", "completion")["items"]
     names = [item["label"] for item in sorted(items, key=lambda item: str(item["sortText"]))]
     public = {name for name in dir(Redrive) if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""What type checkers make of the public API: they accept `right.py`, and find each mistake of `wrong.py`."""
+"""Type checkers and the public API: they accept `right.py`, and find each mistake of `wrong.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One healthy history on each database, made once; tests tamper with it and roll that back."""
+"""One healthy history on each database, made once; tests tamper with it and roll the changes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A healthy history, made by the real engine: runs that have ended in every way, and runs in every place."""
+"""A healthy history, made by the real engine: runs with every ending, and runs in every place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAKY_RUNS = 15
 class History:
     app: Redrive
     runs: dict[str, str] = field(default_factory=dict)
-    """The ids of the runs by what became of them."""
+    """The ids of the runs, by their ending."""
     effects: Counter[str] = field(default_factory=Counter)
 
     async def make(self) -> None:
@@ -41,7 +41,7 @@ class History:
         dying = asyncio.create_task(worker.run())
         async with asyncio.timeout(PATIENCE):
             await self._arrive()
-            dying.cancel()  # as if killed: what it was executing stays leased
+            dying.cancel()  # as if killed: the step in progress stays leased
             await asyncio.gather(dying, return_exceptions=True)
 
     async def _arrive(self) -> None:
@@ -55,7 +55,7 @@ class History:
         return all(place == known.get(run_id, Place.ENDED) for run_id, place in places.items())
 
     async def check_made(self) -> None:
-        """Everything that the checker is to look at is really there."""
+        """Check that every case for the checker exists."""
         runs = {run.id: run for run in await parts_of(self.app).store.runs.all()}
         states = {name: runs[run_id].state for name, run_id in self.runs.items()}
         assert {name: states[name] for name in _ENDED} == _ENDED

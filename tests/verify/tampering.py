@@ -1,4 +1,4 @@
-"""Tampering with a healthy history by hand, in a transaction that is never committed."""
+"""Tampering with a healthy history, in a transaction that is never committed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from redrive.store.database import Session
 
 
 class Change(NamedTuple):
-    """`text` is SQL about the run of that name, `:id`; what is found is about `subject`, or that run.
+    """A change: `text` is SQL about the run of that name, `:id`; the finding is about `subject`, or that run.
 
-    `only` names the one database on which such rows can exist.
+    `only` names the only database where such rows can exist.
     """
 
     invariants: str
@@ -129,7 +129,7 @@ CHANGES = [
         "the wait was 1700 s; the policy allows 1800 to 3600",
     ),
     Change("I5", "fading", ATTEMPT.format("delay = 3700.0", 1), "the wait was 3700 s"),
-    # Nothing is stuck
+    # No run is stuck
     Change("I6", "leased", RUN.format("leased_until = 1"), "no worker has taken it over"),
     Change("I6", "future", RUN.format("due_at = 1"), "no worker has made it ready"),
     Change(

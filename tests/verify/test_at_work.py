@@ -1,4 +1,4 @@
-"""The checker raises no false alarm while workers are at work, nor afterwards."""
+"""The checker raises no false alarm while workers are working, or afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modules of the checker hold facts only: declared codes with their fields, and no sentences."""
+"""The checker's modules contain only facts: declared codes with their fields, and no sentences."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_declared_code_is_used() -> None:
 
 
 def test_every_fault_of_a_chain_has_a_code() -> None:
-    """Except those that are found only with a head that was exported; the checker has none."""
+    """Except faults that only a comparison with an exported head finds; the checker has no such head."""
     facts = facts_of_the_chain()
     assert facts.keys() - set(ViolationCode) == {"audit_rewritten", "audit_head_of_other_org"}
     declared = {code: set(code.fields) for code in ViolationCode if code in facts}
@@ -64,7 +64,7 @@ def test_no_field_hides_another_part_of_a_violation() -> None:
 
 
 def test_each_violation_has_the_declared_fields() -> None:
-    """Those of `checks` are the columns of their statements, which must be as many."""
+    """The fields of `checks` are the columns of their statements, so the numbers must match."""
     given = [
         (code, {keyword.arg for keyword in node.keywords})
         for node in NODES
@@ -72,13 +72,13 @@ def test_each_violation_has_the_declared_fields() -> None:
         if ast.unparse(node.func) == "verdict.add_violation"
     ]
     assert len(given) > 15
-    whole = [(code, names) for code, names in given if None not in names]  # not `**fields`
+    whole = [(code, names) for code, names in given if None not in names]  # without `**fields`
     assert len(whole) > 15
     assert [(code, names) for code, names in whole if names != set(code.fields)] == []
 
 
 def texts() -> Iterator[str]:
-    """Texts that are no docstrings."""
+    """Yield texts that are not docstrings."""
     docstrings = [node.value for node in NODES if isinstance(node, ast.Expr)]
     for node in NODES:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
@@ -86,7 +86,7 @@ def texts() -> Iterator[str]:
 
 
 def test_no_check_decides_by_a_sentence() -> None:
-    """Only the verdict renders what the checks have found."""
+    """Only the verdict renders the findings of the checks."""
     importing = {
         path.stem
         for path in sorted(Path(verify.__file__).parent.glob("*.py"))

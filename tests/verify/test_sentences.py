@@ -1,4 +1,4 @@
-"""Sentences are only shown: with all replaced, checker, doctor, simulator, API and pages agree."""
+"""Sentences are only for display: without them, checker, doctor, simulator, API and pages still agree."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from redrive.verify import verify
 FOR_PROGRAMS = {
     "closest",  # one of the known names
     "letter_look",  # compared, not shown
-    "letter_state",  # a name of a state
+    "letter_state",  # the name of a state
     "machine",  # a format for programs
     "parse_duration",
-    "selection_of",  # what was stored
+    "selection_of",  # a stored value
     "to_json",  # facts; the text in it comes from `text_of`
 }
 """Functions of `redrive.words` whose result is not a sentence, or more than one."""
@@ -50,7 +50,7 @@ IGNORED = {"text", "error_line", "status"}
 
 
 def blank(result: Any) -> Any:
-    """Replace every letter and digit, also in named tuples, so that nothing can be read out of the text."""
+    """Replace every letter and digit, in named tuples too, so that no code can read the text."""
     if isinstance(result, str) and not isinstance(result, Enum):
         return re.sub(r"\w", "¤", result)
     if hasattr(result, "_asdict"):
@@ -72,7 +72,7 @@ def sentences() -> Iterator[FunctionType]:
 
 
 class _Replaced:
-    """A function whose text is blank from `replace` to `restore`, wherever the function is referred to."""
+    """A function with a blank result from `replace` to `restore`, in every place that refers to it."""
 
     def __init__(self, function: FunctionType, number: int) -> None:
         self._function, self._name = function, f"_original_{number}"
@@ -110,14 +110,14 @@ def blanked() -> Iterator[int]:
 
 
 def without_texts(value: Any) -> Any:
-    """An answer of the API without the sentences in it."""
+    """Return a response of the API without its sentences."""
     if isinstance(value, dict):
         return {name: without_texts(item) for name, item in value.items() if name not in IGNORED}
     return [without_texts(item) for item in value] if isinstance(value, list) else value
 
 
 async def answers(house: House, key: str, history: History) -> dict[str, Any]:
-    """What the API answers, and what the pages let a person do and where they lead."""
+    """Return the responses of the API, and the actions and links of the pages."""
     found: dict[str, Any] = {}
     async with house.client(key) as client:
         paths = [f"/api/v1/{name}" for name in LISTS]
@@ -146,11 +146,11 @@ async def answers(house: House, key: str, history: History) -> dict[str, Any]:
 IMPATIENT = DoctorLimits(
     leeway_seconds=0.0, silent_seconds=0.0, backlog_seconds=0.0, letter_seconds=0.0, connections=0.0
 )
-"""So that the doctor has much to say."""
+"""Limits at which the doctor reports much."""
 
 
 def facts_of(report: HealthReport) -> list[tuple[Any, ...]]:
-    """What the doctor found, without values that change from moment to moment."""
+    """Return the doctor's findings, without values that change from moment to moment."""
     return [
         (finding.check, finding.code, finding.state, sorted(finding.fields), finding.command)
         for finding in report.findings
@@ -182,12 +182,12 @@ SPOILING = (
     "UPDATE redrive.dead_letters SET attempts = 9, state = 'OPEN'",
     "DELETE FROM redrive.audit WHERE sequence = 1",
 )
-"""So that the checker has much to say."""
+"""Changes that make the checker report much."""
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_checker_reads_no_sentence(history: History) -> None:
-    """It also decides without one that no worker knows the work that a run waits with."""
+    """It also needs no sentence to find that no worker knows a waiting run's task."""
     async with tampering(history) as session:
         for text in SPOILING:
             await ask(session, text, id=history.runs["limited"])
@@ -205,7 +205,7 @@ async def test_the_checker_reads_no_sentence(history: History) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_nothing_reads_a_sentence(history: History) -> None:
+async def test_no_code_reads_a_sentence(history: History) -> None:
     app = history.app
     alteration = Alteration(attempts=9)
     async with served(app) as house:
@@ -230,7 +230,7 @@ PARSING = (
     r"(re\.compile|fullmatch|search|LIKE|~)\W[^)]*"
     r"(the server asked for|at most|under way|in progress|did you mean|left out|won't help)",
 )
-"""What parsed sentences in the past, and what would do so again."""
+"""Code that parsed sentences in the past, and similar code."""
 
 READERS = {".py", ".sql", ".html", ".js"}
 

@@ -1,4 +1,4 @@
-"""Whatever is changed by hand in a healthy history, the checker finds exactly that."""
+"""For each direct change of a healthy history, the checker finds exactly that change."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_server_may_ask_for_a_longer_wait(history: History) -> None:
 
 
 async def test_12_i14_a_dead_letter_without_its_entries_is_found(history: History) -> None:
-    """Also if the whole audit of the organization is gone, with its head."""
+    """Even if the whole audit of the organization is gone, with its head."""
     async with tampering(history) as session:
         runs = {str(row[0]) for row in await ask(session, "SELECT run_id FROM redrive.dead_letters")}
         assert runs
@@ -196,7 +196,7 @@ async def test_a_breaker_that_has_let_through_for_long_is_found(history: History
 
 
 class _Busy(VirtualClock):
-    """While somebody waits on it, the first held run is released and claimed, and held again."""
+    """While a caller waits for it, the first held run is released and claimed, and held again."""
 
     def __init__(self, session: Session, run_id: str) -> None:
         super().__init__()
@@ -226,9 +226,7 @@ async def test_a_limit_with_free_slots_is_found_when_nothing_happens(history: Hi
         ("flaky", "attempt_started_at = attempt_started_at - 1000", "tolerance"),
     ],
 )
-async def test_what_is_allowed_can_be_a_timedelta(
-    history: History, run: str, change: str, option: str
-) -> None:
+async def test_the_leeway_can_be_a_timedelta(history: History, run: str, change: str, option: str) -> None:
     century: dict[str, Any] = {option: timedelta(days=36_500)}
     async with tampering(history) as session:
         await ask(session, RUN.format(change), id=history.runs[run])
@@ -237,14 +235,14 @@ async def test_what_is_allowed_can_be_a_timedelta(
     assert verdict.sound, str(verdict)
 
 
-async def test_what_has_not_ended_is_found_when_everything_should_have(history: History) -> None:
+async def test_unfinished_work_is_found_when_everything_should_have_ended(history: History) -> None:
     verdict = await verify(parts_of(history.app).database, settled=True)
     live = ("future", "ready", "fading", "deferred", "midway", "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
     assert "It has not finished: it is RUNNING, and its place is 'leased'." in texts(verdict)
 
 
-async def test_starts_are_held_against_what_a_witness_has_seen(history: History) -> None:
+async def test_starts_are_compared_with_a_witness(history: History) -> None:
     single, flaky = history.runs["single"], history.runs["flaky"]
     witness = Witness(acknowledged=[single, "lost"], refused=[flaky, "never"])
     verdict = await verify(parts_of(history.app).database, witness=witness)
@@ -253,7 +251,7 @@ async def test_starts_are_held_against_what_a_witness_has_seen(history: History)
     assert verdict.checked["I2"] == 0
 
 
-async def test_effects_are_held_against_what_a_witness_has_seen(history: History) -> None:
+async def test_effects_are_compared_with_a_witness(history: History) -> None:
     twice, missing = "order-7:0", f"{history.runs['single']}:0"
     effects = {**history.effects, twice: 2, "nobody:0": 1}
     del effects[missing]

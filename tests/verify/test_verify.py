@@ -1,4 +1,4 @@
-"""The checker finds nothing in a healthy history, and says how much it has looked at."""
+"""The checker finds nothing in a healthy history, and says how much it has checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_a_healthy_history_is_sound(history: History) -> None:
     assert str(verdict).startswith("Every checked promise is kept.")
 
 
-async def test_without_a_witness_nothing_is_said_about_what_only_a_witness_knows(history: History) -> None:
+async def test_without_a_witness_its_checks_are_skipped(history: History) -> None:
     verdict = await verify(parts_of(history.app).database)
     assert {name for name, rows in verdict.checked.items() if not rows} == {"I1", "I2"}
     assert "I1   acknowledged runs exist, rejected runs don't: nothing to check" in str(verdict)
@@ -40,7 +40,7 @@ async def test_on_check_receives_each_promise_before_its_check(history: History)
     witness = Witness(history.runs.values(), (), history.effects)
     await verify(parts_of(history.app).database, witness=witness, on_check=checked.append)
     assert set(checked) == set(INVARIANTS)
-    assert len(checked) < 30  # not for every row
+    assert len(checked) < 30  # not one for every row
 
 
 async def test_for_each_promise_there_is_something_to_do() -> None:

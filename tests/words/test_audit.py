@@ -84,7 +84,7 @@ def test_the_entries_of_a_bulk_replay_are_one_line() -> None:
     assert [fold.number for fold, _ in folds] == [6, 1, 1, 1]
 
 
-def test_a_later_replay_of_its_own_is_not_part_of_the_bulk_replay() -> None:
+def test_a_later_single_replay_is_not_part_of_the_bulk_replay() -> None:
     entries = [
         own("replay.failed", "a"),
         Entry("replay.requested", ("a",), {"mode": "FROM_STEP"}),

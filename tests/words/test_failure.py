@@ -23,7 +23,7 @@ from redrive.words.failure import headline, short
         (None, "KeyError", "the title"),
     ],
 )
-def test_a_message_that_says_nothing_by_itself_is_told_with_its_kind(
+def test_a_message_without_content_is_shown_with_its_type(
     message: str | None, error_type: str | None, text: str
 ) -> None:
     assert headline(message, error_type, "the title") == text

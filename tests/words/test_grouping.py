@@ -23,7 +23,7 @@ from redrive.words.fact import text_of, to_json
         ),
     ],
 )
-def test_a_reason_says_what_the_failures_have_in_common(reason: Fact, text: str) -> None:
+def test_a_reason_names_the_common_properties_of_the_failures(reason: Fact, text: str) -> None:
     assert text_of(read_fact(reason.encode())) == text
 
 

@@ -20,7 +20,7 @@ def test_without_a_similar_name_the_known_ones_are_listed() -> None:
     assert suggest("zzz", []) == "none exist yet"
 
 
-def test_a_caller_can_say_something_else_instead_of_the_list() -> None:
+def test_a_caller_can_replace_the_list() -> None:
     assert suggest("zzz", KNOWN, otherwise="see --help") == "see --help"
     assert suggest("opne", KNOWN, otherwise="see --help") == "did you mean 'open'?"
 
@@ -30,7 +30,7 @@ def test_a_long_list_is_cut() -> None:
     assert suggest("zzz", known).endswith("name-39 and 2 more")
 
 
-def test_an_alias_stands_for_a_known_name() -> None:
+def test_an_alias_counts_as_a_known_name() -> None:
     aliases = {"dismissed": "ignored", "gone": "deleted"}
     assert suggest("dismissed", KNOWN, aliases=aliases) == "did you mean 'ignored'?"
     assert suggest("Dismissed", KNOWN, aliases=aliases) == "did you mean 'ignored'?"

@@ -49,7 +49,7 @@ def test_an_age_has_one_unit_and_is_rounded_down(seconds: float, text: str) -> N
     assert age(seconds) == text
 
 
-def test_a_moment_is_told_from_now() -> None:
+def test_a_time_is_relative_to_now() -> None:
     assert ago(40.0, 100.0) == "1 min ago"
     assert ago(100.4, 100.0) == "now"
     assert ago(100_000.0, 100.0) == "in 1 d"
@@ -91,7 +91,7 @@ def test_a_duration_that_is_too_long_is_refused() -> None:
 
 
 @given(st.floats(0, MAX_SECONDS))
-def test_what_is_formatted_can_be_parsed(seconds: float) -> None:
+def test_formatted_durations_can_be_parsed(seconds: float) -> None:
     assert duration(parse_duration(duration(seconds))) == duration(seconds)
     assert parse_duration(duration(seconds)) == pytest.approx(seconds, rel=0.03, abs=1e-6)
     assert parse_duration(age(seconds)) <= seconds

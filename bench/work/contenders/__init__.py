@@ -1,1 +1,1 @@
-"""One module a contender; see `bench.work.contender` for what they have in common."""
+"""One module per contender; see `bench.work.contender` for their interface."""

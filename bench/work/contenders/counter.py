@@ -1,4 +1,4 @@
-"""Asks PostgreSQL how many there are, on a connection that is kept."""
+"""Counts rows in PostgreSQL, on a connection that stays open."""
 
 from __future__ import annotations
 

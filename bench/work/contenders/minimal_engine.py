@@ -1,4 +1,4 @@
-"""The yardstick: a bare engine on asyncpg, which shows what batching alone gives on the same PostgreSQL.
+"""The yardstick: a bare engine on asyncpg, which shows the effect of batching alone on PostgreSQL.
 
 It claims 200 jobs at once with a lease, runs an asyncio task for each, commits their outcomes and step
 results in groups, listens for new work, and keeps all rows. It has no fencing, no recovery of leases, no dead
@@ -144,7 +144,7 @@ class Engine:
         self._has_news.set()
 
     def _record_step(self, job: int, step: int) -> asyncio.Future[None]:
-        """Done as soon as the step is durable."""
+        """Return when the step is durable."""
         durable = asyncio.get_running_loop().create_future()
         self._steps.append((job, step, "{}"))
         self._waiting.append(durable)

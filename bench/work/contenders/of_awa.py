@@ -1,6 +1,6 @@
 """Awa with its queue storage. The Rust core claims and completes, the handlers are coroutines.
 
-Its own tables are asked what has ended: its view of all jobs takes up to a second for that.
+The benchmark counts finished jobs in Awa's own tables: its view of all jobs is up to a second late.
 """
 
 from __future__ import annotations

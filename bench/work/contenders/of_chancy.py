@@ -1,4 +1,4 @@
-"""Chancy with its asyncio executor and eager polling; workflows are looked for every second, not every 30."""
+"""Chancy with its asyncio executor and eager polling; it looks for workflows every second, not every 30."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEFT = "SELECT count(*) FROM chancy_jobs WHERE state NOT IN ('succeeded', 'fail
 _FAILED = "SELECT count(*) FROM chancy_jobs WHERE state = 'failed'"
 _COMPLETED = "SELECT count(*) FROM chancy_workflows WHERE state = 'completed'"
 
-# Its workers find functions by their import path, so that these have to lie in the module.
+# Its workers find functions by their import path, so these must be at the top level of the module.
 _jobs: list[Jobs] = []
 
 

@@ -25,7 +25,7 @@ class Contender:
         self._client: Any = None
 
     async def prepare(self) -> None:
-        await asyncio.to_thread(self._launch)  # it refuses to be launched where an event loop is running
+        await asyncio.to_thread(self._launch)  # it refuses to launch while an event loop is running
         await asyncio.to_thread(DBOS.destroy)
         self._client = DBOSClient(system_database_url=self._url)
 

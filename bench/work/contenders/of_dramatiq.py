@@ -1,4 +1,4 @@
-"""Dramatiq on Redis, with its eight threads a process; what has failed for good is in its dead-letter set."""
+"""Dramatiq on Redis, with its eight threads per process; failed jobs are in its dead-letter set."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Huey on Redis or SQLite (every commit synced); its workers are threads, and they poll often on SQLite.
+"""Huey on Redis or SQLite (every commit synced); its workers are threads, and poll often on SQLite.
 
-It takes a job out of the queue before it executes it, so that nothing is left to complete.
+It removes a job from the queue before it executes it, so there is nothing to complete.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Contender:
 
 
 def _pass_on(**payload: Any) -> Payload:
-    """What a step gives, the next one receives as keyword arguments."""
+    """Return a step's result, which the next step receives as keyword arguments."""
     return payload
 
 

@@ -1,4 +1,4 @@
-"""Redrive itself, on either database, as it comes; only the concurrency is set."""
+"""Redrive itself, on either database, with its defaults; only the concurrency is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""taskiq on a Redis stream, its broker that acknowledges; it keeps nothing of a failed task by itself."""
+"""taskiq on a Redis stream, its broker that acknowledges; it keeps nothing of a failed task."""
 
 from __future__ import annotations
 

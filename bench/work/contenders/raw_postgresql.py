@@ -1,6 +1,6 @@
-"""The limit: PostgreSQL through asyncpg without any engine, on the very tables that Redrive uses.
+"""The limit: PostgreSQL through asyncpg without an engine, on Redrive's own tables.
 
-Bulk is `unnest` of what it is given; work is to claim and complete in batches of 100, one after the other.
+Bulk inserts use `unnest`; work means claiming and completing batches of 100, one after the other.
 """
 
 from __future__ import annotations

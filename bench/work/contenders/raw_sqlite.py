@@ -1,6 +1,7 @@
-"""The limit: SQLite through apsw without any engine, on the very tables that Redrive uses.
+"""The limit: SQLite through apsw without an engine, on Redrive's own tables.
 
-Every commit is synced. Bulk is 100 rows a transaction; work is to claim and complete in batches of 100.
+Every commit is synced. Bulk means 100 rows per transaction; work means claiming and completing batches of
+100.
 """
 
 from __future__ import annotations

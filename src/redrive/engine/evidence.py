@@ -58,9 +58,9 @@ def evidence_of(
         stack = clean(remote.stack, MAX_STACK_LENGTH, redactor)
         return _redacted(remote.failure, stack, remote.fingerprint, remote.where, redactor)
     failure = (classifier or DEFAULT_CLASSIFIER).classify(error, now=now)
-    if len(failure.message) > exception.MAX_TEXT_LENGTH:  # truncated: half a secret is no longer recognised
+    if len(failure.message) > exception.MAX_TEXT_LENGTH:  # truncated: half a secret is no longer recognized
         failure = failure._replace(message=exception.text(error, MAX_TO_REDACT_LENGTH))
-    # Redacted before anything is derived from it: a part of a secret is no longer recognised as one.
+    # Redacted before anything is derived from it: a part of a secret is no longer recognized as one.
     message = redactor.text(_cut(failure.message, MAX_TO_REDACT_LENGTH))
     summary = _summary_of(error)
     mark = fingerprint(
@@ -155,7 +155,7 @@ def _chain(error: BaseException, summary: TracebackSummary, redactor: Redactor) 
 
 
 def clean(text: str, max_length: int, redactor: Redactor) -> str:
-    """Redact before the last truncation: half a secret is no longer recognised."""
+    """Redact before the last truncation: half a secret is no longer recognized."""
     return _storable_text(_cut(redactor.text(_cut(text, MAX_TO_REDACT_LENGTH)), max_length))
 
 

@@ -7,7 +7,7 @@ does the same with stored text, in one pass.
 Plain JSON stays unchanged. The codec checks everything: a value without a JSON form is left in place, and the
 codec rejects it with its path and advice.
 
-pydantic models are recognised by their methods; pydantic is never imported.
+pydantic models are recognized by their methods; pydantic is never imported.
 """
 
 from __future__ import annotations

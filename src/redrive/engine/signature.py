@@ -1,4 +1,4 @@
-"""The signature of a task function: analysed when the task is registered, used on every call.
+"""The signature of a task function: analyzed when the task is registered, used on every call.
 
     named `context`, or annotated with the context's class    receives the context
     named `config`                                            receives the config of the step

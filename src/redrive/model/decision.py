@@ -68,7 +68,7 @@ class DecisionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facts of a decision, as an attempt stores them.
 
     code          the reason
-    rule          the rule that recognised the error
+    rule          the rule that recognized the error
     failures      failures so far that count towards `max_attempts`
     seconds       the computed wait: a point between `low` and `high` that `draw`, from 0 to 1, has picked
     planned       the wait before jitter, by `formula`

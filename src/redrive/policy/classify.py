@@ -1,8 +1,8 @@
 """Classification of exceptions by the application's rules and the built-in ones.
 
-The first rule that recognises the error, or one of the errors it was raised from, decides. The order is: the
+The first rule that recognizes the error, or one of the errors it was raised from, decides. The order is: the
 application's rules, errors that state their class, known types of libraries, provider codes, HTTP status,
-SQLSTATE, gRPC code, and finally the types of the standard library. Redrive imports no library to recognise
+SQLSTATE, gRPC code, and finally the types of the standard library. Redrive imports no library to recognize
 its errors, and no exception, however hostile, makes the classification fail.
 """
 
@@ -110,7 +110,7 @@ class Classifier:
 
     rules         the application's rules, tried first and in order
     public_codes  the codes that callers outside the organization see
-    unknown       the class of errors that no rule recognises
+    unknown       the class of errors that no rule recognizes
     """
 
     def __init__(

@@ -24,8 +24,8 @@ _MAX_LISTED = 20
 _MAX_NAME_LENGTH = 60
 _KINDS = {str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 _REPAIR = (
-    "Enter the real value there. To change single fields without the rest, use redrive dlq replay --set-field "
-    "or set_fields in the API"
+    "Enter the real value there. To change single fields without the rest, use redrive dlq replay "
+    "--set-field or set_fields in the API"
 )
 
 

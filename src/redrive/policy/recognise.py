@@ -1,6 +1,6 @@
 """Recognising one exception by its type, or by the code, status or number that it carries.
 
-The traits of a type are computed once and cached. Most errors carry only a message, and are recognised by
+The traits of a type are computed once and cached. Most errors carry only a message, and are recognized by
 their type alone.
 """
 

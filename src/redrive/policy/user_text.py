@@ -21,7 +21,7 @@ def clean_text(name: str, text: object, redactor: Redactor, *, min_length: int, 
     """Return the text stripped, checked and redacted. Line breaks and tabs are allowed.
 
     Browsers send line breaks as CR LF. The error about a character doesn't quote the text: a quote is
-    escaped and cut, so secrets in it can't be recognised.
+    escaped and cut, so secrets in it can't be recognized.
     """
     require_kind(name, text, str)
     clean = str(text).replace("\r\n", "\n").strip()

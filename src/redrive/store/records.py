@@ -282,9 +282,11 @@ def _exhausted(letter: NewDeadLetter) -> LetterChange:
 
 
 def _failed_along(
-    letters: Sequence[NewDeadLetter], locked: Sequence[LockedLetter], settled: Sequence[Settled | LetterChange]
+    letters: Sequence[NewDeadLetter],
+    locked: Sequence[LockedLetter],
+    settled: Sequence[Settled | LetterChange],
 ) -> list[LetterChange]:
-    """Dead letters of later steps that failed again in the replay of an earlier one, which alone it names."""
+    """Reopen the dead letters of later steps that failed again while an earlier letter was replayed."""
     along = {letter.id for letter in locked if letter.state == DeadLetterState.REPLAYING}
     along -= {change.letter_id for change in settled}
     after, action = DeadLetterState.OPEN.value, Action.DEAD_LETTER_REOPENED

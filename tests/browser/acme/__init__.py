@@ -1,1 +1,1 @@
-"""A shop: what the tests and the pictures of the pages have to do with."""
+"""A shop: the application behind the tests and pictures of the pages."""

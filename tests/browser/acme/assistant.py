@@ -1,4 +1,4 @@
-"""What a language model does for the support team."""
+"""A language model that helps the support team."""
 
 from __future__ import annotations
 

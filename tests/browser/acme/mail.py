@@ -1,4 +1,4 @@
-"""Letters to customers."""
+"""Emails to customers."""
 
 from __future__ import annotations
 

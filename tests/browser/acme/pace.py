@@ -1,4 +1,4 @@
-"""How long things take. The scene puts its own time in place of the machine's."""
+"""Durations of tasks. The scene replaces the machine's time by its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other systems are told: customers, products, hooks of merchants."""
+"""Updates for other systems: customers, products, webhooks of merchants."""
 
 from __future__ import annotations
 

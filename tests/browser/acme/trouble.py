@@ -1,4 +1,4 @@
-"""What is broken at present: a JSON file that tests write, or what the scene says."""
+"""The current troubles: a JSON file that tests write, or the values of the scene."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ VARIABLE = "ACME_TROUBLE"
 
 
 class Trouble(NamedTuple):
-    """
-    kind     see acme.sdk.restful; "slow" just takes its time
-    share    of what asks: by its key, so that the same one meets it again and again
-    flaky    the share is thrown anew each time
-    seconds  how long it takes
-    said     what the other side says
+    """A trouble of a service.
+
+    kind     see acme.sdk.restful; "slow" only delays the response
+    share    the share of requests with the trouble, chosen by key, so that repeated requests have it again
+    flaky    choose the share by chance for each request
+    seconds  the duration of the request
+    said     the text of the response
     """
 
     kind: str
@@ -29,7 +30,7 @@ class Trouble(NamedTuple):
 
 
 class Troubles:
-    """By name: of a service, or of a mistake in the shop's own code."""
+    """The troubles by name: of a service, or of a bug in the shop's own code."""
 
     def __init__(self) -> None:
         self.known: dict[str, list[Trouble]] | None = None

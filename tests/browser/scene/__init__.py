@@ -1,4 +1,4 @@
-"""A believable installation: days of a shop's work, made by the real engine on a clock that runs fast.
+"""A realistic installation: days of a shop's work, executed by the real engine on a fast clock.
 
 python -m tests.browser.scene --url sqlite:////tmp/shop.db --scale 1
 """

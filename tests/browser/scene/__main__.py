@@ -1,4 +1,4 @@
-"""Fills a database with the scene, so that pages can be looked at."""
+"""Fills a database with the scene, to look at pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.scene.transfer import transfer
 
 
 async def fill(url: str, scale: float, schema: str = "redrive") -> None:
-    """A SQLite file, or PostgreSQL. Its clock is the server's own, so that the scene is copied into it."""
+    """Fill SQLite directly. PostgreSQL has its own clock, so copy the finished scene into it."""
     scheme, _, place = url.partition("://")
     if scheme == "sqlite":
         await Building(Path(place.removeprefix("/")), scale).build()

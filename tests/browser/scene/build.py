@@ -1,4 +1,4 @@
-"""Has the scene built, by a process of its own: its time is not that of whoever asks for it."""
+"""Builds the scene in a separate process, because the scene replaces that process's time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def build(path: Path, scale: float) -> None:
-    """A SQLite file that is there when it is whole."""
+    """Build a SQLite file. It appears when it is complete."""
     unfinished = path.with_suffix(".unfinished")
     url = f"sqlite:///{unfinished}"
     command = [sys.executable, "-m", "tests.browser.scene", "--url", url, "--scale", str(scale)]

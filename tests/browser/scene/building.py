@@ -1,4 +1,4 @@
-"""Building the scene: hour by hour, work arrives, is executed, fails, and people see to it."""
+"""Building the scene: hour by hour, work arrives, executes and fails, and people handle it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from redrive.store.sqlite import SqliteDatabase
 RUNS_AN_HOUR = 80.0
 RECENT = 6.0
 LAST = 0.1
-"""Hours that are left for what must be so at the end."""
+"""The hours before the end that set up the final state."""
 PASSES = 4
-"""Looks at what has become due between two arrivals."""
+"""How often the engine looks for due work between two arrivals."""
 
 _BREAKERS = {
     "stripe": BreakerPolicy(window_calls=10, minimum_calls=6, cool_down=900.0, longest_open=3600.0),
@@ -68,7 +68,7 @@ class Building:
         await self.app.close()
 
     async def _happen(self) -> None:
-        """What is due by now: deployments, the weather, what people do."""
+        """Do everything that is due by now: deployments, incidents, actions of people."""
         left = self.clock.hours_left
         for hours in [each for each in self._deployments if each >= left]:
             await self._machines.deploy(self._deployments.pop(hours))
@@ -83,7 +83,7 @@ class Building:
                 self.missed.append(str(missing))
 
     async def _arrive(self, step: float) -> None:
-        """Some work, and what becomes due in so many seconds."""
+        """Let work arrive, and execute what becomes due within this many seconds."""
         for good in self._random.choices(GOODS, [good.weight for good in GOODS], k=self._number(step)):
             await self._start(good)
         end = self.clock.time + step
@@ -97,12 +97,12 @@ class Building:
         self.clock.time = max(self.clock.time, end)
 
     def _step(self) -> float:
-        """Seconds until the next arrivals: the last hours are told in more detail."""
+        """Return the seconds until the next arrivals; the last hours have more detail."""
         usual = 720.0 if self.clock.hours_left > RECENT else 180.0
         return min(usual / max(self._scale, 0.2), max(30.0, (self.clock.hours_left - LAST) * HOUR))
 
     def _number(self, seconds: float) -> int:
-        """How much arrives: less at night, and the end is in the afternoon of a good day."""
+        """Return how much work arrives: less at night; the end is in the afternoon of a busy day."""
         left = self.clock.hours_left
         busy = 1.0 + 0.75 * cos((left - 2.0) / 24.0 * 2.0 * pi) + (1.0 if left < RECENT else 0.0)
         wanted = RUNS_AN_HOUR * self._scale * busy * seconds / HOUR
@@ -119,7 +119,7 @@ class Building:
         return await self.app.start(good.work, payload, key=key, tags=tags, priority=priority, delay=delay)
 
     async def _end(self) -> None:
-        """The last moment: work that is scheduled, that waits, and that is being executed."""
+        """Set up the last moment: work that is scheduled, waiting, and executing."""
         await self._keep_stripe_open()
         while self.clock.hours_left > 0.0:
             await self._arrive(60.0)
@@ -139,7 +139,7 @@ class Building:
             await self._machines.beat(machine, in_flight=8 if machine is self._machines.alive[-1] else 0)
 
     async def _keep_stripe_open(self) -> None:
-        """It was asked not long ago, and is asked again in a while."""
+        """Keep the breaker open: its last probe was recent, and the next one is soon."""
         for _ in range(100):
             known = await parts_of(self.app).breakers.look("stripe")
             assert known is not None

@@ -1,4 +1,4 @@
-"""What goes wrong when: episodes of trouble, in hours before the end."""
+"""Incidents: episodes of trouble, in hours before the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.browser.scene.time import HOURS
 
 
 class Episode(NamedTuple):
-    """From so many hours before the end until so many; the rest as in acme.trouble."""
+    """An episode between these hours before the end; the other fields are those of acme.trouble."""
 
     begins: float
     ends: float
@@ -24,7 +24,7 @@ class Episode(NamedTuple):
 ALWAYS = HOURS
 
 EPISODES = [
-    # What a shop lives with
+    # The usual background of errors
     Episode(ALWAYS, 0, "stripe", "402", 0.03, seconds=0.9),
     Episode(ALWAYS, 0, "stripe", "500", 0.03, flaky=True),
     Episode(ALWAYS, 0, "recipients", "bug", 0.02),
@@ -68,7 +68,7 @@ EPISODES = [
 
 
 def troubles_at(hours_left: float) -> dict[str, list[dict[str, Any]]]:
-    """Those of that moment; where several could be met, what began last is met first."""
+    """Return the troubles at that moment; the latest episode comes first."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in sorted(EPISODES, key=lambda episode: episode.begins):
         if each.begins >= hours_left >= each.ends:

@@ -1,4 +1,4 @@
-"""The machines that work in the scene: they are deployed, come and go, and one of them has died."""
+"""The machines of the scene: deployments replace them, and one of them has died."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redrive.settings import Settings
 from redrive.store.leases import Holder
 
 DEPLOYMENTS = {72.0: "2026.11.1", 40.0: "2026.11.2", 8.0: "2026.11.3"}
-"""Hours before the end → the version of the code from then on."""
+"""Hours before the end, and the code version that workers have from then on."""
 
 HOSTS = ("worker-a.fra1", "worker-b.fra1", "worker-c.ams3")
 FALLEN = "worker-d.ams3"
@@ -42,7 +42,7 @@ class Machines:
         ]
 
     async def work_off(self) -> int:
-        """Each of them in turn."""
+        """Let the next machine work."""
         self._turn += 1
         return await self.alive[self._turn % len(self.alive)].worker.work_off()
 
@@ -54,19 +54,19 @@ class Machines:
         )
 
     async def fall(self) -> None:
-        """One says for the last time that all is well."""
+        """Record the last heartbeat of a machine, which says that all is well."""
         version = self.alive[0].version
         await self.beat(Machine(FALLEN, version, parts_of(self._app).worker_in_test(), 2_391), in_flight=4)
 
     async def hold(self, queue: str, number: int) -> None:
-        """Begin some work that does not end any more: what is being executed at this moment."""
+        """Claim work that never ends: it executes at this moment."""
         machine = self.alive[-1]
         holder = Holder(parts_of(self._app).ids.token(), machine.worker.id, machine.version, 3_600.0)
         await parts_of(self._app).store.leases.claim(queue, number, holder)
 
 
 async def pulse(url: str) -> None:
-    """A sign of life of those that had given one at the end of the scene."""
+    """Repeat the heartbeats of the machines that were alive at the end of the scene."""
     app = Redrive(url, settings=Settings(), log=False, durable=False)
     try:
         await app.open()

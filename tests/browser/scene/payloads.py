@@ -1,4 +1,4 @@
-"""What the shop works on: payloads as a real one would have them, secrets included."""
+"""Payloads of the shop, as real ones would be, secrets included."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Payload = dict[str, Any]
 
 
 class Good(NamedTuple):
-    """A kind of work: what it is made of, and how much of all work it is."""
+    """A kind of work: its payload, and its share of all work."""
 
     work: str
     weight: int

@@ -1,4 +1,4 @@
-"""What people do in the scene, in hours before the end."""
+"""Actions of people in the scene, in hours before the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMBERS = {MAYA: "OWNER", JON: "ADMIN", LIN: "STAFF", SAM: "VIEWER", "former@acm
 
 
 class NothingToDoError(Exception):
-    """What somebody was to see to has not happened: the scene is too small for it."""
+    """The scene is too small: the problem that a person handles has not occurred."""
 
 
 Deed = Callable[[], Awaitable[object]]
@@ -58,7 +58,7 @@ class People:
             key=lambda each: -each[0],
         )
 
-    # Being there
+    # Schedule
 
     async def _move_in(self) -> None:
         members = self._app.members(by=MAYA)
@@ -107,7 +107,7 @@ class People:
     async def _replay_timeouts(self) -> None:
         reason, query = "The analytics database answers again", "category:timeout is:open workflow:report"
         number = (await (await self._desk(MAYA)).count(query)).number
-        rate = max(0.001, 0.6 * number / (0.25 * HOUR))  # so that it is well under way at the end
+        rate = max(0.001, 0.6 * number / (0.25 * HOUR))  # so that it is well in progress at the end
         await self._replay(
             MAYA, reason, query=query, canary=3, rate=rate, failure_rate=0.9, same_failures=None
         )
@@ -210,7 +210,7 @@ class People:
             "assistant", reason="The bill of the model provider is checked first"
         )
 
-    # Finding things
+    # Lookups
 
     async def _desk(self, by: str) -> Failures:
         return self._app.failures(by=by)
@@ -221,7 +221,7 @@ class People:
         raise NothingToDoError(" ".join(texts))
 
     async def _groups(self, *texts: str) -> list[FailureGroup]:
-        """Those that have all of these texts somewhere, the largest first."""
+        """Return the groups that contain all of these texts, the largest first."""
         failures = await self._desk(MAYA)
         found = [line.group for line in (await failures.groups.list(sort="occurrences", size=500)).lines]
         return [group for group in found if all(text in _described(group) for text in texts)]

@@ -1,4 +1,4 @@
-"""The scene's time: it begins days ago, passes as fast as the machine can, and ends now."""
+"""The scene's time: it starts days ago, passes as fast as the machine can, and ends now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from redrive.testing import VirtualClock
 HOUR = 3600.0
 HOURS = 72.0
 SPEED = 0.001
-"""Of what is executed at once, the shorter must end first: so much of its time is really waited."""
+"""Of concurrent tasks, the shorter must end first, so this share of the time is really waited."""
 
 
 class SceneClock(VirtualClock):
@@ -26,11 +26,11 @@ class SceneClock(VirtualClock):
         return HOURS - self.time / HOUR
 
     async def take(self, seconds: float) -> None:
-        """For what a task does: the time of others that are executed beside it is the same time."""
+        """Let a task take time. Concurrent tasks share the same time."""
         end = self.time + seconds
         await asyncio.sleep(seconds * SPEED)
         self.time = max(self.time, end)
 
     def end(self) -> None:
-        """Building has taken a while; it is now now."""
+        """Move the time forward by the duration of the building, to the present."""
         self.time = max(self.time, time.time() - self.begins)

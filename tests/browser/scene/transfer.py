@@ -18,7 +18,7 @@ async def transfer(path: Path, url: str, schema: str) -> None:
     target, source = await asyncpg.connect(url), apsw.Connection(str(path))
     try:
         async with target.transaction():
-            # What triggers count is copied like everything else.
+            # Counts that triggers maintain are copied like everything else.
             await target.execute("SET LOCAL session_replication_role = replica")
             for table in await _tables(target, schema):
                 await _copy(source, target, schema, table)

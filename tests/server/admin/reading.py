@@ -1,4 +1,4 @@
-"""A page as a person or a program reads it: its visible text, and its elements with their attributes."""
+"""Parse a page into its visible text and its elements with their attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HIDDEN = frozenset({"script", "style"})
 
 
 class Element(NamedTuple):
-    """`text` is all that is in it, its children's included."""
+    """An element of a page. `text` includes the text of its children."""
 
     tag: str
     attributes: dict[str, str]
@@ -29,11 +29,11 @@ class Reading(HTMLParser):
 
     @property
     def text(self) -> str:
-        """With single blanks."""
+        """Return the visible text with single blanks."""
         return " ".join("".join(self._open[0][2]).split())
 
     def find(self, tag: str, **attributes: str) -> list[Element]:
-        """Underscores stand for hyphens, as in data_action."""
+        """Find elements by tag and attributes. Underscores in names become hyphens: `data_action`."""
         wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
         return [
             each
@@ -43,7 +43,7 @@ class Reading(HTMLParser):
 
     @property
     def actions(self) -> list[str]:
-        """What the page lets one do: method and path of each."""
+        """Return the method and path of every action that the page offers."""
         return [each.attributes["data-action"] for each in self.elements if "data-action" in each.attributes]
 
     @property

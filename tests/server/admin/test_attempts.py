@@ -1,4 +1,4 @@
-"""Two attempts side by side: what differs is marked, and comparing stacks of any kind ends soon."""
+"""Two attempts side by side: differences are marked, and comparing long tracebacks stays fast."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_equal_attempts_have_nothing_marked() -> None:
     assert [each.name for each in spent.changed] == ["Decision"]
 
 
-def test_what_differs_is_marked() -> None:
+def test_differences_are_marked() -> None:
     after = ATTEMPT._replace(
         outcome=AttemptOutcome.LOST,
         worker="w2",
@@ -128,7 +128,7 @@ def test_long_stacks_are_compared_in_part() -> None:
 
 
 def test_no_two_stacks_take_long() -> None:
-    """Lines that come again and again are what makes such comparisons slow."""
+    """Repeated lines are the slow case of such comparisons."""
     random = Random(1)
     for kinds in (1, 2, 8, 30, 300):
         words = [f"line {n}" for n in range(kinds)]
@@ -138,7 +138,7 @@ def test_no_two_stacks_take_long() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abc"), max_size=20))
 def test_the_difference_is_true(one: list[str], other: list[str]) -> None:
-    """What only the first has, and what both have, is the first; likewise the second."""
+    """The removed and common lines add up to the first text; the added and common lines, to the second."""
     told = stack_diff("\n".join(one), "\n".join(other))
     removed = [line.text for line in told.lines if line.sign == "-"]
     added = [line.text for line in told.lines if line.sign == "+"]
@@ -153,7 +153,7 @@ def test_the_difference_is_true(one: list[str], other: list[str]) -> None:
     assert told.equal is (one == other or "\n".join(one) == "\n".join(other))
 
 
-# Choosing them
+# Choosing attempts
 
 
 THREE = [ATTEMPT._replace(number=number) for number in (1, 2, 5)]
@@ -174,17 +174,17 @@ def test_two_are_chosen_in_any_spelling(given_: list[str]) -> None:
         (["1,²"], "Can't compare: attempt ² doesn't exist."),
     ],
 )
-def test_what_cannot_be_compared_is_said(given_: list[str], problem: str) -> None:
+def test_the_page_says_what_cannot_be_compared(given_: list[str], problem: str) -> None:
     assert pair_of(given_, THREE).problem == problem
     assert pair_of(given_, THREE).numbers is None
 
 
-def test_nothing_chosen_is_no_problem() -> None:
+def test_the_page_works_without_a_selection() -> None:
     assert pair_of(None, THREE) == (None, "")
     assert pair_of([], THREE) == (None, "")
 
 
-def test_rows_come_newest_first_and_tell_repetitions() -> None:
+def test_rows_come_newest_first_and_show_repetitions() -> None:
     attempts = [
         ATTEMPT,
         ATTEMPT._replace(number=2, message="no answer in 7 s"),

@@ -1,4 +1,4 @@
-"""The page of the audit (W16)."""
+"""The audit page (W16)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.server.house import House
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
-async def test_entries_lead_to_what_they_are_about(house: House) -> None:
+async def test_entries_link_to_their_subjects(house: House) -> None:
     client, letter = await house.keyed("VIEWER"), await house.dead_letter()
     page = await read(client, "/app/admin/audit")
     assert f"/app/admin/dlq/{letter}" in page.links
@@ -35,7 +35,7 @@ async def test_a_bulk_replay_is_one_row_with_its_entries_behind_it(house: House)
     assert f"/app/admin/replays/{plan.operation_id}" in page.links
 
 
-async def test_moments_among_the_details_are_told_as_such(house: House) -> None:
+async def test_times_among_the_details_are_shown_as_times(house: House) -> None:
     client, keys = await house.keyed("VIEWER"), house.app.members().keys
     await keys.create("for a day", "VIEWER", expires_in=90_000.0)
     page = await read(client, "/app/admin/audit?action=key.created")
@@ -51,7 +51,7 @@ async def test_steps_are_counted_from_1(house: House) -> None:
     assert "from_step" not in page.text
 
 
-async def test_filters_narrow_it_and_an_unknown_action_is_told_where_it_was_typed(house: House) -> None:
+async def test_filters_narrow_it_and_an_unknown_action_is_reported_at_its_field(house: House) -> None:
     client = await house.keyed("VIEWER")
     failures = house.app.failures(by="carla")
     await failures.resolve(await house.dead_letter(), "because")
@@ -76,7 +76,7 @@ async def test_pages_continue_where_the_last_one_ended(house: House) -> None:
     assert sorted(people) == sorted(f"person {number}" for number in range(1, 60))
 
 
-async def test_what_someone_has_called_themselves_stays_text(house: House) -> None:
+async def test_the_name_of_an_actor_stays_text(house: House) -> None:
     client = await house.keyed()
     failures = house.app.failures(by=EVIL[:60])
     await failures.resolve(await house.dead_letter(), EVIL)

@@ -1,4 +1,4 @@
-"""The page of breakers: states, windows, what waits, and who may take them by hand (P4, W12)."""
+"""The page of breakers: states, windows, held work, and who may change them (P4, W12)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_policy_in_words(policy: BreakerPolicy, words: str) -> None:
     assert describe_closing(policy) == "Probed after 30 s; closes after 3 successful probes."
 
 
-async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) -> None:
+async def test_an_open_breaker_shows_held_work_and_its_next_probe(house: House) -> None:
     house.app.breaker("bank", BreakerPolicy(window_calls=4, minimum_calls=4, cool_down=300.0))
     house.app.breaker("api")
 
@@ -65,7 +65,7 @@ async def test_an_open_one_tells_what_waits_and_when_it_is_probed(house: House) 
     assert not [each for each in page.actions if API in each]
 
 
-async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> None:
+async def test_a_breaker_is_forced_and_released_at_home(house: House) -> None:
     house.app.breaker("pay/eu west")
     client = await house.keyed("ADMIN", name="operator")
     force = f"POST {API}/pay%2Feu%20west/force"
@@ -89,8 +89,8 @@ async def test_one_is_taken_by_hand_and_left_to_itself_at_home(house: House) -> 
     assert released.status_code == 200, "undo sends an empty object"
 
 
-async def test_after_an_outage_one_without_work_is_no_alarm(house: House) -> None:
-    """It is probed by the next call: there may be none for hours."""
+async def test_after_an_outage_a_breaker_without_work_raises_no_alarm(house: House) -> None:
+    """The next call probes it, but the next call may be hours away."""
     house.app.breaker("bank")
 
     @house.app.task(breaker="bank")
@@ -116,7 +116,7 @@ async def test_after_an_outage_one_without_work_is_no_alarm(house: House) -> Non
     )
 
 
-async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(house: House) -> None:
+async def test_elsewhere_it_is_read_only_and_the_operator_is_not_named(house: House) -> None:
     house.app.breaker("bank")
     await house.organization("acme")
     await house.app.breakers(by="ana").force("bank", "OPEN", reason="a secret of home")
@@ -127,11 +127,11 @@ async def test_elsewhere_nothing_can_be_done_and_nothing_is_told_of_who_did(hous
         assert ("a secret of home" in page.text) is (org == "default")
 
 
-async def test_without_any_the_page_says_what_they_are(house: House) -> None:
+async def test_an_empty_page_explains_breakers(house: House) -> None:
     assert "No breakers configured" in (await read(await house.keyed(), PAGE)).text
 
 
-async def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_next_run(house: House) -> None:
+async def test_16_p4_a_half_open_breaker_without_held_runs_is_tried_with_the_next_run(house: House) -> None:
     house.app.breaker("bank")
     await house.app.breakers(by="ben").force("bank", "OPEN", reason="maintenance")
     await house.app.breakers(by="ben").release("bank")
@@ -144,7 +144,7 @@ async def test_16_p4_a_half_open_one_that_nothing_waits_for_is_tried_with_the_ne
     assert (found["state"], found["idle"]) == ("HALF_OPEN", True)
 
 
-async def test_p4_a_half_open_one_that_holds_runs_is_being_probed(house: House) -> None:
+async def test_p4_a_half_open_breaker_that_holds_runs_is_being_probed(house: House) -> None:
     house.app.breaker("bank")
 
     @house.app.task(breaker="bank", max_attempts=1)

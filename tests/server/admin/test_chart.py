@@ -1,4 +1,4 @@
-"""Charts: everything inside of the box, nothing that is there unseen, round numbers and round times."""
+"""Charts: everything is inside the frame, every value is visible, labels are round numbers and times."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_times_are_few_in_order_and_inside(since: float, seconds: float, zone: s
     assert found == sorted(set(found))
 
 
-def test_nothing_is_asked_of_an_axis_without_length_or_of_a_lifetime() -> None:
+def test_an_axis_without_a_length_or_for_a_lifetime_has_no_ticks() -> None:
     assert round_times(NOON, NOON, UTC) == []
     assert round_times(0.0, 4e10, UTC) == []
 
@@ -130,7 +130,7 @@ def test_bars_are_stacked_on_each_other() -> None:
     assert chart.zero == chart.down[0].place > chart.down[-1].place
 
 
-def test_what_goes_out_is_drawn_downwards_on_the_same_scale() -> None:
+def test_outgoing_numbers_are_drawn_downwards_on_the_same_scale() -> None:
     chart = drawn(Series("Came", "bad", [20, 5]), Series("Left", "good", [10, 0], below=True))
     came, left = chart.columns[0].boxes
     assert came.y + came.height == pytest.approx(left.y, abs=CLOSE)
@@ -139,13 +139,13 @@ def test_what_goes_out_is_drawn_downwards_on_the_same_scale() -> None:
     assert chart.down[0].place < chart.down[3].place <= HEIGHT
 
 
-def test_the_exact_numbers_are_told_and_stand_in_a_table() -> None:
+def test_the_exact_numbers_are_shown_and_are_in_a_table() -> None:
     chart = drawn(Series("Succeeded", "good", [1234, 0, 3]), Series("Failed", "bad", [0, 0, 1]))
     assert chart.columns[0].title == "Wed 04 Mar 12:00 – 12:05\nSucceeded: 1,234\nFailed: 0"
     assert [(row.since - NOON, list(row.numbers)) for row in chart.rows] == [(0, [1234, 0]), (600, [3, 1])]
 
 
-def test_nothing_at_all_is_a_chart_too() -> None:
+def test_an_empty_chart_is_valid() -> None:
     chart = drawn(Series("Succeeded", "good", [0] * 12))
     assert (chart.is_empty, chart.rows, len(chart.columns)) == (True, [], 12)
     assert [tick.label for tick in chart.down] == ["0", "1"]
@@ -173,7 +173,7 @@ def test_everything_is_inside_of_the_box(shown: list[tuple[list[int], bool]], se
 
 
 @given(NUMBERS)
-def test_a_sparkline_is_inside_of_its_box_and_shows_what_is_there(numbers: list[int]) -> None:
+def test_a_sparkline_is_inside_its_frame_and_shows_every_value(numbers: list[int]) -> None:
     boxes = sparkline(numbers).boxes
     assert len(boxes) == len(numbers)
     for number, box in zip(numbers, boxes, strict=True):

@@ -1,4 +1,4 @@
-"""The page of one dead letter: what it tells, and what it lets whom do (W8, W11, W12, W14)."""
+"""The page of one dead letter: what it shows, and which role may do what (W8, W11, W12, W14)."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ async def letter_of(house: House, letter: str) -> DeadLetter:
 
 
 async def altered(house: House, letter: str, **fields: Any) -> None:
-    """What could be stored, by whatever way."""
+    """Overwrite stored fields of a dead letter."""
     await alter(parts_of(house.app).database, letter, **fields)
 
 
 def verbs(page: Reading, letter: str) -> set[str]:
-    """What can be done to it."""
+    """Return the actions that the page offers for a dead letter."""
     address = f"POST {API}/{letter}/"
     return {each.removeprefix(address) for each in page.actions if each.startswith(address)}
 
@@ -83,7 +83,7 @@ def replays(page: Reading) -> list[str]:
     return [each.attributes["href"] for each in page.find("a", data_key="r")]
 
 
-# What it tells
+# What the page shows
 
 
 async def test_the_verdict_comes_first(house: House, admin: httpx.AsyncClient) -> None:
@@ -139,7 +139,7 @@ async def test_links_and_commands_are_copied_by_icons_with_a_name(
     assert buttons[0].attributes["data-copy"] == f"redrive dlq view {letter}"
 
 
-async def test_where_it_failed_and_what_it_was_given(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_frame_and_the_payload_are_shown(house: House, admin: httpx.AsyncClient) -> None:
     letter = await house.dead_letter({"order": 7, "password": "hunter2", "key": SECRET})
     answer = await admin.get(f"{PAGE}/{letter}")
     page = Reading(answer.text)
@@ -216,7 +216,7 @@ async def test_every_attempt_is_there_and_two_can_be_compared(house: House, admi
 
 
 @pytest.mark.parametrize("asked", ["1", "1,9", "a,b", ",,", "1,2,3", EVIL, "1" * 90])
-async def test_what_cannot_be_compared_is_said(small_house: House, asked: str) -> None:
+async def test_the_page_says_what_cannot_be_compared(small_house: House, asked: str) -> None:
     letter = await _stubborn(small_house)
     client = await small_house.keyed("VIEWER")
     answer = await client.get(f"{PAGE}/{letter}", params={"compare": asked})
@@ -271,9 +271,7 @@ async def test_a_letter_whose_run_is_gone_is_still_shown(house: House, admin: ht
     assert "the card of 7 was declined" in page.text
 
 
-async def test_what_someone_has_damaged_does_not_hide_the_rest(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_damaged_fields_do_not_hide_the_rest(house: House, admin: httpx.AsyncClient) -> None:
     letter = await house.dead_letter()
     broken = dict.fromkeys(("payload", "config", "policy", "tags", "metadata", "redrive_policy"), "{no")
     await altered(house, letter, **broken)
@@ -310,7 +308,7 @@ async def test_a_large_payload_does_not_make_a_large_page(house: House, admin: h
     assert "Open as JSON" in answer.text
 
 
-# What it lets whom do
+# Which role may do what
 
 
 async def test_where_nothing_is_redacted_there_is_nothing_to_reveal(
@@ -322,7 +320,7 @@ async def test_where_nothing_is_redacted_there_is_nothing_to_reveal(
     assert "Reveal… Nothing is redacted" in page.text
 
 
-async def test_a_replay_that_is_unlikely_to_work_is_not_what_is_offered_first(
+async def test_a_replay_that_is_unlikely_to_work_is_not_the_first_offer(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     letter = await house.dead_letter(work="order")
@@ -340,7 +338,7 @@ async def test_a_replay_that_is_unlikely_to_work_is_not_what_is_offered_first(
         ("OWNER", {"assign", "tags", "notes", "resolve", "ignore", "archive", "reveal"}),
     ],
 )
-async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, may: set[str]) -> None:
+async def test_actions_that_a_role_may_never_do_are_absent(house: House, role: str, may: set[str]) -> None:
     """W12."""
     letter = await house.dead_letter({"order": 7, "password": "hunter2"})
     page = await read(await house.keyed(role), f"{PAGE}/{letter}")
@@ -363,7 +361,7 @@ async def test_what_a_role_may_never_do_is_not_there(house: House, role: str, ma
         ("ARCHIVED", {"reopen"}, "No action needed"),
     ],
 )
-async def test_what_cannot_be_done_now_says_why(
+async def test_an_action_that_is_unavailable_now_has_a_reason(
     house: House, admin: httpx.AsyncClient, state: str, may: set[str], word: str
 ) -> None:
     letter = await house.dead_letter({"order": 7, "password": "hunter2"})
@@ -385,7 +383,9 @@ async def test_what_cannot_be_done_now_says_why(
     assert ("Wait for the outcome" if state == "REPLAYING" else "Reopen it") in reason.text
 
 
-async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncClient) -> None:
+async def test_a_letter_that_waits_for_another_is_not_replayed(
+    house: House, admin: httpx.AsyncClient
+) -> None:
     letter, other = await house.dead_letter(1), await house.dead_letter(2)
     letters = house.app.failures()
     await letters.link(letter, other)
@@ -397,8 +397,8 @@ async def test_one_that_waits_is_not_replayed(house: House, admin: httpx.AsyncCl
     assert replays(await read(admin, f"{PAGE}/{letter}"))
 
 
-async def test_a_change_is_made_to_what_was_seen(house: House, admin: httpx.AsyncClient) -> None:
-    """Each change names the version that the page was made of, and can be undone."""
+async def test_a_change_applies_to_the_version_that_was_shown(house: House, admin: httpx.AsyncClient) -> None:
+    """Each change names the version that the page shows, and can be undone."""
     letter = await house.dead_letter()
     version = version_of(await letter_of(house, letter))
     page = await read(admin, f"{PAGE}/{letter}")
@@ -425,11 +425,11 @@ async def test_effects_that_may_repeat_are_warned_of(house: House, admin: httpx.
     assert "Careful: the step may have taken effect already" in page.text
 
 
-# Who is nobody, and what is not there
+# Callers without access, and missing pages
 
 
 async def test_a_missing_page_has_the_look_of_the_pages(house: House, admin: httpx.AsyncClient) -> None:
-    """W13: nor is what belongs to another organization."""
+    """W13: a dead letter of another organization is missing, too."""
     await house.organization("acme")
     foreign = await house.dead_letter(org="acme")
     for letter in ("nothing", foreign, "%3Cscript%3E", "a%00b", "%ff"):
@@ -443,8 +443,8 @@ async def test_a_missing_page_has_the_look_of_the_pages(house: House, admin: htt
     assert (await admin.get(f"{PAGE}/{foreign}?unknown=1")).status_code in (400, 422)
 
 
-async def test_what_is_stored_is_text(house: House, admin: httpx.AsyncClient) -> None:
-    """Security baseline: whatever was stored, in whichever field, none of it becomes markup."""
+async def test_stored_values_stay_text(house: House, admin: httpx.AsyncClient) -> None:
+    """Security baseline: no stored text becomes markup, in any field."""
     letter, other = await house.dead_letter({EVIL: EVIL, "long": EVIL * 9}), await house.dead_letter(2)
     failures = house.app.failures(by=EVIL)
     await failures.note(letter, EVIL)
@@ -478,7 +478,7 @@ async def test_changed_attempts_are_text_too(house: House, admin: httpx.AsyncCli
     assert not Reading(answer.text).find("img")
 
 
-# In words
+# Wording
 
 
 def test_a_policy_in_words() -> None:
@@ -487,7 +487,7 @@ def test_a_policy_in_words() -> None:
     assert describe_stored_policy('{"name": 1}') == ()
 
 
-async def test_a_ticket_says_what_matters(small_house: House) -> None:
+async def test_a_ticket_contains_the_important_facts(small_house: House) -> None:
     letter = await small_house.dead_letter()
     failures = small_house.app.failures()
     found, verdict = await failures.view(letter), await failures.verdict(letter)
@@ -501,7 +501,7 @@ async def test_a_ticket_says_what_matters(small_house: House) -> None:
 
 
 async def _stubborn(house: House) -> str:
-    """Fails three times, each time with another message."""
+    """Fail three times, each time with a different message."""
     soon = RetryPolicy(max_attempts=3, backoff=Backoff(Immediate()))
     tries = iter(range(1, 100))
     if "stubborn" not in parts_of(house.app).registry.tasks:
@@ -523,7 +523,7 @@ async def _stubborn(house: House) -> str:
 async def test_a_plan_that_never_started_is_not_called_a_replay(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    """ "Replayed it", for plans that nobody started, was in the history twice."""
+    """The history listed "Replayed it" twice for plans that were never started."""
     letter = await house.dead_letter()
     plans = house.app.failures().plans
     for _ in range(2):

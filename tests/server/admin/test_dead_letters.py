@@ -1,4 +1,4 @@
-"""The list of dead letters: what needs somebody, what heals itself, what is done to many (W8, W12, W13)."""
+"""The list of dead letters: needs you, heals itself, bulk actions (W8, W12, W13)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def desk_of(house: House, by: str = "ana") -> Failures:
 
 
 async def letters(house: House, number: int, work: str = "charge") -> list[str]:
-    """The ids of so many dead letters, of one failure; `refund` fails in another way than `charge`."""
+    """Create dead letters of one failure and return their ids. `refund` fails differently from `charge`."""
     if "refund" not in parts_of(house.app).registry.tasks:
         house.app.task(refund)
     runs = await house.app.start_many(work, list(range(number)))
@@ -76,7 +76,7 @@ async def refund(order: Any = None) -> None:
 
 
 def healing(house: House, **options: Any) -> None:
-    """A task whose dead letters will be redriven automatically."""
+    """Register a task whose dead letters Redrive will redrive automatically."""
 
     async def flake(order: Any = None) -> None:
         raise RetryableError("the bank is closed")
@@ -85,7 +85,7 @@ def healing(house: House, **options: Any) -> None:
 
 
 async def spoil(house: House, letter: str, text: str) -> None:
-    """Whatever somebody could have written into the tables by hand."""
+    """Write a text into every column that a person with database access could have changed."""
     for table, names, key in (
         ("dead_letters", LETTER_TEXTS, "id = :id"),
         ("failure_groups", GROUP_TEXTS, "sample = :id"),
@@ -164,7 +164,7 @@ async def test_what_heals_itself_is_separate_from_what_needs_you(
 async def test_12_gap_9_a_letter_that_waits_for_another_one_shows_no_time(
     house: House, admin: httpx.AsyncClient
 ) -> None:
-    """Its own time passes while it waits."""
+    """The time of its own redrive passes while it waits."""
     healing(house)
     waiting, other = await letters(house, 2, "flake")
     await (await desk_of(house)).link(waiting, other)
@@ -180,7 +180,7 @@ async def test_12_gap_9_a_letter_that_waits_for_another_one_shows_no_time(
 
 
 async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: httpx.AsyncClient) -> None:
-    """Whatever its policy is: none may be left."""
+    """The policy doesn't matter: it may have no redrives left."""
     healing(house, max_redrives=0)
     [left] = await letters(house, 1, "flake")
     failures = await desk_of(house)
@@ -194,7 +194,7 @@ async def test_an_open_letter_without_a_redrive_needs_you(house: House, admin: h
     assert "Needs you 1" in page.text
 
 
-async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_list_can_show_every_letter_separately(house: House, admin: httpx.AsyncClient) -> None:
     first, second = await letters(house, 2)
     failures = await desk_of(house)
     await failures.assign(first, "ben")
@@ -222,7 +222,7 @@ async def test_one_by_one_it_tells_of_every_letter(house: House, admin: httpx.As
         ("q=category:unknown", True),
     ],
 )
-async def test_a_query_is_shown_as_what_it_asks_about(
+async def test_a_query_shows_its_kind_of_list(
     house: House, admin: httpx.AsyncClient, asked: str, grouped: bool
 ) -> None:
     await letters(house, 1)
@@ -231,7 +231,7 @@ async def test_a_query_is_shown_as_what_it_asks_about(
     assert ("List" in [link.text for link in page.find("a")]) is (asked == "q=category:unknown")
 
 
-async def test_nothing_at_all_is_asked_for_by_an_empty_query(house: House, admin: httpx.AsyncClient) -> None:
+async def test_an_empty_query_lists_everything(house: House, admin: httpx.AsyncClient) -> None:
     await (await desk_of(house)).archive(await letters(house, 1))
     assert rows(await read(admin, DLQ)) == []
     page = await read(admin, f"{DLQ}?q=")
@@ -258,7 +258,7 @@ async def test_pages_of_rows_continue_where_they_ended(
     assert ids
 
 
-async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
+async def test_an_invalid_query_gets_an_error_and_a_suggestion(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     page = await read(admin, f"{DLQ}?q=categroy:timeout+step:charge", 422)
@@ -273,8 +273,8 @@ async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
     assert "began" not in (await read(admin, f"{DLQ}?cursor=nonsense", 422)).text
 
 
-@pytest.mark.parametrize("asked", ["view=other", "sort=other", "colour=red", f"q={'x' * 2001}"])
-async def test_what_the_page_does_not_know_is_refused(small_house: House, asked: str) -> None:
+@pytest.mark.parametrize("asked", ["view=other", "sort=other", "color=red", f"q={'x' * 2001}"])
+async def test_unknown_parameters_are_rejected(small_house: House, asked: str) -> None:
     client = await small_house.keyed("VIEWER")
     assert (await client.get(f"{DLQ}?{asked}")).status_code == 422
 
@@ -295,10 +295,10 @@ def test_the_suggestion_is_put_in_its_place(query: str, expected: str) -> None:
     assert corrected(query, caught.value) == expected
 
 
-# Nothing to show
+# Empty lists
 
 
-async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
+async def test_an_empty_list_of_needs_you_is_good_news(house: House, admin: httpx.AsyncClient) -> None:
     page = await read(admin, DLQ)
     assert "No dead letters need attention Nothing is being replayed or scheduled." in page.text
     assert "No dead letters No run has failed permanently yet." in (await read(admin, f"{DLQ}?q=is:any")).text
@@ -310,18 +310,18 @@ async def test_nothing_that_needs_you_is_good_news(house: House, admin: httpx.As
     assert f"{DLQ}?q=is:heals-itself" in page.links
 
 
-async def test_a_filter_that_leaves_nothing_can_be_left(house: House, admin: httpx.AsyncClient) -> None:
+async def test_a_filter_without_results_can_be_cleared(house: House, admin: httpx.AsyncClient) -> None:
     await letters(house, 1)
     page = await read(admin, f"{DLQ}?q=workflow:nothing")
     assert "No matches No results for workflow:nothing." in page.text
     assert {DLQ, f"{DLQ}?q=is:any"} <= set(page.links)
 
 
-# What is done to many
+# Bulk actions
 
 
 async def test_the_number_shown_is_the_number_affected(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """UI, rule 3: what the page would send is exactly what the API does, and its answer undoes it."""
+    """UI, rule 3: the page sends exactly what the API executes, and the API's response undoes it."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     await letters(house, 3)
@@ -335,7 +335,7 @@ async def test_the_number_shown_is_the_number_affected(house: House, monkeypatch
         assert done.json()["changed"] == body["expect"] in (2, 3)
         undone = await admin.post("/api/v1/dead-letters/reopen", json={"ids": done.json()["ids"]})
         assert undone.json() == {"changed": body["expect"]}
-    assert "that match" not in page.text  # all are on this page
+    assert "that match" not in page.text  # all of them are on this page
     monkeypatch.setattr("redrive.server.admin.dead_letters.SIZE", 1)
     page = await read(admin, DLQ)
     assert "Select all 5 matches" in page.text
@@ -349,8 +349,10 @@ def selection(page: Reading) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("view", "changed"), [("groups", 3), ("flat", 1)])
-async def test_a_row_is_resolved_by_exactly_what_it_shows(house: House, view: str, changed: int) -> None:
-    """With what stands in the template put in, as the script does it."""
+async def test_a_row_is_resolved_by_exactly_the_values_it_shows(
+    house: House, view: str, changed: int
+) -> None:
+    """Fill in the placeholders of the template, as the script does."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     ids = await letters(house, 3)
@@ -393,7 +395,7 @@ async def test_all_that_match_are_only_those_that_can_be_acted_on(
     assert "data-query" not in selection(closed)
 
 
-async def test_a_group_of_which_nothing_is_open_cannot_be_selected(
+async def test_a_group_without_open_letters_cannot_be_selected(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     await (await desk_of(house)).resolve(await letters(house, 1))
@@ -441,7 +443,7 @@ async def test_a_count_that_takes_too_long_is_left_out(
     assert "it took too long; narrow it" in (await read(admin, f"{DLQ}?view=flat", 503)).text
 
 
-async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
+async def test_keys_of_only_groups_or_only_letters_are_no_query_for_both(house: House) -> None:
     failures = await desk_of(house)
     await letters(house, 2)
     assert await select_query(failures, "group:open", grouped=True) is None
@@ -456,7 +458,7 @@ def test_fifty_failures_fit_into_one_query() -> None:
     assert len("fp:" + ",".join([short("v1:" + "a" * 40)] * SIZE) + " is:open,exhausted") < 2000
 
 
-# Who may do what
+# Which role may do what
 
 
 @pytest.mark.parametrize(
@@ -492,7 +494,7 @@ async def test_another_organizations_letters_are_not_there(house: House, admin: 
         assert "CANARY" not in page.text
 
 
-# Texts from elsewhere
+# Hostile texts
 
 
 async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.AsyncClient) -> None:
@@ -512,7 +514,7 @@ async def test_no_text_becomes_a_part_of_the_page(house: House, admin: httpx.Asy
         assert not [each for each in page.elements if any(name.startswith("on") for name in each.attributes)]
 
 
-async def test_a_saved_view_leads_to_what_it_has_saved(house: House, admin: httpx.AsyncClient) -> None:
+async def test_a_saved_view_links_to_its_query(house: House, admin: httpx.AsyncClient) -> None:
     failures = await desk_of(house)
     await failures.views.create("slow", "dlq", "is:open category:timeout", view="flat", sort="oldest")
     page = await read(admin, DLQ)

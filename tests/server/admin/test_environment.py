@@ -1,4 +1,4 @@
-"""What templates can call."""
+"""The functions that templates can call."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_an_address_is_broken_after_its_slashes() -> None:
 
 
 @given(st.text())
-def test_nothing_is_lost_by_that(text: str) -> None:
+def test_no_template_loses_a_function_by_that(text: str) -> None:
     assert "".join(pieces(text)) == text

@@ -1,4 +1,4 @@
-"""The page of a failure group: how it stands, what it is, and what can be said about it (W8, W12, W13)."""
+"""The page of a failure group: its state, its evidence, and the changes it offers (W8, W12, W13)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def address(fingerprint: str) -> str:
 
 
 def body_of(page: Reading, action: str) -> dict[str, Any]:
-    """The attributes of the form that does it."""
+    """Return the attributes of the form of an action."""
     return next(
         each.attributes
         for each in page.find("form")
@@ -93,7 +93,7 @@ async def test_letters_are_spread_over_states_versions_and_queues(
     assert len(rows(await read(admin, by_queue))) == 4
 
 
-async def test_what_heals_itself_is_told(house: House, admin: httpx.AsyncClient) -> None:
+async def test_letters_that_heal_themselves_are_shown(house: House, admin: httpx.AsyncClient) -> None:
     healing(house)
     [letter] = await letters(house, 1, "flake")
     page = await read(admin, address(await group_of(house, letter)))
@@ -110,7 +110,7 @@ async def test_an_ignored_failure_does_not_need_you(house: House, admin: httpx.A
     assert "Needs you" not in page.text
 
 
-async def test_a_replay_that_is_in_progress_is_told_and_replaying_is_then_not_pointed_out(
+async def test_during_a_replay_the_page_shows_it_and_does_not_suggest_another(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     ids = await letters(house, 3)
@@ -132,7 +132,7 @@ async def test_a_replay_that_is_in_progress_is_told_and_replaying_is_then_not_po
         assert not page.find("a", class_="button primary")
 
 
-async def test_replays_are_counted_by_what_came_of_them(house: House, admin: httpx.AsyncClient) -> None:
+async def test_replays_are_counted_by_their_outcome(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     failures = await desk_of(house)
     name = await group_of(house, ids[0])
@@ -154,7 +154,7 @@ async def test_the_time_that_is_shown_can_be_chosen(house: House, admin: httpx.A
     assert (await admin.get(f"{path}?span=9d")).status_code == 422
 
 
-# Saying what becomes of it
+# Changing the state
 
 STATES = {
     "OPEN": ["acknowledge", "resolve", "ignore"],
@@ -165,8 +165,8 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_only_what_can_be_said_now_is_offered(house: House, state: str) -> None:
-    """A resolved group of which letters are open can be resolved with these."""
+async def test_only_the_current_transitions_are_offered(house: House, state: str) -> None:
+    """A resolved group with open letters offers to resolve those letters."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
     await _bring(house, name, state)
@@ -191,7 +191,7 @@ async def _bring(house: House, name: str, state: str) -> FailureGroups:
     return groups
 
 
-async def test_the_history_says_who_said_what(house: House, admin: httpx.AsyncClient) -> None:
+async def test_the_history_names_actors_and_changes(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     groups = await _bring(house, name, "IGNORED")
@@ -207,7 +207,7 @@ async def test_the_history_says_who_said_what(house: House, admin: httpx.AsyncCl
 
 
 async def test_resolving_it_with_its_letters_can_be_undone(house: House) -> None:
-    """What the page would send, and what it would send to undo it."""
+    """Check the request that the page sends, and the request that undoes it."""
     await house.member("ada", "correct horse battery", "ADMIN")
     admin = await house.signed_in("ada", "correct horse battery")
     ids = await letters(house, 3)
@@ -265,10 +265,8 @@ async def test_undoing_gives_it_back_the_state_that_it_had(
     assert (found.group.ignored_until, found.group.ignored_beyond, found.group.ignored_version) == (None,) * 3
 
 
-async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
-    house: House, admin: httpx.AsyncClient
-) -> None:
-    """How many more occurrences it was ignored for, above all."""
+async def test_changes_that_cannot_be_restored_offer_no_undo(house: House, admin: httpx.AsyncClient) -> None:
+    """Above all, for how many more occurrences the group was ignored."""
     [letter] = await letters(house, 1)
     name = await group_of(house, letter)
     await _bring(house, name, "IGNORED")
@@ -276,7 +274,7 @@ async def test_what_cannot_be_given_back_is_not_offered_to_be_undone(
     assert not {"data-undo"} & {*body_of(page, "/resolve"), *body_of(page, "/ignore")}
 
 
-# What is not there, and texts from elsewhere
+# Missing groups and hostile texts
 
 
 async def test_a_group_is_found_by_the_beginning_of_its_fingerprint(
@@ -298,9 +296,7 @@ async def test_another_organizations_group_is_not_there(house: House, admin: htt
     assert "CANARY" not in page.text
 
 
-async def test_a_failure_that_is_open_and_has_nothing_left_does_not_alarm(
-    house: House, admin: httpx.AsyncClient
-) -> None:
+async def test_an_open_group_without_letters_raises_no_alarm(house: House, admin: httpx.AsyncClient) -> None:
     ids = await letters(house, 2)
     name = await group_of(house, ids[0])
     failures = await desk_of(house)
@@ -332,7 +328,7 @@ async def test_a_group_of_which_no_letter_is_left_is_still_known(
     )
     page = await read(admin, address(name))
     assert "All dead letters of this group were removed" in page.text
-    assert "No dead letters left." not in page.text  # its versions are known
+    assert "No dead letters left." not in page.text  # the page knows its versions
     [button] = [each for each in page.find("button") if each.text == "Replay…"]
     assert "disabled" in button.attributes
     assert "No open or exhausted dead letters." in page.text

@@ -1,4 +1,4 @@
-"""The overview: what needs somebody, what heals itself, and what has come and gone."""
+"""The overview: what needs you, what heals itself, and what came in and finished."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seen(new: tuple[int, ...]) -> Overview:
     )
 
 
-async def test_a_fresh_installation_is_told_that_nothing_is_broken_and_how_to_start(
+async def test_a_new_installation_shows_that_nothing_is_broken_and_how_to_start(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     page = await read(viewer, OVERVIEW)
@@ -58,9 +58,7 @@ async def test_a_fresh_installation_is_told_that_nothing_is_broken_and_how_to_st
     assert "No runs finished in this time range" in page.text
 
 
-async def test_what_needs_you_is_counted_and_leads_to_the_list(
-    house: House, viewer: httpx.AsyncClient
-) -> None:
+async def test_needs_you_is_counted_and_links_to_the_list(house: House, viewer: httpx.AsyncClient) -> None:
     oldest = await house.dead_letter(1)
     await house.dead_letter(2)
     await house.dead_letter(3, work="order")
@@ -76,7 +74,7 @@ async def test_what_needs_you_is_counted_and_leads_to_the_list(
     assert "redrive status" in [each.attributes.get("data-copy") for each in page.find("button")]
 
 
-async def test_what_heals_itself_is_apart_from_that(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_heals_itself_is_separate_from_that(house: House, viewer: httpx.AsyncClient) -> None:
     @house.app.task(max_attempts=3)
     async def flaky(thing: Any = None) -> None:
         raise RetryableError("the disk is full")
@@ -147,7 +145,7 @@ async def test_a_paused_bulk_replay_needs_you(house: House, viewer: httpx.AsyncC
     assert "1 replay paused: the bank is back" in needs
 
 
-async def test_a_bulk_replay_that_has_stopped_itself_says_why(
+async def test_a_bulk_replay_that_stopped_automatically_shows_why(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     letters = [await house.dead_letter(each) for each in range(3)]
@@ -163,7 +161,7 @@ async def test_a_bulk_replay_that_has_stopped_itself_says_why(
     assert lead.attributes["href"] == f"/app/admin/replays/{plan.operation_id}"
 
 
-async def test_letters_that_will_be_redriven_need_no_one_anywhere(
+async def test_letters_that_will_be_redriven_do_not_need_you_on_any_page(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     healing(house)
@@ -181,9 +179,7 @@ async def test_letters_that_will_be_redriven_need_no_one_anywhere(
         assert len(listed.find("td", data_label="Assignee")) == number
 
 
-async def test_ignored_failures_are_told_of_and_not_pointed_out(
-    house: House, viewer: httpx.AsyncClient
-) -> None:
+async def test_ignored_failures_are_listed_without_emphasis(house: House, viewer: httpx.AsyncClient) -> None:
     _without_paper(house)
     failures = house.app.failures(by="carla")
     for number in range(2):
@@ -198,10 +194,10 @@ async def test_ignored_failures_are_told_of_and_not_pointed_out(
     assert [each.text for each in page.find("td", data_label="Needs you")] == ["1"]
 
 
-async def test_the_age_of_what_is_ready_is_the_same_on_the_page_of_queues(
+async def test_the_age_of_ready_work_is_the_same_on_the_page_of_queues(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
-    """Of all priorities, not only of the highest one."""
+    """The age covers all priorities, not only the highest."""
     for priority, seconds in ((0, 7300.0), (9, 60.0)):
         run = await house.app.start("greet", priority=priority)
         older = "UPDATE redrive.runs SET submitted_at = submitted_at - :seconds WHERE id = :id RETURNING id"
@@ -241,7 +237,7 @@ def test_it_is_still_happening_or_quiet_since_the_end_of_a_part_of_the_time() ->
 
 
 def _without_paper(house: House) -> None:
-    """`label` fails in another way than `charge`."""
+    """Register `label`, which fails differently from `charge`."""
 
     @house.app.task(max_attempts=1)
     async def label(order: Any = None) -> None:
@@ -249,7 +245,7 @@ def _without_paper(house: House) -> None:
 
 
 async def test_two_numbers_that_differ_have_two_names(house: House, viewer: httpx.AsyncClient) -> None:
-    """A replay that fails again ends a run again, without a new dead letter: "78" and "68" disagreed."""
+    """A replay that fails ends its run again, without a new dead letter: "78" and "68" disagreed."""
     letter = await house.dead_letter()
     await house.app.failures().replay(letter)
     await house.work()

@@ -1,4 +1,4 @@
-"""The overview misses nothing because there is much of something else."""
+"""The overview shows a rare problem even when another one fills the list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_a_paused_bulk_replay_is_seen_behind_many_newer_plans(small_house:
     assert f"/app/admin/replays/{paused}" in page.links
 
 
-async def test_one_that_waits_for_someone_is_seen_behind_those_that_run(small_house: House) -> None:
+async def test_a_replay_that_needs_you_is_shown_behind_running_ones(small_house: House) -> None:
     letters = [await small_house.dead_letter(each) for each in range(overview_page.REPLAYS + 1)]
     operations = small_house.app.failures(by="carla").plans
     started = [(await operations.create(ids=[each])).operation_id for each in letters]
@@ -42,7 +42,7 @@ async def test_one_that_waits_for_someone_is_seen_behind_those_that_run(small_ho
 async def test_the_failure_with_the_most_open_letters_is_found_behind_more_frequent_ones(
     small_house: House, monkeypatch: pytest.MonkeyPatch, pages: int, task: str
 ) -> None:
-    """It is looked for on so many pages."""
+    """The overview searches this many pages for it."""
 
     @small_house.app.task
     async def refund(order: Any) -> None:

@@ -1,4 +1,4 @@
-"""The page of queues: what lies in them, who works on them, and pausing them (P10, W12, W13)."""
+"""The page of queues: waiting work, workers, and pausing a queue (P10, W12, W13)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def titles(page: Reading) -> list[Element]:
     return page.find("a", class_="title")
 
 
-async def test_depths_are_told_and_lead_to_the_runs(house: House) -> None:
+async def test_depths_are_shown_and_link_to_the_runs(house: House) -> None:
     @house.app.task(queue="money/eu west")
     async def pay(_: Any = None) -> None:
         pass
@@ -66,7 +66,7 @@ async def test_pausing_has_a_reason_and_can_be_undone(house: House) -> None:
     assert (await client.post(f"{API}/default/pause", json=again)).status_code == 200
 
 
-async def test_who_may_not_pause_sees_no_button(house: House) -> None:
+async def test_without_the_permission_to_pause_there_is_no_button(house: House) -> None:
     await house.organization("acme")
     await house.app.queues(by="ana").pause("default", reason="a secret of home")
     for role, org in (("OWNER", "acme"), ("VIEWER", "default"), ("STAFF", "default")):
@@ -76,7 +76,7 @@ async def test_who_may_not_pause_sees_no_button(house: House) -> None:
         assert ("a secret of home" in page.text) is (org == "default")
 
 
-def test_what_is_pointed_out() -> None:
+def test_highlighted_problems() -> None:
     def line(ready: int, age: float | None, workers: int, paused: bool = False) -> QueueLine:
         none = Count(0, False)
         depths = Depths(Count(ready, False), none, none, none, age)

@@ -9,7 +9,7 @@ from redrive import FinalError
 
 
 async def test_it_starts_where_the_run_stopped(house: House) -> None:
-    """An earlier replay went back and failed, and the dead letter of that step was closed."""
+    """An earlier replay started at a previous step, failed, and closed the dead letter of that step."""
     broken = {"second"}
 
     def step(name: str) -> object:
@@ -38,5 +38,5 @@ async def test_it_starts_where_the_run_stopped(house: House) -> None:
 
     assert page.find("textarea", name="payload")
     assert '"hand"' in page.text
-    assert f"{editor}?step=1" not in page.links  # there is no other step to choose
+    assert f"{editor}?step=1" not in page.links  # no other step is left to choose
     assert f"{editor}?step=2" not in page.links

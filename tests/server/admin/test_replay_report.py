@@ -1,4 +1,4 @@
-"""The progress of a bulk replay, and planning it again: no part is invisible, and nothing is guessed."""
+"""The progress of a bulk replay, and planning it again: every part is visible and every number exact."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_bar_shows_whatever_there_is_and_is_full(numbers: list[int]) -> None:
     assert sum(each.width for each in parts) == pytest.approx(WIDTH if any(numbers) else 0.0, abs=0.1)
 
 
-def test_what_was_refused_or_left_out_is_not_waited_for() -> None:
+def test_refused_and_omitted_items_are_not_waited_for() -> None:
     counts = {
         "SUCCEEDED": 3,
         "FAILED": 1,
@@ -80,7 +80,7 @@ def test_what_was_refused_or_left_out_is_not_waited_for() -> None:
     assert (ended(counts), replayed(counts)) == (6, 18)
 
 
-def test_how_long_it_takes_is_told_from_what_came_after_the_canary() -> None:
+def test_the_duration_is_estimated_from_the_time_after_the_canary() -> None:
     found = pace(report(operation(), SUCCEEDED=100, FAILED=5, PLANNED=40, RUNNING=10), _rollout(), 200.0)
     assert found == (1.0, 50.0)
 
@@ -96,13 +96,11 @@ def test_how_long_it_takes_is_told_from_what_came_after_the_canary() -> None:
     ],
     ids=["canary", "paused", "few", "standstill", "just begun"],
 )
-def test_what_could_only_be_guessed_is_not_told(
-    changes: dict[str, Any], items: dict[str, int], now: float
-) -> None:
+def test_guesses_are_not_shown(changes: dict[str, Any], items: dict[str, int], now: float) -> None:
     assert pace(report(operation(**changes), PLANNED=10, **items), _rollout(), now) is None
 
 
-def test_the_canary_is_counted_again_after_one_that_has_stopped_itself() -> None:
+def test_the_canary_is_counted_again_after_an_automatic_stop() -> None:
     begun = operation(ramped_at=None, released=8)
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout(Score(5, 0, 5, 5))) == (5, 3, 0)
     assert canary(report(begun, PLANNED=20, RUNNING=3, FAILED=5), _rollout()) == (5, 5, 2)

@@ -1,4 +1,4 @@
-"""The pages of bulk replays: the dialog that plans, the plan, the progress, the list (W9, W11, W12, W13)."""
+"""The pages of bulk replays: dialog, plan, progress and list (W9, W11, W12, W13)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def letters(house: House, number: int) -> list[str]:
 
 
 async def done(house: House, client: httpx.AsyncClient, operation: str, *states: str) -> None:
-    """Work until it is in one of these states."""
+    """Work until the operation is in one of these states."""
     for _ in range(100):
         await house.work()
         if (await client.get(f"{API}/{operation}")).json()["state"] in states:
@@ -51,7 +51,7 @@ def form_of(page: Reading, action: str) -> dict[str, str]:
 # The dialog
 
 
-async def test_the_dialog_tells_how_many_are_meant_and_asks_for_exactly_these(house: House) -> None:
+async def test_the_dialog_shows_the_number_of_letters_and_plans_exactly_these(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 7)
     failures = house.app.failures(by="ana")
     await failures.resolve(known[0], "by hand")
@@ -80,7 +80,7 @@ async def test_the_plan_is_a_key_away_and_its_fields_are_those_of_the_api(house:
         assert ("canary" in names) is (query == "q=is:open")
 
 
-async def test_one_dead_letter_comes_with_what_is_known_about_it(house: House) -> None:
+async def test_a_single_dead_letter_comes_with_its_verdict(house: House) -> None:
     client, [letter] = await house.keyed("VIEWER"), await letters(house, 1)
     page = await read(client, f"{NEW}?ids={letter}")
     [heading] = page.find("h1")
@@ -89,7 +89,7 @@ async def test_one_dead_letter_comes_with_what_is_known_about_it(house: House) -
     assert "Unlikely to succeed" in page.text
 
 
-async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House) -> None:
+async def test_letters_that_cannot_be_replayed_replace_the_form_with_a_reason(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 3)
     failures = house.app.failures(by="ana")
     await failures.ignore(known[0])
@@ -102,7 +102,7 @@ async def test_what_cannot_be_replayed_is_told_in_place_of_the_form(house: House
     assert "1 more selected, but not replayable" in some.text
 
 
-async def test_a_mistaken_question_is_told_where_it_was_typed(house: House) -> None:
+async def test_an_invalid_value_is_reported_at_its_field(house: House) -> None:
     client, [letter] = await house.keyed(), await letters(house, 1)
     wrong = await read(client, f"{NEW}?q=stpe:charge", 422)
     assert "did you mean 'step'?" in wrong.find("p", role="alert")[0].text
@@ -123,7 +123,7 @@ async def test_more_than_one_operation_takes_are_not_planned(
     assert f"POST {API}" not in page.actions
 
 
-async def test_what_is_not_safe_to_repeat_is_left_out_unless_someone_wants_it(house: House) -> None:
+async def test_unsafe_work_is_left_out_unless_the_operator_includes_it(house: House) -> None:
     @house.app.task(effect="unsafe", max_attempts=1)
     async def transfer(_: Any = None) -> None:
         raise TimeoutError("no answer from the bank")
@@ -159,7 +159,7 @@ async def test_what_is_not_safe_to_repeat_is_left_out_unless_someone_wants_it(ho
 # The plan
 
 
-async def test_a_plan_tells_of_a_replay_that_is_in_progress(house: House) -> None:
+async def test_a_plan_shows_a_replay_in_progress(house: House) -> None:
     known = await letters(house, 3)
     operations = house.app.failures(by="ana").plans
     first = (await operations.create(ids=known[:2])).operation_id
@@ -173,7 +173,7 @@ async def test_a_plan_tells_of_a_replay_that_is_in_progress(house: House) -> Non
     assert f"{REPLAYS}/{first}" in page.links
 
 
-async def test_a_plan_says_what_will_happen_and_who_may_start_it(house: House) -> None:
+async def test_a_plan_shows_what_will_happen_and_who_may_start_it(house: House) -> None:
     known = await letters(house, 2)
     failures = house.app.failures(by="ana")
     await failures.link(known[0], known[1])
@@ -208,7 +208,7 @@ async def test_one_goes_back_to_the_list_and_many_to_their_progress(house: House
     assert form.attributes["data-then"] == f"go {REPLAYS}/{both}"
 
 
-async def test_drift_is_answered_by_planning_again_or_leaving_out_what_has_changed(house: House) -> None:
+async def test_drift_offers_planning_again_or_leaving_out_changed_letters(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 3)
     group = (await house.app.failures().view(known[0])).fingerprint
     chosen: list[dict[str, Any]] = [{"ids": known}, {"query": "is:open"}, {"group": group}]
@@ -236,7 +236,7 @@ async def test_drift_is_answered_by_planning_again_or_leaving_out_what_has_chang
 # The progress
 
 
-async def test_one_that_stops_itself_says_why_and_what_to_do(house: House) -> None:
+async def test_a_replay_that_stopped_automatically_shows_why_and_what_to_do(house: House) -> None:
     client, known = await house.keyed(), await letters(house, 12)
     operation = await planned(client, canary=3, reason="it is fixed", same_failures=3)
     assert (await client.post(f"{API}/{operation}/start")).status_code == 202
@@ -281,7 +281,7 @@ async def test_every_state_has_its_words_and_its_controls(house: House) -> None:
     assert page.text.count("by key:operator") >= 4
 
 
-async def test_a_report_tells_what_succeeded_and_what_failed(house: House) -> None:
+async def test_a_report_lists_successes_and_failures(house: House) -> None:
     @house.app.task(max_attempts=1)
     async def pay(order: int) -> None:
         if order in broken:
@@ -333,7 +333,7 @@ async def test_items_continue_where_the_last_page_ended(house: House) -> None:
 # The list
 
 
-async def test_the_list_has_what_is_in_progress_on_top_and_the_newest_first(house: House) -> None:
+async def test_the_list_has_replays_in_progress_on_top_and_the_newest_first(house: House) -> None:
     client = await house.keyed("ADMIN", name="operator")
     assert "No bulk replays yet" in (await read(client, REPLAYS)).text
     await letters(house, 2)
@@ -367,7 +367,7 @@ async def test_a_foreign_one_does_not_exist(house: House) -> None:
     assert "1 dead letter will be replayed" in (await read(theirs, f"{REPLAYS}/{operation}")).text
 
 
-async def test_what_someone_has_written_stays_text(house: House) -> None:
+async def test_texts_of_operators_stay_text(house: House) -> None:
     @house.app.task(max_attempts=1)
     async def evil(_: Any = None) -> None:
         raise ValueError(EVIL)

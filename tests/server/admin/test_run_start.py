@@ -48,7 +48,7 @@ async def test_an_unknown_name_is_answered_with_a_suggestion(house: House) -> No
     assert "did you mean &#39;greet&#39;?" in page.text or "did you mean 'greet'?" in page.text
 
 
-async def test_only_who_may_start_runs_has_the_page_and_its_button(house: House) -> None:
+async def test_only_callers_who_may_start_runs_have_the_page_and_its_button(house: House) -> None:
     staff, admin = await house.keyed("STAFF"), await house.keyed("ADMIN")
     assert (await staff.get(NEW)).status_code == 403
     assert NEW not in (await read(staff, "/app/admin/runs")).links

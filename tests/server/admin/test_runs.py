@@ -1,4 +1,4 @@
-"""The list of runs, and the page of one (P8, P9, W6, W14)."""
+"""The list of runs, and the page of one run (P8, P9, W6, W14)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ async def viewer(house: House) -> httpx.AsyncClient:
 
 
 def rows(page: Reading) -> list[str]:
-    """The ids of the runs that are listed, in order."""
+    """Return the ids of the listed runs, in order."""
     return [each.attributes["id"].removeprefix("run-") for each in page.find("tr", data_row="")]
 
 
-async def test_the_list_says_how_each_run_stands(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_the_list_shows_the_status_of_each_run(house: House, viewer: httpx.AsyncClient) -> None:
     failed = await house.app.start("order", 7, tags=["vip"])
     await house.work()
     later = await house.app.start("greet", delay=3600)
@@ -72,7 +72,7 @@ async def test_a_row_and_the_title_say_which_run_it_is_and_the_row_why_it_failed
     assert page.find("title")[0].text.startswith("order order-7")
 
 
-async def test_filters_are_queries_and_the_one_that_is_asked_is_marked(
+async def test_filters_are_queries_and_the_active_one_is_marked(
     house: House, viewer: httpx.AsyncClient
 ) -> None:
     greeted, failed = await house.app.start("greet"), await house.app.start("charge")
@@ -88,7 +88,7 @@ async def test_filters_are_queries_and_the_one_that_is_asked_is_marked(
         assert page.find("input", name="q")[0].attributes["value"] == query
 
 
-async def test_a_query_that_is_not_understood_is_told_where_it_was_typed(viewer: httpx.AsyncClient) -> None:
+async def test_an_invalid_query_is_reported_at_its_field(viewer: httpx.AsyncClient) -> None:
     page = await read(viewer, f"{RUNS}?q=workflo:order", 422)
     [problem] = page.find("p", role="alert")
     assert "unknown key 'workflo'" in problem.text
@@ -100,9 +100,7 @@ async def test_a_query_that_is_not_understood_is_told_where_it_was_typed(viewer:
     assert (await viewer.get(f"{RUNS}?order=oldest")).status_code == 422
 
 
-async def test_where_nothing_matches_the_filter_can_be_cleared(
-    house: House, viewer: httpx.AsyncClient
-) -> None:
+async def test_a_filter_without_results_can_be_cleared(house: House, viewer: httpx.AsyncClient) -> None:
     assert "No runs yet" in (await read(viewer, RUNS)).text
     await house.app.start("greet")
     page = await read(viewer, f"{RUNS}?q=queue:nowhere")
@@ -154,7 +152,7 @@ async def test_a_run_shows_its_steps_its_attempts_and_why_they_were_decided_so(
     assert f"redrive run view {run.id}" in [each.attributes.get("data-copy") for each in page.find("button")]
 
 
-async def test_what_has_failed_is_retried_and_what_is_live_cancelled_by_those_who_may(house: House) -> None:
+async def test_callers_with_the_permission_retry_failed_runs_and_cancel_live_ones(house: House) -> None:
     failed, live = await house.app.start("charge"), await house.app.start("greet", delay=3600)
     await house.work()
     retry, cancel = f"POST /api/v1/runs/{failed.id}/retry", f"POST /api/v1/runs/{live.id}/cancel"
@@ -171,7 +169,7 @@ async def test_what_has_failed_is_retried_and_what_is_live_cancelled_by_those_wh
     assert not any(ended.id in each for each in actions)
 
 
-async def test_it_says_what_it_waits_for_and_until_when(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_waiting_run_shows_its_reason_and_its_time(house: House, viewer: httpx.AsyncClient) -> None:
     @house.app.task(max_attempts=3)
     async def flaky(thing: Any = None) -> None:
         raise RetryableError("the disk is full")
@@ -186,7 +184,7 @@ async def test_it_says_what_it_waits_for_and_until_when(house: House, viewer: ht
 
 
 async def test_p8_a_list_leaves_the_source_check_of_a_task_to_the_page_of_the_run(house: House) -> None:
-    """Calling a function of the application for every row would make lists as slow as that function."""
+    """Calling a function of the application for each row would make the list as slow as that function."""
     called: list[Any] = []
 
     def source_exists(payload: Any) -> bool:
@@ -209,7 +207,7 @@ async def test_p8_a_list_leaves_the_source_check_of_a_task_to_the_page_of_the_ru
     assert called == ["a.pdf"]
 
 
-async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_held_run_names_its_breaker(house: House, viewer: httpx.AsyncClient) -> None:
     @house.app.task(breaker="bank")
     async def pay(thing: Any = None) -> None: ...
 
@@ -226,7 +224,7 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
     assert any(each.text.startswith("held by the breaker 'bank' for ") for each in page.find("title"))
 
 
-async def test_a_replay_stays_next_to_what_was_before_it(house: House, viewer: httpx.AsyncClient) -> None:
+async def test_a_replay_is_shown_after_the_earlier_attempts(house: House, viewer: httpx.AsyncClient) -> None:
     run = await house.app.start("charge")
     await house.work()
     await house.app.failures(by="carla").replay_run(run.id, reason="again")
@@ -251,7 +249,7 @@ async def test_secrets_stay_hidden_and_texts_stay_text(house: House, viewer: htt
     assert rows(await read(viewer, tag.attributes["href"])) == [run.id]
 
 
-async def test_an_id_that_was_never_given_is_a_page_that_says_so(viewer: httpx.AsyncClient) -> None:
+async def test_an_unknown_id_gets_a_page_with_an_error(viewer: httpx.AsyncClient) -> None:
     for each in ("nothing", "%3Cscript%3E", "%00", "x" * 201):
         answer = await viewer.get(f"{RUNS}/{each}")
         assert answer.status_code in (404, 422)

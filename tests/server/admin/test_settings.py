@@ -1,4 +1,4 @@
-"""The pages of settings, by role."""
+"""The pages of settings, for each role."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_owners_manage_members_and_others_only_see_them(house: House) -> N
 
 
 @pytest.mark.parametrize("section", ["keys", "organizations", "server"])
-async def test_what_is_for_owners_is_not_there_for_others(small_house: House, section: str) -> None:
+async def test_pages_for_owners_are_absent_for_other_roles(small_house: House, section: str) -> None:
     admin, owner = await small_house.keyed("ADMIN"), await small_house.keyed("OWNER")
     address = f"{PATH}?section={section}"
     assert address not in (await read(admin, PATH)).links
@@ -65,7 +65,7 @@ async def test_everyone_has_an_account_and_programs_have_none(house: House) -> N
 
 
 @pytest.mark.parametrize("section", ["dead-letters", "redaction", "retention", "alerts"])
-async def test_what_the_installation_goes_by_can_be_read_by_all(small_house: House, section: str) -> None:
+async def test_all_roles_can_read_the_settings_in_effect(small_house: House, section: str) -> None:
     page = await read(await small_house.keyed("VIEWER"), f"{PATH}?section={section}")
     assert not [each for each in page.actions if not each.endswith("/session")]
 

@@ -1,4 +1,4 @@
-"""What is around every page: signing in, the status line, problems, files, theme and time zone."""
+"""The frame of every page: signing in, the status line, problems, files, theme and time zone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def _posted(house: House, path: str, name: str = "ana", password: str = PA
     return await house.client().post(path, content=content, headers=FORM)
 
 
-async def test_a_stranger_is_led_to_sign_in_and_back_to_where_they_wanted_to_go(house: House) -> None:
+async def test_a_visitor_without_a_session_signs_in_and_returns_to_the_requested_page(house: House) -> None:
     await house.member("ana", PASSWORD)
     browser = house.client()
     led = await browser.get("/app/admin/audit", params={"actor": "ana & co"})
@@ -48,7 +48,7 @@ async def test_signing_in_by_the_form_is_refused_alike_for_a_wrong_name_and_a_wr
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", None])
-async def test_a_form_of_another_site_signs_no_one_in(small_house: House, origin: str | None) -> None:
+async def test_a_form_of_another_site_signs_no_user_in(small_house: House, origin: str | None) -> None:
     await small_house.member("ana", PASSWORD)
     headers = {"Content-Type": FORM["Content-Type"]} | ({} if origin is None else {"Origin": origin})
     answer = await small_house.client().post(
@@ -59,7 +59,7 @@ async def test_a_form_of_another_site_signs_no_one_in(small_house: House, origin
 
 
 @pytest.mark.parametrize("path", ["//evil.example", "https://evil.example", "/\\evil.example", "evil"])
-async def test_after_signing_in_no_one_is_led_elsewhere(small_house: House, path: str) -> None:
+async def test_signing_in_redirects_to_no_other_site(small_house: House, path: str) -> None:
     await small_house.member("ana", PASSWORD)
     answer = await small_house.client().post(
         "/app/sign-in", params={"next": path}, content=f"name=ana&password={PASSWORD}", headers=FORM
@@ -94,7 +94,7 @@ async def test_too_many_sign_in_attempts_show_a_page_that_says_so(small_house: H
 
 
 async def test_a_page_of_one_organization_does_nothing_in_another(house: House) -> None:
-    """In another tab its user may have entered another one since."""
+    """The user may have entered another organization in another tab since."""
     await house.organization("acme")
     await house.member("ana", PASSWORD)
     letter, browser = await house.dead_letter(), await house.signed_in("ana", PASSWORD)
@@ -109,7 +109,7 @@ async def test_a_page_of_one_organization_does_nothing_in_another(house: House) 
     assert done.status_code == 200
 
 
-async def test_htmx_is_told_to_go_to_sign_in_instead_of_putting_that_page_into_another(
+async def test_htmx_navigates_to_the_sign_in_page_and_does_not_embed_it(
     small_house: House,
 ) -> None:
     current = {"HX-Request": "true", "HX-Current-URL": f"{BASE}/app/admin/dlq?q=is:open"}
@@ -127,7 +127,7 @@ async def test_a_problem_on_a_page_is_a_page(small_house: House) -> None:
     assert "Did you mean 'actor'?" in unknown.text
 
 
-async def test_pages_say_what_browsers_may_do(small_house: House) -> None:
+async def test_pages_restrict_browsers_with_headers(small_house: House) -> None:
     answer = await (await small_house.keyed()).get("/app/admin/audit")
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["cache-control"] == "no-store"
@@ -136,7 +136,7 @@ async def test_pages_say_what_browsers_may_do(small_house: House) -> None:
 
 
 async def test_no_page_holds_the_token_of_the_session(small_house: House) -> None:
-    """They are compressed together with text from elsewhere: their size would tell of it."""
+    """The response compresses tokens together with foreign text, so its size would reveal them (BREACH)."""
     await small_house.member("ana", PASSWORD)
     browser = await small_house.signed_in("ana", PASSWORD)
     for path in ("/app/admin", "/app/admin/dlq", "/app/admin/settings", "/app/admin/settings?section=me"):
@@ -145,7 +145,7 @@ async def test_no_page_holds_the_token_of_the_session(small_house: House) -> Non
         assert browser.headers["X-CSRF-Token"] not in answer.text
 
 
-async def test_the_status_line_tells_which_dependency_fails_and_that_work_resumes(house: House) -> None:
+async def test_the_status_line_names_the_failing_dependency_and_says_that_work_resumes(house: House) -> None:
     """P4: the banner."""
     client = await house.keyed("VIEWER")
     unknown = (await read(client, "/app/admin/status")).text
@@ -167,7 +167,7 @@ async def test_the_counter_of_what_needs_you_is_on_every_page(house: House) -> N
     assert badge.text == "1"
 
 
-async def test_the_status_line_carries_what_live_pages_need_for_the_counter(house: House) -> None:
+async def test_the_status_line_has_the_numbers_that_live_pages_need_for_the_counter(house: House) -> None:
     client = await house.keyed("VIEWER")
     await house.dead_letter()
     [line] = (await read(client, "/app/admin/status")).find("div", id="status")

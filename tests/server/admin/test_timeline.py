@@ -1,4 +1,4 @@
-"""The timeline of a run: what its work was doing at every moment, and that all of it can be seen."""
+"""The timeline of a run: it shows the state of the work at every moment, and nothing is hidden."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_breaker_holds_it_and_lets_it_go() -> None:
     assert held.detail == "by the breaker 'bank'"
 
 
-def test_it_is_held_now_by_a_breaker_since_then_or_by_a_limit_since_no_one_knows() -> None:
+def test_a_run_held_now_shows_its_breaker_with_a_time_or_its_limit_without() -> None:
     held = a_run(place=Place.HELD, held_by="breaker:bank")
     assert walked(held, a_story([], [happened(4, "held", "breaker:bank")]), now=9) == [
         ("queued", 0, 0, 4),
@@ -149,7 +149,7 @@ def test_a_replay_comes_after_the_time_that_it_lay_where_it_had_stopped() -> Non
     ]
 
 
-def test_what_has_stopped_ends_with_its_last_attempt() -> None:
+def test_a_stopped_run_ends_with_its_last_attempt() -> None:
     run = a_run(state="DLQ_PENDING", place=Place.ENDED, ended_at=START + 2.5)
     assert walked(run, a_story([an_attempt(1, 1, 1)])) == [("queued", 0, 0, 1), ("running", 0, 1, 2)]
 
@@ -181,7 +181,7 @@ def test_waits_of_days_do_not_press_everything_else_together() -> None:
     assert shown.ticks[0].label.startswith("Fri 15")
 
 
-def test_what_is_told_about_a_segment_is_exact() -> None:
+def test_the_texts_of_a_segment_are_exact() -> None:
     story = a_story([an_attempt(3, 1, 0.25, error_type="TimeoutError", delay=4.0)])
     [_, attempt, waiting] = drawn(a_run(place=Place.WAITING), story, now=5).lanes[0].segments
     assert attempt.title == "attempt 3 failed: TimeoutError\nfor 250 ms\nfrom 2027-01-15 08:00:01 UTC"
@@ -206,7 +206,7 @@ def test_a_run_of_this_moment_has_no_length_yet() -> None:
     assert len(shown.ticks) == 1
 
 
-def test_the_legend_names_what_is_drawn() -> None:
+def test_the_legend_names_every_drawn_kind() -> None:
     """The bar of a finished attempt has the color of its outcome."""
     attempt = an_attempt(1, 1, 1)
     done = drawn(a_run(), a_story([attempt]), now=2)
@@ -250,7 +250,7 @@ RUNS = st.builds(
 
 
 @given(RUNS, st.lists(ATTEMPTS, max_size=30), st.lists(EVENTS, max_size=10), st.floats(0, 1e7))
-def test_whatever_clocks_say_time_only_goes_forward_and_everything_is_inside(
+def test_time_only_moves_forward_and_everything_is_inside_despite_wrong_clocks(
     run: RunSummary, attempts: list[AttemptView], events: list[TimelineEvent], now: float
 ) -> None:
     story = a_story(attempts, events)

@@ -1,4 +1,4 @@
-"""JSON as it is shown: balanced, bounded, with its secrets marked; and the beginnings of long texts."""
+"""JSON on pages: balanced, limited, with redacted secrets marked; and previews of long texts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_value_alone_and_none_at_all() -> None:
     assert shown(tree_of(None)) == [("word", "", "null")]
 
 
-def test_what_was_hidden_is_marked() -> None:
+def test_redacted_values_are_marked() -> None:
     tree = tree_of(
         {
             "password": "[redacted:password]",
@@ -113,7 +113,7 @@ def test_one_long_list_does_not_use_up_all() -> None:
     assert not tree.whole
 
 
-def test_what_is_too_deep_is_said() -> None:
+def test_values_that_are_too_deep_are_marked() -> None:
     value: Any = "bottom"
     for _ in range(40):
         value = [value]
@@ -150,14 +150,14 @@ def test_a_large_payload_is_shown_in_part(name: str) -> None:
     assert 'href="/all"' in page
 
 
-def test_what_is_stored_is_never_markup() -> None:
+def test_stored_values_are_never_markup() -> None:
     bad = "<img src=x onerror=alert(1)>'\"&"
     page = drawn(tree_of({bad: bad, "long": bad * 20, "sealed": {"$sealed": bad}, "in": {bad: [bad]}}))
     assert "<img" not in page
     assert "&lt;img" in page
 
 
-# Beginnings
+# Previews
 
 
 def test_a_short_text_is_its_own_beginning() -> None:
@@ -192,7 +192,7 @@ def test_every_beginning_is_json(value: Any, longest: int, ascii_only: bool) -> 
 
 
 @given(st.text(alphabet='{}[]",:\\u1a ', max_size=60), st.integers(1, 60))
-def test_what_is_no_json_does_no_harm(text: str, longest: int) -> None:
+def test_text_that_is_not_json_does_no_harm(text: str, longest: int) -> None:
     assert len(beginning(text, longest)) <= 2 * longest + 2 or len(text) <= longest
 
 

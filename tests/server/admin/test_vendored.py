@@ -1,4 +1,4 @@
-"""What is vendored is what its authors have published.
+"""Vendored files equal those that their authors have published.
 
 htmx is version 2.0.11, as the package registry has it. Inter is `inter-ui` 4.1.1, reduced with fonttools:
 
@@ -37,10 +37,10 @@ def test_the_typeface_is_as_it_was_reduced() -> None:
     assert "SIL OPEN FONT LICENSE" in (STATIC / "inter-licence.txt").read_text()
 
 
-def test_licences_are_in_the_package_and_not_served() -> None:
+def test_licenses_are_in_the_package_and_not_served() -> None:
     assert not [name for name in static_files() if "licence" in name]
 
 
 def test_all_that_is_served_is_small() -> None:
-    """The first load is at most 160 KB: scripts, styles and the typeface leave enough of it for a page."""
+    """The first load is limited to 160 KB, and a page needs some of it besides scripts and styles."""
     assert sum(len(each.compressed) for each in static_files().values()) < 120_000

@@ -1,4 +1,4 @@
-"""The page of workers: heartbeats, silent ones, versions (M9, W13)."""
+"""The page of workers: heartbeats, silent workers, versions (M9, W13)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def worker(state: str = "running", silent: float = 0.0, version: str = "1", busy
     return WorkerView("w", state, 0.0, 0.0, silent, version, ("mail",), 10, busy, None, None)
 
 
-def test_a_worker_that_says_nothing_is_silent_unless_it_has_stopped() -> None:
+def test_a_worker_without_heartbeats_is_silent_unless_it_has_stopped() -> None:
     assert worker(silent=SILENT_SECONDS).condition == "running"
     assert worker(silent=SILENT_SECONDS + 1).condition == "silent"
     assert worker("stopped", SILENT_SECONDS + 1).condition == "stopped"
 
 
-def test_only_those_at_work_count_together() -> None:
+def test_only_live_workers_are_counted() -> None:
     several = [
         worker(),
         worker(version="2", busy=5),
@@ -37,23 +37,23 @@ def test_only_those_at_work_count_together() -> None:
     assert together == (3, 9, 30, {"2": 2, "1": 1})
 
 
-async def heard(house: House, name: str, version: str) -> None:
+async def heartbeat(house: House, name: str, version: str) -> None:
     assert parts_of(house.app).store is not None
     await parts_of(house.app).store.limits.heartbeat(
         name, version, '["mail", "payments"]', 10, 4, "running", "host-7.internal", 4711
     )
 
 
-async def test_heartbeats_queues_and_versions_are_told(house: House) -> None:
+async def test_heartbeats_queues_and_versions_are_shown(house: House) -> None:
     client = await house.keyed("VIEWER")
     assert "No workers have connected yet" in (await read(client, PAGE)).text
-    await heard(house, "a" * 32, "2026.1")
+    await heartbeat(house, "a" * 32, "2026.1")
     page = await read(client, PAGE)
     assert "4 of 10" in page.text
     assert "host-7.internal, process 4711" in page.text
     assert [each.text for each in page.find("span", class_="tag")] == ["mail", "payments"]
     assert "Several versions are at work" not in page.text
-    await heard(house, "b" * 32, "2026.2")
+    await heartbeat(house, "b" * 32, "2026.2")
     both = await read(client, PAGE)
     assert "Several code versions are running: 2026.1 on 1 worker, 2026.2 on 1 worker" in _single(both)
 
@@ -63,7 +63,7 @@ async def test_the_step_that_blocks_a_worker_is_named_here_and_with_its_run(hous
     run = await house.app.start("greet")
     store = parts_of(house.app).store
     await store.leases.claim("default", 1, Holder(7, "w" * 32, "", 3600.0))
-    await heard(house, "w" * 32, "1")
+    await heartbeat(house, "w" * 32, "1")
     await store.limits.note_blocked(
         "w" * 32, 90.0, BlockingStep(run.id, "default", "greet", EVIL, "greet", 1)
     )
@@ -80,9 +80,9 @@ async def test_the_step_that_blocks_a_worker_is_named_here_and_with_its_run(hous
     assert EVIL not in stranger.text
 
 
-async def test_where_they_run_is_told_at_home_alone(house: House) -> None:
+async def test_hosts_are_shown_to_home_only(house: House) -> None:
     await house.organization("acme")
-    await heard(house, "a" * 32, EVIL)
+    await heartbeat(house, "a" * 32, EVIL)
     for org in ("default", "acme"):
         answer = await (await house.keyed("OWNER", org)).get(PAGE)
         assert ("host-7.internal" in answer.text) is (org == "default")

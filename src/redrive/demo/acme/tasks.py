@@ -1,4 +1,4 @@
-"""The steps of Acme's workflows: orders, new accounts, a supplier's catalogue, and reports for merchants."""
+"""The steps of Acme's workflows: orders, new accounts, a supplier's catalog, and reports for merchants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Markers replace secrets: `[redacted:api_key]`, or `[redacted:api_key:3f9a1c52]` with a key.
 
-The last part is the start of a keyed hash, which makes equal secrets of one org recognisable. Without a key
+The last part is the start of a keyed hash, which makes equal secrets of one org recognizable. Without a key
 there is no hash, because the plain hash of a short secret can be reversed by trying all secrets.
 """
 

@@ -1,4 +1,4 @@
-"""Secret patterns: secrets recognised by their shape, or by their context in URLs, headers and commands.
+"""Secret patterns: secrets recognized by their shape, or by their context in URLs, headers and commands.
 
 Every expression is linear: repetitions are possessive or bounded, and never nested so that they could divide
 the same text in two ways. A secret is matched to its end, so that no part of it remains. In a context, only
@@ -118,7 +118,7 @@ def looks_random(text: str) -> bool:
 
 
 def has_token_shape(lowered: str) -> bool:
-    """Return whether lower-cased text may contain a secret that is recognised by its shape."""
+    """Return whether lower-cased text may contain a secret that is recognized by its shape."""
     if "-----begin" in lowered or "==" in lowered or "q~" in lowered:
         return True
     return _RUN_HINT.search(lowered) is not None or _CARD_HINT.search(lowered) is not None
@@ -218,7 +218,7 @@ _HINT = re.compile(r"basic|@tcp\(|jdbc:oracle|-(?:u |-user|p)|redis-cli")
 
 
 def has_context(lowered: str) -> bool:
-    """Return whether lower-cased text may contain a secret that is recognised by its context alone."""
+    """Return whether lower-cased text may contain a secret that is recognized by its context alone."""
     return ("://" in lowered and "@" in lowered) or _HINT.search(lowered) is not None
 
 

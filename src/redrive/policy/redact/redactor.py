@@ -1,6 +1,6 @@
 """The redactor.
 
-`Redactor.text` takes any string, `Redactor.value` any JSON-like value. A secret is recognised by the name of
+`Redactor.text` takes any string, `Redactor.value` any JSON-like value. A secret is recognized by the name of
 its field (`names`, and `assignments` within text), by its shape or by its context (`patterns`). JSON within a
 string is redacted as JSON. Redacting a second time changes nothing, no method raises, and a value without
 secrets is returned unchanged. Text is truncated at `MAX_TEXT_LENGTH`, which limits the time.
@@ -44,7 +44,7 @@ class Redactor:
     """Replaces secrets by markers; with an org's `key`, equal secrets of that org get equal hashes.
 
     extra_keys      additional names of secrets
-    allow_keys      names that are not secret; values can still be recognised by their shape
+    allow_keys      names that are not secret; values can still be recognized by their shape
     extra_patterns  regular expressions whose matches are secrets. They must be linear: all text is matched
     """
 
@@ -169,7 +169,7 @@ class Redactor:
 
 
 def _shortened(text: str) -> str:
-    """Truncate the text before the word at the limit, because half a secret would not be recognised."""
+    """Truncate the text before the word at the limit, because half a secret would not be recognized."""
     if len(text) <= MAX_TEXT_LENGTH:
         return text
     head = text[: MAX_TEXT_LENGTH - len(REST)]

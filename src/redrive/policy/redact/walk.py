@@ -28,7 +28,7 @@ _CARDS = range(10**11, 10**19)
 
 
 class Key(NamedTuple):
-    """A key as stored, the secret that it names, and whether it labels a value or is labelled."""
+    """A key as stored, the secret that it names, and whether it labels a value or is labeled."""
 
     stored: Any
     name: SecretName | None
@@ -119,7 +119,7 @@ class Walk:
         return result
 
     def _label(self, labels: list[Any]) -> SecretName | None:
-        """Return the secret name in a labelled value such as {"name": "DB_PASSWORD", "value": …}."""
+        """Return the secret name in a labeled value such as {"name": "DB_PASSWORD", "value": …}."""
         lasts = [item[-1] if type(item) in (list, tuple) and item else item for item in labels]
         return next(filter(None, map(self._name, lasts)), None)
 

@@ -1,1 +1,1 @@
-"""What the shop has not written itself."""
+"""Libraries that the shop has not written itself."""

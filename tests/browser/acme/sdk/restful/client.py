@@ -1,4 +1,4 @@
-"""An HTTP client whose other side is imagined: it answers as the troubles of the moment say."""
+"""An HTTP client with simulated servers: it responds as the current troubles say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NETWORK: dict[str, tuple[type[httpx.TransportError], str]] = {
 
 
 class Client:
-    """`usual` is how long an ordinary answer takes, in seconds."""
+    """A client. `usual` is how long an ordinary response takes, in seconds."""
 
     def __init__(self, service: str, base: str, usual: float = 0.01) -> None:
         self.service = service

@@ -1,4 +1,4 @@
-"""The tasks, workflows and breakers of a script, as a program would register them."""
+"""The tasks, workflows and breakers of a script, registered as a program would."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BREAKER_POLICY = BreakerPolicy(
 RAMP = Ramp(first=1, factor=2.0, every=1.0)
 
 OTHERWISE = RetryPolicy(name="otherwise", max_attempts=2, backoff=Backoff(Immediate()))
-"""The policy of replays that have one of their own."""
+"""The policy of replays that override the policy."""
 
 _JITTERS: dict[str, Jitter] = {
     "none": NoJitter(),
@@ -80,7 +80,7 @@ def app_on(
 
 
 NOBODY = cast("TaskStarter", None)
-"""The tasks of a history are started by their name."""
+"""A history starts its tasks by name, so they need no starter."""
 
 
 @cache
