@@ -73,7 +73,7 @@ async def keys_in_use(database: Database) -> list[tuple[Any, ...]]:
 
 async def test_runs_of_a_key_are_claimed_one_at_a_time_in_order(store: Store, database: Database) -> None:
     ids = await started(store, 3)
-    assert await places_of(store, ids) == ["ready", "held", "held"]
+    assert await places_of(store, ids) == ["ready", "waiting", "waiting"]
     assert await column(database, ids[1], "held_by") == "order:customer-7"
 
     for run_id in ids:
@@ -105,7 +105,7 @@ async def test_mixed_batches_keep_the_ids_and_the_order(store: Store) -> None:
     runs = [new_run(), in_order(), in_order("b"), new_run(priority=3), in_order(), in_order("b")]
 
     assert await store.runs.enqueue(runs, [DEFINITION]) == [run.id for run in runs]
-    assert await places_of(store, [run.id for run in runs]) == ["ready"] * 4 + ["held"] * 2
+    assert await places_of(store, [run.id for run in runs]) == ["ready"] * 4 + ["waiting"] * 2
 
 
 async def test_a_known_idempotency_key_adds_nothing(store: Store, database: Database) -> None:
@@ -155,7 +155,7 @@ async def test_successors_wait_for_a_dead_letter(store: Store) -> None:
     await buried(store, await claim_head(store, first))
 
     assert await claim(store) == []
-    assert await places_of(store, [second]) == ["held"]
+    assert await places_of(store, [second]) == ["waiting"]
 
 
 async def test_successors_proceed_after_a_dead_letter_if_their_predecessor_says_so(store: Store) -> None:
@@ -197,7 +197,7 @@ async def test_a_head_that_is_not_due_keeps_its_successors_waiting(store: Store)
     [first] = await started(store, delay=60.0)
     [second] = await started(store)
     [third] = await started(store, delay=60.0)
-    assert await places_of(store, [first, second, third]) == ["waiting", "held", "held"]
+    assert await places_of(store, [first, second, third]) == ["waiting", "waiting", "waiting"]
 
     await store.runs.cancel(first, ORG)
     await store.records.record([Record(completed(await claim_head(store, second)))])

@@ -6,7 +6,7 @@ CREATE TRIGGER run_order_started AFTER INSERT ON run_order
 WHEN EXISTS (
     SELECT 1 FROM run_order WHERE org = NEW.org AND order_key = NEW.order_key AND position < NEW.position)
 BEGIN
-    UPDATE runs SET place = 'held', held_by = 'order:' || NEW.order_key
+    UPDATE runs SET place = 'waiting', due_at = NULL, held_by = 'order:' || NEW.order_key
     WHERE id = NEW.run_id AND place IN ('ready', 'waiting')
     ; END;
 
@@ -38,8 +38,9 @@ BEGIN
 -- The next run of the key becomes its head. One with a time waits for it, if that has not come.
 CREATE TRIGGER run_order_left AFTER DELETE ON run_order
 BEGIN
-    UPDATE runs SET place = CASE WHEN due_at IS NULL THEN 'ready' ELSE 'waiting' END, held_by = NULL
-    WHERE id = (
-            SELECT run_id FROM run_order WHERE org = OLD.org AND order_key = OLD.order_key ORDER BY position LIMIT 1)
-        AND place = 'held' AND held_by = 'order:' || OLD.order_key
+    UPDATE runs SET place = CASE WHEN head.due_at IS NULL THEN 'ready' ELSE 'waiting' END, due_at = head.due_at, held_by = NULL
+    FROM (
+        SELECT run_id, due_at FROM run_order WHERE org = OLD.org AND order_key = OLD.order_key ORDER BY position LIMIT 1
+    ) AS head
+    WHERE runs.id = head.run_id AND place = 'waiting' AND held_by = 'order:' || OLD.order_key
     ; END;

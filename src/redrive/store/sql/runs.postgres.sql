@@ -71,9 +71,9 @@ WITH given AS (
     ON CONFLICT DO NOTHING
     RETURNING id
 ), {_by_due_time}, in_order AS (
-    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure)
-    SELECT batch.id, batch.org, batch.order_key, batch.after_failure
-    FROM {batch:NewRun only id, org, order_key, after_failure} JOIN given ON given.id = batch.id
+    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure, due_at)
+    SELECT batch.id, batch.org, batch.order_key, batch.after_failure, CASE WHEN due.due_at > :now THEN due.due_at END
+    FROM {batch:NewRun only id, org, order_key, after_failure} JOIN due ON due.id = batch.id
 )
 SELECT id FROM given
 

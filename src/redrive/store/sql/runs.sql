@@ -29,11 +29,12 @@ SELECT {_given_values}, batch.order_key
 FROM {batch:NewRun}
 ON CONFLICT DO NOTHING
 RETURNING id;
-INSERT INTO redrive.run_order (run_id, org, order_key, position, after_failure)
+INSERT INTO redrive.run_order (run_id, org, order_key, position, after_failure, due_at)
 SELECT batch.id, batch.org, batch.order_key, (
         SELECT COALESCE(max(position), 0) + 1 FROM redrive.run_order WHERE org = batch.org AND order_key = batch.order_key),
-    batch.after_failure
-FROM {batch:NewRun only id, org, order_key, after_failure}
+    batch.after_failure,
+    CASE WHEN COALESCE(batch.at, :now + batch.delay) > :now THEN COALESCE(batch.at, :now + batch.delay) END
+FROM {batch:NewRun only id, org, order_key, after_failure, at, delay}
 
 -- name: _enqueue
 {_given_runs}
