@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import re
 import uuid
+from contextlib import suppress
 from typing import Any
 
+import asyncpg
 import pytest
+from tests.servers import PostgresServer
 from tests.store.build import (
     DEFINITION,
     ORG,
@@ -16,6 +21,7 @@ from tests.store.build import (
     claimed,
     column,
     completed,
+    dead_letter_row,
     holder,
     new_run,
     parked,
@@ -25,10 +31,19 @@ from tests.store.build import (
 )
 
 from redrive.model.claim import Claim
+from redrive.model.replay import Mode, ReplayState
 from redrive.model.run import AfterFailure, NewRun, RunState
 from redrive.store.database import Database
-from redrive.store.record import Record
+from redrive.store.dead_letters import LetterClosing
+from redrive.store.joined import joined_session
+from redrive.store.migration import migrations
+from redrive.store.postgres import PostgresDatabase
+from redrive.store.record import CompletedPartly, Record
+from redrive.store.replays import NewReplay, Settlement
+from redrive.store.runs import RunKey
+from redrive.store.statement import statement
 from redrive.store.store import Store
+from redrive.store.work_row import WorkRow
 
 KEY = "customer-7"
 _counter = itertools.count(1)
@@ -208,3 +223,239 @@ async def test_runs_without_a_key_leave_no_trace(store: Store, database: Databas
     await store.records.record([Record(completed(await claimed(store)))])
 
     assert await keys_in_use(database) == []
+
+
+# Dead letters
+
+
+async def close(store: Store, letter_id: str, state: str) -> None:
+    closing = LetterClosing(org=ORG, state=state, by="ana", reason="known")
+    assert await store.dead_letters.close_if_unattended(store.database, [letter_id], closing) == 1
+
+
+@pytest.mark.parametrize("state", ["RESOLVED", "IGNORED", "ARCHIVED"])
+async def test_closing_the_dead_letter_releases_the_next(
+    store: Store, database: Database, state: str
+) -> None:
+    first, second = await started(store, 2)
+    letter_id = await buried(store, await claim_head(store, first))
+    await close(store, letter_id, state)
+
+    await store.records.record([Record(completed(await claim_head(store, second)))])
+    assert await keys_in_use(database) == []
+
+
+async def replayed(store: Store, run_id: str, letter_id: str, mode: Mode = Mode.FROM_STEP) -> Claim:
+    """Replay a dead letter: its run is claimed again."""
+    replay = NewReplay(
+        id=uuid.uuid4().hex,
+        org=ORG,
+        letter_id=letter_id,
+        run_id=run_id,
+        step_index=0,
+        from_step=0,
+        mode=mode,
+        automatic=False,
+        requested_by="ana",
+        reason="fixed",
+    )
+    async with store.database.transaction() as session:
+        assert (await store.replays.begin(session, [replay])).replays == (replay,)
+    return await claim_head(store, run_id)
+
+
+async def test_a_replayed_run_is_still_the_head(store: Store) -> None:
+    first, second = await started(store, 2)
+    letter_id = await buried(store, await claim_head(store, first))
+
+    again = await replayed(store, first, letter_id)
+    failed = Settlement(first, 0, ReplayState.FAILED)
+    letter = dead_letter_row(again)
+    await store.records.record([Record(stopped(again), dead_letter=letter, settlement=failed)])
+    assert await claim(store) == []
+
+    again = await replayed(store, first, letter_id)
+    succeeded = Settlement(first, 0, ReplayState.SUCCEEDED)
+    await store.records.record([Record(completed(again), settlement=succeeded)])
+    await claim_head(store, second)
+
+
+async def test_a_replay_of_one_step_releases_the_next(store: Store) -> None:
+    first, second = await started(store, 2)
+    letter_id = await buried(store, await claim_head(store, first))
+    again = await replayed(store, first, letter_id, Mode.STEP_ONLY)
+    partly = CompletedPartly(id=again.id, token=again.token, epoch=again.epoch)
+    await store.records.record([Record(partly, settlement=Settlement(first, 0, ReplayState.SUCCEEDED))])
+
+    await claim_head(store, second)
+
+
+async def test_a_replay_whose_successors_have_proceeded_just_runs(store: Store) -> None:
+    first, second = await started(store, 2, after_failure=AfterFailure.PROCEED)
+    letter_id = await buried(store, await claim_head(store, first))
+    following = await claim_head(store, second)
+
+    again = await replayed(store, first, letter_id)
+    await store.records.record(
+        [Record(completed(again), settlement=Settlement(first, 0, ReplayState.SUCCEEDED))]
+    )
+    assert await claim(store) == []
+    await store.records.record([Record(completed(following))])
+
+
+async def test_a_letter_reopened_after_its_successors_went_on_blocks_nothing(store: Store) -> None:
+    first, second, third = await started(store, 3)
+    letter_id = await buried(store, await claim_head(store, first))
+    await close(store, letter_id, "IGNORED")
+    assert await store.dead_letters.reopen_if_closed(store.database, [letter_id], ORG) == 1
+
+    await store.records.record([Record(completed(await claim_head(store, second)))])
+    await claim_head(store, third)
+
+
+async def test_removing_the_run_releases_the_next(store: Store, database: Database) -> None:
+    """Retention keeps runs with a live dead letter, but an operator may delete rows."""
+    first, second = await started(store, 2)
+    await buried(store, await claim_head(store, first))
+    await ask(database, "DELETE FROM redrive.dead_letters WHERE run_id = :id", id=first)
+    await database.fetch_many(statement("runs", "delete_run"), [RunKey(first)])
+
+    await claim_head(store, second)
+
+
+async def test_retention_removes_ordered_runs(store: Store, database: Database) -> None:
+    first, second = await started(store, 2)
+    await close(store, await buried(store, await claim_head(store, first)), "IGNORED")
+    await store.records.record([Record(completed(await claim_head(store, second)))])
+
+    assert await store.runs.remove_expired(-60.0, 10) == 2
+    assert await keys_in_use(database) == []
+
+
+# Concurrent transactions, which only PostgreSQL has
+
+
+@pytest.fixture
+def postgres(postgres_database: PostgresDatabase) -> Store:
+    return Store(postgres_database)
+
+
+async def test_the_order_is_that_of_the_commits(postgres: Store) -> None:
+    slow, fast, third = in_order(), in_order(), in_order()
+    await postgres.runs.define([DEFINITION])
+    async with postgres.database.transaction() as session:
+        await postgres.runs.enqueue_within(session, [slow])
+        async with asyncio.timeout(30):  # the open transaction blocks no other
+            await postgres.runs.enqueue([fast], [DEFINITION])
+            assert await places_of(postgres, [fast.id]) == ["ready"]
+    await postgres.runs.enqueue([third], [DEFINITION])
+
+    for run in (fast, slow, third):
+        await postgres.records.record([Record(completed(await claim_head(postgres, run.id)))])
+
+
+async def test_an_open_start_keeps_no_run_from_ending(postgres: Store) -> None:
+    [first] = await started(postgres)
+    head, second = await claim_head(postgres, first), in_order()
+    async with postgres.database.transaction() as session:
+        await postgres.runs.enqueue_within(session, [second])
+        async with asyncio.timeout(30):
+            await postgres.records.record([Record(completed(head))])
+
+    await claim_head(postgres, second.id)
+
+
+async def test_a_run_started_while_the_head_ends_is_parked_until_that_commits(postgres: Store) -> None:
+    """Otherwise both could be ready, or the new run be parked behind none."""
+    [first] = await started(postgres)
+    head = await claim_head(postgres, first)
+    for is_committed in (False, True):
+        with suppress(ZeroDivisionError):
+            async with postgres.database.transaction() as session:
+                await postgres.records.record_within(session, [Record(completed(head))])
+                [following] = await started(postgres)
+                assert await places_of(postgres, [following]) == ["waiting"]
+                if not is_committed:
+                    await postgres.runs.cancel(following, ORG)
+                    raise ZeroDivisionError
+    await claim_head(postgres, following)
+
+
+async def test_concurrent_starts_never_make_two_heads(postgres: Store) -> None:
+    batches = [[in_order(key) for key in keys for _ in range(3)] for keys in ("abc", "cba", "bca", "acb")] * 3
+    batches = [[run.replace(id=ordered_id()) for run in batch] for batch in batches]
+    await asyncio.gather(*(postgres.runs.enqueue(batch, [DEFINITION]) for batch in batches))
+
+    seen: dict[str, list[str]] = {}
+    key_of = {run.id: run.order_key or "" for batch in batches for run in batch}
+    while claims := await claim(postgres, 100):
+        assert len({key_of[it.id] for it in claims}) == len(claims) <= 3
+        for it in claims:
+            seen.setdefault(key_of[it.id], []).append(it.id)
+        await postgres.records.record([Record(completed(it)) for it in claims])
+    assert {key: len(ids) for key, ids in seen.items()} == {"a": 36, "b": 36, "c": 36}
+    for batch in batches:  # each batch keeps its own order
+        for key in "abc":
+            own = [run.id for run in batch if run.order_key == key]
+            assert [run_id for run_id in seen[key] if run_id in own] == own
+
+
+async def test_transactions_that_start_keys_in_opposite_orders_do_not_deadlock(postgres: Store) -> None:
+    await postgres.runs.define([DEFINITION])
+    both = asyncio.Barrier(2)
+
+    async def start(*keys: str) -> None:
+        async with postgres.database.transaction() as session:
+            for key in keys:
+                await postgres.runs.enqueue_within(session, [in_order(key)])
+            await both.wait()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(start("a", "b"), start("b", "a"))
+    assert len(await claim(postgres)) == 2
+
+
+async def test_a_transaction_with_an_old_snapshot_fails_instead_of_parking_for_ever(
+    postgres: Store, postgres_database: PostgresDatabase, live_postgres: PostgresServer
+) -> None:
+    [first] = await started(postgres)
+    head = await claim_head(postgres, first)
+    connection = await asyncpg.connect(live_postgres.url)
+    try:
+        transaction = connection.transaction(isolation="repeatable_read")
+        await transaction.start()
+        await connection.fetch(f"SELECT 1 FROM {postgres_database.schema}.run_order")  # takes the snapshot
+        await postgres.records.record([Record(completed(head))])
+        await postgres.runs.enqueue_within(joined_session(connection, postgres_database), [in_order()])
+        with pytest.raises(asyncpg.SerializationError):
+            await transaction.commit()
+    finally:
+        await connection.close()
+    [second] = await started(postgres)
+    await claim_head(postgres, second)
+
+
+async def test_workers_are_notified_of_the_released_run(
+    postgres: Store, postgres_database: PostgresDatabase
+) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    async with postgres_database.listen(heard.put_nowait), asyncio.timeout(30):
+        assert await heard.get() == ""  # it listens now
+        [first] = await started(postgres)
+        head = await claim_head(postgres, first)
+        await started(postgres, queue="mail")
+        assert heard.empty()
+        await postgres.records.record([Record(completed(head))])
+        assert await heard.get() == "mail"
+
+
+def test_moving_parked_work_copies_all_its_columns() -> None:
+    """If this fails, a migration has to replace the functions of migration 24, which name the columns."""
+    text = next(found.postgres for found in migrations() if found.version == 24)
+    lists = re.findall(
+        r"(?:INSERT INTO redrive\.(?:ready|idle) \(|SELECT) (submitted_at,[^;)]*?step_state),",
+        " ".join(text.split()),
+    )
+    assert len(lists) == 4
+    for columns in lists:
+        assert set(columns.split(", ")) == {*WorkRow.__struct_fields__, "state", "step_state"}
