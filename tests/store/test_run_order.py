@@ -33,6 +33,7 @@ from tests.store.build import (
 from redrive.model.claim import Claim
 from redrive.model.replay import Mode, ReplayState
 from redrive.model.run import AfterFailure, NewRun, RunState
+from redrive.model.run_order import MAX_IN_ORDER
 from redrive.store.database import Database
 from redrive.store.dead_letters import LetterClosing
 from redrive.store.joined import joined_session
@@ -459,3 +460,28 @@ def test_moving_parked_work_copies_all_its_columns() -> None:
     assert len(lists) == 4
     for columns in lists:
         assert set(columns.split(", ")) == {*WorkRow.__struct_fields__, "state", "step_state"}
+
+
+# What people see
+
+
+async def test_a_run_knows_what_it_waits_for_and_how_many_wait_behind_it(store: Store) -> None:
+    first, second, third, fourth = await started(store, 4)
+    await started(store, key="other", queue="mail")
+    wait = AfterFailure.WAIT
+
+    assert await store.runs.order(first, ORG) == (KEY, wait, None, (0, False), (3, False))
+    assert await store.runs.order(third, ORG) == (KEY, wait, first, (2, False), (1, False))
+    assert await store.runs.order(fourth, "acme") is None
+    await store.records.record([Record(completed(await claim_head(store, first)))])
+    assert await store.runs.order(first, ORG) == (KEY, None, None, (0, False), (0, False))
+    assert await store.runs.order(third, ORG) == (KEY, wait, second, (1, False), (1, False))
+    assert (await store.runs.get(third, ORG)).is_parked
+    assert not (await store.runs.get(second, ORG)).is_parked
+
+
+async def test_many_runs_behind_are_counted_up_to_a_limit(store: Store) -> None:
+    first, *_, last = await started(store, MAX_IN_ORDER + 2)
+
+    assert await store.runs.order(first, ORG) == (KEY, "wait", None, (0, False), (MAX_IN_ORDER, True))
+    assert await store.runs.order(last, ORG) == (KEY, "wait", first, (MAX_IN_ORDER, True), (0, False))

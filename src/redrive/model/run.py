@@ -72,6 +72,11 @@ def is_unknown(held_by: str | None) -> bool:
     return held_by is not None and held_by.startswith((HELD_BY_TASK, HELD_BY_WORKFLOW))
 
 
+def is_parked(held_by: str | None) -> bool:
+    """Return whether a run waits for an earlier run with the same order key."""
+    return held_by is not None and held_by.startswith(HELD_BY_ORDER)
+
+
 class Cancellation(StrEnum):
     """The outcome of a cancellation. `REQUESTED`: the run is in progress, and its worker will be notified."""
 
@@ -156,6 +161,11 @@ class RunLine(Row, frozen=True, kw_only=True):
         A run in the queue belongs to no worker. Its row keeps the token of the last lease (decision 6).
         """
         return self.worker if self.place in (Place.LEASED, Place.ENDED) else None
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for an earlier run with the same order key."""
+        return is_parked(self.held_by)
 
     @property
     def was_executed(self) -> bool:

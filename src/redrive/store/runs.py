@@ -14,8 +14,19 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
 from redrive.model.fact import fact
 from redrive.model.field import RunId
+from redrive.model.id import is_in_order
+from redrive.model.query import Count
 from redrive.model.replay import ReplayState
-from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
+from redrive.model.run import (
+    AfterFailure,
+    Cancellation,
+    NewRun,
+    Place,
+    Run,
+    RunEvent,
+    RunState,
+)
+from redrive.model.run_order import MAX_IN_ORDER, RunOrder
 from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.policy.codec import encode
 from redrive.store.audit import AuditStore
@@ -153,6 +164,17 @@ class RunStore:
             raise NotFoundError(f"found no run {run_id!r:.200}")
         return RunOrigin._make(rows[0])
 
+    async def order(self, run_id: str, org: str) -> RunOrder | None:
+        """Return the order key of a run and its place in the order; None if it has no key."""
+        if not is_in_order(run_id):
+            return None
+        parameters = {"id": run_id, "org": org, "most": MAX_IN_ORDER + 1}
+        for key, after_failure, waits_for, *numbers in await self._session.fetch(_SQL["order"], parameters):
+            before, behind = (Count(min(most, MAX_IN_ORDER), most > MAX_IN_ORDER) for most in numbers)
+            choice = None if after_failure is None else AfterFailure(after_failure)
+            return RunOrder(key, choice, waits_for, before, behind)
+        return None
+
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}
 
@@ -270,8 +292,8 @@ def _are_plain(runs: Sequence[NewRun]) -> bool:
 def _by_statement(runs: Sequence[NewRun]) -> Iterator[Sequence[NewRun]]:
     """Separate runs with an order key, which keep their order, from others.
 
-    The others are sorted by idempotency key, so that concurrent batches cannot deadlock. The statement for runs
-    with an order key does that itself.
+    The others are sorted by idempotency key, so that concurrent batches cannot deadlock. The statement for
+    runs with an order key does that itself.
     """
     in_order = [run for run in runs if run.order_key is not None]
     others = [run for run in runs if run.order_key is None] if in_order else runs

@@ -102,6 +102,26 @@ SELECT owner, (SELECT max(at) FROM (
     SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = :id
 ) AS replayed) FROM {_given} WHERE id = :id AND org = :org
 
+-- name: order
+-- A finished run has a key, but no place in the order.
+SELECT run.order_key, own.after_failure, (
+        SELECT head.run_id FROM redrive.run_order AS head
+        WHERE head.org = own.org AND head.order_key = own.order_key AND head.position < own.position
+        ORDER BY head.position LIMIT 1
+    ), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM redrive.run_order AS other
+            WHERE other.org = own.org AND other.order_key = own.order_key AND other.position < own.position LIMIT :most
+        ) AS before
+    ), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM redrive.run_order AS other
+            WHERE other.org = own.org AND other.order_key = own.order_key AND other.position > own.position LIMIT :most
+        ) AS behind
+    )
+FROM {_given} AS run LEFT JOIN redrive.run_order AS own ON own.run_id = run.id AND own.org = run.org
+WHERE run.id = :id AND run.org = :org AND run.order_key IS NOT NULL
+
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
 
