@@ -13,7 +13,7 @@ from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.decision import DecisionFacts
 from redrive.model.field import Instant, Json
-from redrive.model.run import UNKNOWN_TASK, ListedRun, Place, Run, RunLine, RunState, is_unknown
+from redrive.model.run import UNKNOWN_TASK, ListedRun, Place, Run, RunLine, RunState, is_parked, is_unknown
 from redrive.model.run_order import RunOrder
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
@@ -335,7 +335,7 @@ class RedactedView:
         return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
             "error_type": error_type,
             "error_line": None if message is None else first_line(message[:MAX_ERROR_LINE]),
-            "held_by": self._redactor.text(line.held_by) if line.is_parked else line.held_by,
+            "held_by": self._holder(line.held_by),
             "queued_at": max(line.submitted_at, requeued_at or 0.0),
             "worker": line.current_worker,
             "started_at": line.started_at if line.was_executed else None,
@@ -345,6 +345,10 @@ class RedactedView:
             "correlation_id": self._name(line.correlation_id, line.id),
             "tags": tuple(map(self._redactor.text, line.tags)),
         }
+
+    def _holder(self, held_by: str | None) -> str | None:
+        """Redact an order key, which a user chose."""
+        return self._redactor.text(held_by) if held_by is not None and is_parked(held_by) else held_by
 
     def _stored(self, text: str | None) -> JsonValue:
         return None if text is None else self._redacted(decode(self.encryption.decrypt(text)))
