@@ -14,6 +14,7 @@ import pytest
 from tests.servers import PostgresServer
 from tests.store.build import (
     DEFINITION,
+    EXPIRED,
     ORG,
     advanced,
     ask,
@@ -29,6 +30,7 @@ from tests.store.build import (
     stopped,
     value,
 )
+from tests.store.previous_version import previous_version
 
 from redrive.model.claim import Claim
 from redrive.model.replay import Mode, ReplayState
@@ -41,7 +43,8 @@ from redrive.store.migration import migrations
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.record import CompletedPartly, Record
 from redrive.store.replays import NewReplay, Settlement
-from redrive.store.runs import RunKey
+from redrive.store.runs import FIRST_KEY, RunKey
+from redrive.store.sqlite import SqliteDatabase
 from redrive.store.statement import statement
 from redrive.store.store import Store
 from redrive.store.work_row import WorkRow
@@ -485,3 +488,49 @@ async def test_many_runs_behind_are_counted_up_to_a_limit(store: Store) -> None:
 
     assert await store.runs.order(first, ORG) == (KEY, "wait", None, (0, False), (MAX_IN_ORDER, True))
     assert await store.runs.order(last, ORG) == (KEY, "wait", first, (MAX_IN_ORDER, True), (0, False))
+
+
+# Workers of the previous version, and rows that were changed by hand
+
+
+async def test_a_worker_of_the_previous_version_releases_the_next(store: Store) -> None:
+    first, second, third, fourth = await started(store, 4)
+    with previous_version():
+        await store.records.record([Record(completed(await claim_head(store, first)))])
+        letter_id = await buried(store, await claim_head(store, second))
+        assert await claim(store) == []
+        await close(store, letter_id, "IGNORED")
+        await store.runs.cancel(third, ORG)
+        await store.records.record([Record(completed(await claim_head(store, fourth)))])
+
+
+async def test_a_lost_lease_keeps_the_head(store: Store) -> None:
+    first, second = await started(store, 2)
+    [lost] = await store.leases.claim("default", 10, holder(EXPIRED))
+    assert lost.id == first
+    [reclaimed] = await store.leases.reclaim(99, 60.0, 10)
+    assert await claim(store) == []
+    await store.records.record([Record(rescheduled(reclaimed, delay=-1.0))])
+    await store.leases.promote(10)
+
+    await store.records.record([Record(completed(await claim_head(store, first)))])
+    await claim_head(store, second)
+
+
+async def test_a_repair_settles_keys_whose_first_run_will_never_end(store: Store, database: Database) -> None:
+    by_key = {key: await started(store, 2, key=key) for key in "abcd"}
+    await buried(store, (await claim(store, 1))[0])  # of key a: nothing to repair
+    await ask(database, "DELETE FROM redrive.run_order WHERE run_id = :id", id=by_key["b"][0])
+    park = "UPDATE redrive.runs SET place = 'waiting', held_by = :held_by WHERE id = :id"
+    if isinstance(database, SqliteDatabase):  # there, a trigger has released the second
+        await ask(database, park, id=by_key["b"][1], held_by="order:b")
+    assert await places_of(store, by_key["b"]) == ["ready", "waiting"]
+
+    after, looked_at = FIRST_KEY, 0
+    while looked_at == 0 or after != FIRST_KEY:
+        after, looked_at = await store.runs.settle_orders(after, 3), looked_at + 1
+
+    assert looked_at == 2
+    assert await places_of(store, by_key["b"]) == ["ready", "ready"]
+    for key in "acd":
+        assert (await places_of(store, by_key[key]))[1] == "waiting"

@@ -62,6 +62,15 @@ class RunKey(NamedTuple):
     id: RunId
 
 
+class OrderKey(NamedTuple):
+    org: str
+    order_key: str
+
+
+FIRST_KEY = OrderKey("", "")
+"""Comes before all order keys."""
+
+
 _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, WorkRow)
 
 
@@ -174,6 +183,17 @@ class RunStore:
             choice = None if after_failure is None else AfterFailure(after_failure)
             return RunOrder(key, choice, waits_for, before, behind)
         return None
+
+    async def settle_orders(self, after: OrderKey, most: int) -> OrderKey:
+        """Settle up to `most` order keys again whose first run will never end; return the last key looked at.
+
+        Triggers settle the order whenever a run ends, so this finds only rows that were changed by hand.
+        """
+        rows = await self._session.fetch(_SQL["heads"], {**after._asdict(), "most": most})
+        for run_id, _, _, is_stuck in rows:
+            if is_stuck:
+                await self._session.fetch(_SQL["settle_order"], {"id": run_id})
+        return OrderKey(*rows[-1][1:3]) if len(rows) == most else FIRST_KEY
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}

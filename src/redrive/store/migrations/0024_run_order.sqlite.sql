@@ -35,6 +35,17 @@ BEGIN
             SELECT 1 FROM dead_letters WHERE run_id = NEW.run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
     ; END;
 
+-- A repair settles the order of a key again by writing the position of its head.
+CREATE TRIGGER run_order_settled AFTER UPDATE OF position ON run_order
+BEGIN
+    UPDATE runs SET place = CASE WHEN NEW.due_at IS NULL THEN 'ready' ELSE 'waiting' END, due_at = NEW.due_at, held_by = NULL
+    WHERE id = NEW.run_id AND place = 'waiting' AND held_by = 'order:' || NEW.order_key
+    ; DELETE FROM run_order
+    WHERE run_id = NEW.run_id AND NOT EXISTS (SELECT 1 FROM runs WHERE id = NEW.run_id AND place <> 'ended')
+        AND NOT (after_failure = 'wait' AND EXISTS (
+            SELECT 1 FROM dead_letters WHERE run_id = NEW.run_id AND state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')))
+    ; END;
+
 -- The next run of the key becomes its head. One with a time waits for it, if that has not come.
 CREATE TRIGGER run_order_left AFTER DELETE ON run_order
 BEGIN

@@ -113,6 +113,11 @@ UPDATE redrive.leases SET cancel_requested_at = COALESCE(cancel_requested_at, :n
 WHERE id = :id AND org = :org
 RETURNING id, step_index
 
+-- name: settle_order
+-- A transaction settles the orders of pending runs when it commits.
+UPDATE redrive.run_order SET pending = true WHERE run_id = :id
+RETURNING run_id
+
 -- name: delete_run
 -- A run is two rows: its input and its work.
 WITH work AS (DELETE FROM redrive.ended WHERE id = :id)

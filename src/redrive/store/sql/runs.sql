@@ -122,6 +122,38 @@ SELECT run.order_key, own.after_failure, (
 FROM {_given} AS run LEFT JOIN redrive.run_order AS own ON own.run_id = run.id AND own.org = run.org
 WHERE run.id = :id AND run.org = :org AND run.order_key IS NOT NULL
 
+-- name: heads
+-- The first run of each order key after a key, and whether it can neither be executed nor be replayed. The keys are found
+-- by skipping from one to the next.
+WITH RECURSIVE heads (id) AS (
+    SELECT (
+        SELECT run_id FROM redrive.run_order WHERE (org, order_key) > (:org, :order_key)
+        ORDER BY org, order_key, position LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT following.run_id FROM redrive.run_order AS following
+        WHERE (following.org, following.order_key) > (head.org, head.order_key)
+        ORDER BY following.org, following.order_key, following.position LIMIT 1
+    )
+    FROM heads JOIN redrive.run_order AS head ON head.run_id = heads.id
+)
+SELECT head.run_id, head.org, head.order_key, CASE
+    WHEN run.id IS NULL OR (run.place = 'waiting' AND run.held_by IS NOT NULL) THEN 1
+    WHEN run.place <> 'ended' THEN 0
+    WHEN head.after_failure = 'wait' AND EXISTS (
+        SELECT 1 FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = head.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')) THEN 0
+    ELSE 1 END
+FROM heads JOIN redrive.run_order AS head ON head.run_id = heads.id
+LEFT JOIN redrive.runs AS run ON run.id = heads.id
+LIMIT :most
+
+-- name: settle_order
+-- A trigger settles the order of the key.
+UPDATE redrive.run_order SET position = position WHERE run_id = :id
+RETURNING run_id
+
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place
 
