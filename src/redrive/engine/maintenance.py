@@ -22,6 +22,7 @@ from redrive.model.event import HeldReleased
 from redrive.model.run import HELD_BY_WORKFLOW, is_unknown
 from redrive.policy.codec import encode
 from redrive.store.leases import FROM_THE_BEGINNING
+from redrive.store.runs import FIRST_KEY
 
 MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
