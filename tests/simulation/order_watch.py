@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from tests.simulation.generate import PROCEEDS
@@ -30,6 +30,7 @@ class OrderWatch:
         self._watcher = watcher
         self._runs = runs
         self._letters = letters
+        self._blocking: set[str] = set()
         self._orders: dict[tuple[str, str], list[str]] = {}
 
     def changed(self, before: OrderedRow | None, after: OrderedRow) -> None:
@@ -58,13 +59,9 @@ class OrderWatch:
     def _has_left(self, run_id: str, key: str) -> bool:
         if self._runs[run_id].place != "ended":
             return False
-        if not self._letters.is_live(run_id):
+        if key.endswith(PROCEEDS) or not self._letters.is_live(run_id):
             return True
-        self._watcher.bitten["blocked in order"] += not key.endswith(PROCEEDS)
-        return key.endswith(PROCEEDS)
-
-    def blocked(self) -> Iterator[str]:
-        """The runs that wait for a dead letter of another."""
-        for order in self._orders.values():
-            if order and self._runs[order[0]].place == "ended":
-                yield from order[1:]
+        if run_id not in self._blocking:
+            self._blocking.add(run_id)
+            self._watcher.bitten["blocked in order"] += 1
+        return False

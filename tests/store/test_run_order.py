@@ -23,6 +23,7 @@ from tests.store.build import (
     column,
     completed,
     dead_letter_row,
+    event_row,
     holder,
     new_run,
     parked,
@@ -160,18 +161,22 @@ async def test_a_rolled_back_start_leaves_nothing(store: Store, database: Databa
     await claim_head(store, first)
 
 
-@pytest.mark.parametrize("state", [RunState.FAILED, RunState.CANCELLED])
-async def test_a_run_that_ends_without_a_dead_letter_releases_the_next(store: Store, state: RunState) -> None:
+async def test_a_run_that_ends_without_a_dead_letter_releases_the_next(store: Store) -> None:
+    first, second, third = await started(store, 3)
+    head = await claim_head(store, first)
+    await store.records.record([Record(stopped(head, state=RunState.CANCELLED))])
+    head = await claim_head(store, second)
+    rejected = event_row(head, kind="unburied")
+    await store.records.record([Record(stopped(head, state=RunState.FAILED), event=rejected)])
+
+    await claim_head(store, third)
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.DLQ_PENDING])
+async def test_successors_wait_for_a_dead_letter(store: Store, state: RunState) -> None:
     first, second = await started(store, 2)
     head = await claim_head(store, first)
-    await store.records.record([Record(stopped(head, state=state))])
-
-    await claim_head(store, second)
-
-
-async def test_successors_wait_for_a_dead_letter(store: Store) -> None:
-    first, second = await started(store, 2)
-    await buried(store, await claim_head(store, first))
+    await store.records.record([Record(stopped(head, state=state), dead_letter=dead_letter_row(head))])
 
     assert await claim(store) == []
     assert await places_of(store, [second]) == ["waiting"]

@@ -10,12 +10,19 @@ BEGIN
     WHERE id = NEW.run_id AND place IN ('ready', 'waiting')
     ; END;
 
--- A run that has ended leaves the order, unless its successors wait for its dead letter.
+-- A run that has ended leaves the order, unless its successors wait for its dead letter. That is written after the run, and so
+-- is the event of a failure without a dead letter.
 CREATE TRIGGER run_order_ended AFTER UPDATE OF ended_at ON runs
 WHEN NEW.order_key IS NOT NULL AND NEW.place = 'ended'
 BEGIN
     DELETE FROM run_order
-    WHERE run_id = NEW.id AND NOT (NEW.state = 'DLQ_PENDING' AND after_failure = 'wait')
+    WHERE run_id = NEW.id AND NOT (NEW.state IN ('FAILED', 'DLQ_PENDING') AND after_failure = 'wait')
+    ; END;
+
+CREATE TRIGGER run_order_unburied AFTER INSERT ON run_events WHEN NEW.kind = 'unburied'
+BEGIN
+    DELETE FROM run_order
+    WHERE run_id = NEW.run_id AND EXISTS (SELECT 1 FROM runs WHERE id = NEW.run_id AND place = 'ended')
     ; END;
 
 CREATE TRIGGER run_order_removed AFTER DELETE ON runs WHEN OLD.order_key IS NOT NULL
