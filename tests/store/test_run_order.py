@@ -33,6 +33,7 @@ from tests.store.build import (
 )
 from tests.store.previous_version import previous_version
 
+from redrive.errors import StoreError
 from redrive.model.claim import Claim
 from redrive.model.replay import Mode, ReplayState
 from redrive.model.run import AfterFailure, NewRun, RunState
@@ -105,10 +106,13 @@ async def test_runs_of_a_key_are_claimed_one_at_a_time_in_order(store: Store, da
 
 
 async def test_runs_of_other_keys_and_organizations_do_not_wait(store: Store) -> None:
-    first = await started(store)
-    others = [*(await started(store, key="customer-8")), *(await started(store, org="acme"))]
+    [first], [other] = await started(store), await started(store, key="customer-8")
+    mine, next_of_mine = await started(store, 2, org="acme")
 
-    assert {run.id for run in await claim(store)} == {*first, *others}
+    claims = {run.id: run for run in await claim(store)}
+    assert claims.keys() == {first, other, mine}
+    await store.records.record([Record(completed(claims[mine]))])
+    await claim_head(store, next_of_mine)
 
 
 async def test_a_start_behind_a_run_in_progress_waits(store: Store) -> None:
@@ -456,6 +460,12 @@ async def test_workers_are_notified_of_the_released_run(
         assert heard.empty()
         await postgres.records.record([Record(completed(head))])
         assert await heard.get() == "mail"
+
+
+async def test_an_id_without_the_mark_is_rejected(postgres: Store) -> None:
+    """The triggers would not notice the end of such a run."""
+    with pytest.raises(StoreError, match="run_order_mark"):
+        await postgres.runs.enqueue([new_run(order_key=KEY)], [DEFINITION])
 
 
 def test_moving_parked_work_copies_all_its_columns() -> None:
