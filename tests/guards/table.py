@@ -51,6 +51,5 @@ SIMULATED = (
     "order.a start waits for its predecessor (sqlite)",
     "order.the end of a run releases the next (sqlite)",
     "order.a dead letter blocks its order (sqlite)",
-    "order.a closed dead letter releases the next (sqlite)",
 )
 """Guards whose absence the simulation finds too: `python -m tests.guards --simulate 100`."""

@@ -38,6 +38,8 @@ from redrive.model.claim import Claim
 from redrive.model.replay import Mode, ReplayState
 from redrive.model.run import AfterFailure, NewRun, RunState
 from redrive.model.run_order import MAX_IN_ORDER
+from redrive.policy.query import parse
+from redrive.policy.query_language import RUNS
 from redrive.store.database import Database
 from redrive.store.dead_letters import LetterClosing
 from redrive.store.joined import joined_session
@@ -496,6 +498,21 @@ async def test_a_run_knows_what_it_waits_for_and_how_many_wait_behind_it(store: 
     assert await store.runs.order(third, ORG) == (KEY, wait, second, (1, False), (1, False))
     assert (await store.runs.get(third, ORG)).is_parked
     assert not (await store.runs.get(second, ORG)).is_parked
+
+
+async def test_lists_find_parked_runs(store: Store) -> None:
+    first, *others = await started(store, 3)
+    [later] = await started(store, key="b", delay=60.0)
+
+    async def found(text: str) -> set[str]:
+        page = await store.run_lists.page(parse(text, RUNS), ORG, 10)
+        assert (await store.run_lists.count(parse(text, RUNS), ORG)).number == len(page.lines)
+        return {line.id for line in page.lines}
+
+    assert await found("is:parked") == set(others)
+    assert await found("is:waiting") == {*others, later}
+    assert await found("-is:parked") == {first, later}
+    assert await found("is:held") == set()
 
 
 async def test_many_runs_behind_are_counted_up_to_a_limit(store: Store) -> None:

@@ -33,6 +33,7 @@ class RunPosition(StrEnum):
 
     ready, waiting, held, executing   what the run is doing now
     retrying                          its step failed and will be retried
+    parked                            it waits for an earlier run with the same order key; also waiting
     replaying                         it had finished and is being replayed
     blocked                           it finished because its step is BLOCKED
     """
@@ -42,6 +43,7 @@ class RunPosition(StrEnum):
     HELD = "held"
     EXECUTING = "executing"
     RETRYING = "retrying"
+    PARKED = "parked"
     REPLAYING = "replaying"
     BLOCKED = "blocked"
 

@@ -305,8 +305,10 @@ def _are_alike(runs: Sequence[NewRun]) -> bool:
 
 
 def _are_plain(runs: Sequence[NewRun]) -> bool:
-    """Return whether runs are alike and have no idempotency keys, so that only the same runs can conflict."""
-    return all(run.idempotency_key is None and run.order_key is None for run in runs) and _are_alike(runs)
+    """Return whether runs are alike and have no keys, so that only the same runs can conflict."""
+    if any(run.order_key is not None for run in runs):
+        return False
+    return all(run.idempotency_key is None for run in runs) and _are_alike(runs)
 
 
 def _by_statement(runs: Sequence[NewRun]) -> Iterator[Sequence[NewRun]]:

@@ -123,21 +123,8 @@ FROM {_given} AS run LEFT JOIN redrive.run_order AS own ON own.run_id = run.id A
 WHERE run.id = :id AND run.org = :org AND run.order_key IS NOT NULL
 
 -- name: heads
--- The first run of each order key after a key, and whether it can neither be executed nor be replayed. The keys are found
--- by skipping from one to the next.
-WITH RECURSIVE heads (id) AS (
-    SELECT (
-        SELECT run_id FROM redrive.run_order WHERE (org, order_key) > (:org, :order_key)
-        ORDER BY org, order_key, position LIMIT 1
-    )
-    UNION ALL
-    SELECT (
-        SELECT following.run_id FROM redrive.run_order AS following
-        WHERE (following.org, following.order_key) > (head.org, head.order_key)
-        ORDER BY following.org, following.order_key, following.position LIMIT 1
-    )
-    FROM heads JOIN redrive.run_order AS head ON head.run_id = heads.id
-)
+-- The first run of each order key after a key, and whether it can neither be executed nor be replayed.
+WITH RECURSIVE {_order_heads}
 SELECT head.run_id, head.org, head.order_key, CASE
     WHEN run.id IS NULL OR (run.place = 'waiting' AND run.held_by IS NOT NULL) THEN 1
     WHEN run.place <> 'ended' THEN 0
