@@ -49,7 +49,7 @@ from redrive.store.record import CompletedPartly, Record
 from redrive.store.replays import NewReplay, Settlement
 from redrive.store.runs import FIRST_KEY, RunKey
 from redrive.store.sqlite import SqliteDatabase
-from redrive.store.statement import statement
+from redrive.store.statement import statement, statements
 from redrive.store.store import Store
 from redrive.store.work_row import WorkRow
 
@@ -468,6 +468,16 @@ async def test_an_id_without_the_mark_is_rejected(postgres: Store) -> None:
     """The triggers would not notice the end of such a run."""
     with pytest.raises(StoreError, match="run_order_mark"):
         await postgres.runs.enqueue([new_run(order_key=KEY)], [DEFINITION])
+
+
+def test_statements_for_runs_without_a_key_know_nothing_of_orders() -> None:
+    starts = {name: statement("runs", name) for name in ("enqueue", "enqueue_new", "enqueue_mixed")}
+    others = [statements(module)[name] for module in ("leases", "records") for name in statements(module)]
+    assert len(others) > 30
+    for found in (*starts.values(), *others):
+        for query in (found.sqlite, found.postgres):
+            assert "order_key" not in query.text, query.name
+            assert "run_order" not in query.text, query.name
 
 
 def test_moving_parked_work_copies_all_its_columns() -> None:
