@@ -360,7 +360,7 @@ async def test_the_order_is_that_of_the_commits(postgres: Store) -> None:
     await postgres.runs.define([DEFINITION])
     async with postgres.database.transaction() as session:
         await postgres.runs.enqueue_within(session, [slow])
-        async with asyncio.timeout(30):  # the open transaction blocks no other
+        async with asyncio.timeout(10):  # the open transaction blocks no other
             await postgres.runs.enqueue([fast], [DEFINITION])
             assert await places_of(postgres, [fast.id]) == ["ready"]
     await postgres.runs.enqueue([third], [DEFINITION])
@@ -374,7 +374,7 @@ async def test_an_open_start_keeps_no_run_from_ending(postgres: Store) -> None:
     head, second = await claim_head(postgres, first), in_order()
     async with postgres.database.transaction() as session:
         await postgres.runs.enqueue_within(session, [second])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(10):
             await postgres.records.record([Record(completed(head))])
 
     await claim_head(postgres, second.id)
@@ -425,7 +425,7 @@ async def test_transactions_that_start_keys_in_opposite_orders_do_not_deadlock(p
                 await postgres.runs.enqueue_within(session, [in_order(key)])
             await both.wait()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(10):
         await asyncio.gather(start("a", "b"), start("b", "a"))
     assert len(await claim(postgres)) == 2
 
@@ -454,7 +454,7 @@ async def test_workers_are_notified_of_the_released_run(
     postgres: Store, postgres_database: PostgresDatabase
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
-    async with postgres_database.listen(heard.put_nowait), asyncio.timeout(30):
+    async with postgres_database.listen(heard.put_nowait), asyncio.timeout(10):
         assert await heard.get() == ""  # it listens now
         [first] = await started(postgres)
         head = await claim_head(postgres, first)
