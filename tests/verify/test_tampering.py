@@ -237,7 +237,8 @@ async def test_the_leeway_can_be_a_timedelta(history: History, run: str, change:
 
 async def test_unfinished_work_is_found_when_everything_should_have_ended(history: History) -> None:
     verdict = await verify(parts_of(history.app).database, settled=True)
-    live = ("future", "ready", "fading", "deferred", "midway", "leased", "limited", "broken")
+    waiting = ("future", "ready", "first", "second", "fading", "deferred", "midway")
+    live = (*waiting, "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
     assert "It has not finished: it is RUNNING, and its place is 'leased'." in texts(verdict)
 

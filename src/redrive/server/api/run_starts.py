@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -56,6 +56,13 @@ class Options(RequestBody):
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
     owner: Annotated[Key | None, Field(description="The user who may retry it; by default the caller")] = None
+    order_key: Annotated[
+        Key | None, Field(description="Runs with the same key are executed one at a time, in order")
+    ] = None
+    after_failure: Annotated[
+        Literal["wait", "proceed"] | None,
+        Field(description="What later runs of the order key do when this run becomes a dead letter: `wait`"),
+    ] = None
 
 
 class StartRequest(Options):
@@ -108,7 +115,7 @@ async def start_many(request: Request, visit: Visiting, body: StartManyRequest) 
 
 def _options(visit: RequestContext, body: Options, key: str | None = None) -> StartOptions:
     _check_names(visit, body)
-    return {
+    options: StartOptions = {
         "org": visit.org,
         "key": key,
         "priority": body.priority,
@@ -119,7 +126,11 @@ def _options(visit: RequestContext, body: Options, key: str | None = None) -> St
         "tags": body.tags,
         "metadata": body.metadata,
         "owner": body.owner or visit.principal.name,
+        "order_key": body.order_key,
     }
+    if body.after_failure is not None:
+        options["after_failure"] = body.after_failure
+    return options
 
 
 def _check_names(visit: RequestContext, body: Options) -> None:
