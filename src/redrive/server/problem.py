@@ -181,7 +181,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
     (
         errors.NotFoundError,
-        _with_message(404, "not_found", "check the id; the list of this resource has all of them"),
+        _with_message(404, "not_found", "check the id, or look for it in the list"),
     ),
     (
         errors.AlreadyExistsError,

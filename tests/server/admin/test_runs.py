@@ -221,7 +221,7 @@ async def test_what_a_breaker_holds_says_so(house: House, viewer: httpx.AsyncCli
     assert "held by breaker bank" in row.text
     page = await read(viewer, f"{RUNS}/{run.id}")
     assert (
-        "On hold: held by breaker bank . It resumes automatically when the dependency recovers." in page.text
+        "On hold by breaker bank . It resumes automatically when the dependency recovers." in page.text
     )
     assert any(each.text.startswith("held by the breaker 'bank' for ") for each in page.find("title"))
 
