@@ -262,7 +262,7 @@ async def test_a_query_that_is_not_understood_says_so_and_what_was_meant(
     house: House, admin: httpx.AsyncClient
 ) -> None:
     page = await read(admin, f"{DLQ}?q=categroy:timeout+step:charge", 422)
-    assert "unknown key 'categroy' at position 1; did you mean 'category'?" in page.text
+    assert "Unknown key 'categroy' at position 1; did you mean 'category'?" in page.text
     [link] = [each for each in page.find("a") if each.text.startswith("Search for")]
     assert link.text == "Search for category:timeout step:charge"
     assert link.attributes["href"] == f"{DLQ}?q=category:timeout%20step:charge"
@@ -438,7 +438,7 @@ async def test_a_count_that_takes_too_long_is_left_out(
         assert "counting took too long" in page.text
         assert len(rows(page)) == 1
     monkeypatch.setattr("redrive.failures.dead_letters.DeadLetters.list", too_long)
-    assert "it took too long; narrow it" in (await read(admin, f"{DLQ}?view=flat", 503)).text
+    assert "It took too long; narrow it" in (await read(admin, f"{DLQ}?view=flat", 503)).text
 
 
 async def test_what_only_groups_or_only_letters_have_is_no_query_for_both(house: House) -> None:
