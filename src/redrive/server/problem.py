@@ -185,7 +185,7 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     ),
     (
         errors.AlreadyExistsError,
-        _with_message(409, "exists", ""),
+        _with_message(409, "exists"),
     ),
     (errors.LastOwnerError, _with_message(409, "last_owner", "make another member an owner first")),
     (errors.ConflictError, _key_reused),
