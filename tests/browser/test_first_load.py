@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, Request, Route, expect
 from tests.browser.browsing import Browsing, go
 from tests.browser.routes import ADMIN, routes
 from tests.browser.site import Site, invoice
@@ -90,6 +91,27 @@ async def test_the_first_load_is_small_and_nothing_jumps(tour: Browsing, width: 
             faults.append(f"{route.name} is {sum(sizes.values()):,} bytes: {sizes}")
         await page.context.close()
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", ["overview", "letter", "letter-retried", "group", "replay-new"])
+async def test_nothing_jumps_when_the_font_arrives_late(tour: Browsing, name: str) -> None:
+    """Text was painted in another font first; then paragraphs changed their number of lines."""
+    [route] = [route for route in await routes(tour.site) if route.name == name]
+    page = await tour.open(route.role, "about:blank", width=390)
+    await page.add_init_script(WATCH)
+    released = asyncio.Event()
+
+    async def keep(font: Route) -> None:
+        await released.wait()
+        await font.continue_()
+
+    await page.route("**/*.woff2", keep)
+    await page.goto(route.path, wait_until="domcontentloaded")
+    await page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+    released.set()
+    await page.wait_for_load_state("load")
+    await page.evaluate("document.fonts.ready.then(() => true)")
+    assert await shifted(page) == []
 
 
 @pytest.mark.parametrize("path", [ADMIN, f"{ADMIN}/dlq", f"{ADMIN}/dlq?view=flat"])

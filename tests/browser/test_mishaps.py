@@ -80,6 +80,33 @@ async def test_a_new_key_is_shown_although_the_page_cannot_be_read_again(shop: S
     await expect(page.locator("dialog input")).to_have_value(re.compile("^rdk_"))
 
 
+async def test_the_enter_key_alone_revokes_no_key(shop: Site, visit: Browsing) -> None:
+    """What cannot be undone was confirmed by the key that had opened the question."""
+    await shop.post("/api/v1/keys", {"name": "deployment", "role": "VIEWER"})
+    page = await visit.open("owner", "/app/admin/settings?section=keys")
+    row = page.locator("[data-row]", has_text="deployment")
+    await row.get_by_role("button", name="Revoke").press("Enter")
+    await expect(page.locator("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog")).to_be_hidden()
+    await expect(row).to_contain_text("Valid")
+    await row.get_by_role("button", name="Revoke").click()
+    await page.locator("dialog").get_by_role("button", name="Revoke").click()
+    await expect(row).to_contain_text("Revoked")
+
+
+async def test_a_new_key_is_copied_and_the_button_says_so(shop: Site, visit: Browsing) -> None:
+    page = await visit.open(
+        "owner", "/app/admin/settings?section=keys", permissions=["clipboard-read", "clipboard-write"]
+    )
+    await page.locator("summary", has_text="Create key").click()
+    await page.locator("details[open]").get_by_label("Name").fill("deployment")
+    await page.keyboard.press("Enter")
+    await page.locator("dialog").get_by_role("button", name="Copy").click()
+    await expect(page.locator("dialog").get_by_role("button", name="Copied")).to_be_visible()
+    assert (await page.evaluate("navigator.clipboard.readText()")).startswith("rdk_")
+
+
 async def test_one_failed_answer_does_not_keep_everything_from_working(shop: Site, visit: Browsing) -> None:
     [letter] = await _letters(shop, 1)
     page = await visit.open("admin", f"{DLQ}/{letter}")

@@ -807,6 +807,7 @@ class TestSpelled:
         [
             ("server_port", 9, "9", 9),
             ("worker_grace_sec", 2.5, "2.5", 2.5),
+            ("worker_grace_sec", 30.0, "30", 30.0),
             ("server_worker", True, "true", True),
             ("dlq_max_size", None, "default", None),
             ("server_hosts", ("a.example", "b.example"), "a.example, b.example", ["a.example", "b.example"]),

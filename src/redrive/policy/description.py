@@ -60,27 +60,23 @@ def _typical_waits(schedule: Schedule) -> str:
 
 
 def describe_opening(policy: BreakerPolicy) -> str:
-    """Describe when a breaker opens: "Opens when at least 50% of the last 20 calls fail; …"."""
-    rules = [f"at least {percent(policy.failure_rate)} {_window(policy)} fail"]
+    """Describe when a breaker opens: "Opens when at least 50% of the last 20 calls fail."."""
+    windows = list(_windows(policy))
+    comma = "," if len(windows) > 1 else ""
+    slow = ""
     if policy.slow_seconds is not None:
-        rules.append(f"at least {percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer")
-    return f"Opens when {' or '.join(rules)}; needs at least {describe_minimum(policy)}."
+        slow = f", or at least {percent(policy.slow_rate)} take {duration(policy.slow_seconds)} or longer"
+    return f"Opens when at least {percent(policy.failure_rate)} {', or '.join(windows)}{comma} fail{slow}."
 
 
-def describe_minimum(policy: BreakerPolicy) -> str:
-    """Name the number of calls that the windows need: "20 calls, or 5 in the last 2 min"."""
+def _windows(policy: BreakerPolicy) -> Iterator[str]:
+    """Name the windows, each with the calls that it needs, unless it needs as many as it has."""
     calls, recent = policy.enough_calls, policy.enough_recent_calls
-    if calls is None or recent is None:
-        return plural(policy.minimum_calls if calls is None else calls, "call")
-    return f"{plural(calls, 'call')}, or {recent:,} in the last {duration(policy.window_seconds or 0.0)}"
-
-
-def _window(policy: BreakerPolicy) -> str:
-    calls = None if policy.window_calls is None else f"of the last {plural(policy.window_calls, 'call')}"
-    if policy.window_seconds is None:
-        return str(calls)
-    recent = f"of the calls in the last {duration(policy.window_seconds)}"
-    return recent if calls is None else f"{calls} (or {recent})"
+    if policy.window_calls is not None:
+        least = "" if calls in (None, policy.window_calls) else f" (at least {calls:,})"
+        yield f"of the last {plural(policy.window_calls, 'call')}{least}"
+    if recent is not None:
+        yield f"of the calls in the last {duration(policy.window_seconds or 0.0)} (at least {recent:,})"
 
 
 def describe_closing(policy: BreakerPolicy) -> str:

@@ -181,11 +181,11 @@ _KINDS: tuple[tuple[type[Exception], Callable[[Any], ProblemError]], ...] = (
     (errors.InvalidValueError, _with_message(422, "invalid_value", TAKES)),
     (
         errors.NotFoundError,
-        _with_message(404, "not_found", "check the id; the list of this resource has all of them"),
+        _with_message(404, "not_found", "check the id, or look for it in the list"),
     ),
     (
         errors.AlreadyExistsError,
-        _with_message(409, "exists", "change the existing one, or choose another name"),
+        _with_message(409, "exists"),
     ),
     (errors.LastOwnerError, _with_message(409, "last_owner", "make another member an owner first")),
     (errors.ConflictError, _key_reused),

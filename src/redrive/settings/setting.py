@@ -162,6 +162,8 @@ class Setting:
             return self.none
         if isinstance(masked, list):
             return ", ".join(masked)
+        if isinstance(masked, float) and masked.is_integer():
+            masked = int(masked)
         return str(masked).lower() if isinstance(masked, bool) else str(masked)
 
     def as_json(self, value: Any, origin: str) -> dict[str, Any]:

@@ -63,11 +63,19 @@ def computation(facts: DecisionFacts) -> str:
     return "; ".join(_computation(facts))
 
 
+def basis(facts: DecisionFacts) -> str:
+    """Give the error and the computation, for a reader who already sees the reason."""
+    return "; ".join(part for part in (_error(facts), computation(facts)) if part)
+
+
 def explain(decision: DecisionFacts | Explanation) -> str:
     """Give the error, the reason and the computation on one line."""
     facts = decision.facts() if isinstance(decision, Explanation) else decision
-    error = f"{facts.category} (rule {facts.rule})" if facts.rule else ""
-    return "; ".join(part for part in (error, why(facts), computation(facts)) if part)
+    return "; ".join(part for part in (_error(facts), why(facts), computation(facts)) if part)
+
+
+def _error(facts: DecisionFacts) -> str:
+    return f"{facts.category} (rule {facts.rule})" if facts.rule else ""
 
 
 def _computation(facts: DecisionFacts) -> Iterator[str]:

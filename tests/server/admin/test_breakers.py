@@ -22,17 +22,21 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     [
         (
             BreakerPolicy(),
-            "Opens when at least 50% of the last 20 calls (or of the calls in the last 2 min) fail; "
-            "needs at least 20 calls, or 5 in the last 2 min.",
+            "Opens when at least 50% of the last 20 calls, "
+            "or of the calls in the last 2 min (at least 5), fail.",
+        ),
+        (
+            BreakerPolicy(window_calls=6, minimum_calls=4),
+            "Opens when at least 50% of the last 6 calls (at least 4), "
+            "or of the calls in the last 2 min (at least 4), fail.",
         ),
         (
             BreakerPolicy(window_calls=None, failure_rate=0.25, minimum_calls=1),
-            "Opens when at least 25% of the calls in the last 2 min fail; needs at least 1 call.",
+            "Opens when at least 25% of the calls in the last 2 min (at least 1) fail.",
         ),
         (
             BreakerPolicy(window_seconds=None, slow_seconds=5.0),
-            "Opens when at least 50% of the last 20 calls fail or at least 50% take 5 s or longer; "
-            "needs at least 20 calls.",
+            "Opens when at least 50% of the last 20 calls fail, or at least 50% take 5 s or longer.",
         ),
     ],
 )

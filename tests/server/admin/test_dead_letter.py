@@ -203,7 +203,9 @@ async def test_every_attempt_is_there_and_two_can_be_compared(house: House, admi
     numbers = [each.attributes["value"] for each in page.find("input", name="compare")]
     assert numbers == ["6", "5", "4", "3", "2", "1"]
     assert table.text.count("replay 1") == 3
-    assert "all 3 attempts are used up" in table.text
+    details = [folded.text for folded in page.find("details", class_="computed")]
+    assert "All 3 attempts are used up" in table.text
+    assert not any("used up" in text for text in details), "they add to the reason, which stands before them"
     assert not page.find("section", id="compare")
     page = await read(admin, f"{PAGE}/{letter}?compare=2&compare=5")
     [compared] = page.find("section", id="compare")

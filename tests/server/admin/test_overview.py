@@ -176,7 +176,7 @@ async def test_letters_that_will_be_redriven_do_not_need_you_on_any_page(
     for query, number in (("is:needs-you", 1), ("is:unscheduled", 1), ("is:scheduled", 2)):
         assert f"/app/admin/dlq?q={query}" in page.links
         listed = await read(viewer, f"/app/admin/dlq?q={query}&view=flat")
-        assert len(listed.find("td", data_label="Assignee")) == number
+        assert len(listed.find("td", data_label="Age")) == number
 
 
 async def test_ignored_failures_are_listed_without_emphasis(house: House, viewer: httpx.AsyncClient) -> None:

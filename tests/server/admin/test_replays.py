@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -96,7 +97,9 @@ async def test_letters_that_cannot_be_replayed_replace_the_form_with_a_reason(ho
     alone = await read(client, f"{NEW}?ids={known[0]}")
     assert "This dead letter is ignored and can't be replayed now. Reopen it first." in alone.text
     assert f"POST {API}" not in alone.actions
-    assert "No dead letters match any longer." in (await read(client, f"{NEW}?q=step:nothing")).text
+    nothing = await read(client, f"{NEW}?q=step:nothing")
+    assert [heading.text for heading in nothing.find("h1")] == ["Nothing to replay"]
+    assert "No dead letters match any longer." in nothing.text
     some = await read(client, f"{NEW}?ids={','.join(known)}")
     assert "Replay 2 dead letters" in some.text
     assert "1 more selected, but not replayable" in some.text
@@ -350,6 +353,16 @@ async def test_the_list_has_replays_in_progress_on_top_and_the_newest_first(hous
     second = await read(client, onwards.attributes["href"])
     rows = [each.attributes["id"] for each in second.find("tr") if "data-row" in each.attributes]
     assert rows == [f"replay-{each}" for each in (*reversed(plans[:5]), running)]
+
+
+async def test_the_list_names_the_failure_that_a_replay_is_about(house: House) -> None:
+    """It showed the fingerprint of the group, which says nothing to a person."""
+    client, [known, _] = await house.keyed(), await letters(house, 2)
+    group = (await house.app.failures().view(known)).fingerprint
+    await planned(client, group=group)
+    address = f"/app/admin/dlq/groups/{quote(group, safe='')}"
+    [link] = (await read(client, REPLAYS)).find("a", href=address)
+    assert "was declined" in link.text
 
 
 async def test_a_foreign_one_does_not_exist(house: House) -> None:

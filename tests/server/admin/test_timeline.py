@@ -178,7 +178,10 @@ def test_waits_of_days_do_not_press_everything_else_together() -> None:
     assert {each.kind for each in broken} == {"queued", "waiting"}
     assert all(each.width <= 100 * MAX_SHARE + 0.01 for each in broken)
     assert any(each.label == "2 d" for each in broken)
-    assert shown.ticks[0].label.startswith("Fri 15")
+    labels = [tick.label for tick in shown.ticks]
+    assert labels[0].startswith("Fri 15")
+    assert len(labels) > 2
+    assert sum(label.startswith("Fri 15") for label in labels) == 1, "each day is named once"
 
 
 def test_the_texts_of_a_segment_are_exact() -> None:

@@ -22,7 +22,7 @@ from redrive.failures.overview import BETWEEN_ATTEMPTS
 from redrive.model.id import short_id
 from redrive.server.admin.chart import sparkline
 from redrive.server.admin.static_files import static_path, takes_gzip
-from redrive.words.decision import computation, explain, why
+from redrive.words.decision import basis, why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, list_fields, short
 from redrive.words.number import number, percent, plural
@@ -110,8 +110,7 @@ def environment() -> Environment:
         "order": lambda order: describe_order(order.waits_for, order.before, order.behind),
         "paragraph": paragraph,
         "why": why,
-        "computation": computation,
-        "explain": explain,
+        "basis": basis,
         "pieces": pieces,
         "segment": segment,
         "ago": _ago,

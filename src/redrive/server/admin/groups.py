@@ -27,6 +27,7 @@ from redrive.model.failure_group import (
     Timeline,
 )
 from redrive.model.query import Query, Term
+from redrive.model.replay import ReplayState
 from redrive.policy.stack import stack_of
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.dead_letter import row_of
@@ -40,6 +41,8 @@ pages = Pages("groups")
 NEWEST, VERSIONS, QUEUES = 10, 8, 8
 READ = 50
 """Newest dead letters to read, so that many that look the same still leave room for others."""
+REPLAYS = tuple(state for state in ORDER if state not in (ReplayState.REFUSED, ReplayState.SKIPPED))
+"""The states of replays that the page of a group counts. A plan alone refuses and skips dead letters."""
 HOUR = 3600.0
 SHORT_LENGTH = 16
 """Digits of a fingerprint in a query: enough to be unique, and fifty fingerprints fit into one query."""
@@ -191,7 +194,7 @@ async def group(page: OnPage, fingerprint: Fingerprint, span: GroupSpan = GroupS
         chart=_chart(page, over_time, span),
         capped=over_time.capped,
         newest=fold(map(row_of, newest.lines), lambda row: letter_look(row.line))[:NEWEST],
-        replays=[(state, detail.replays[state]) for state in ORDER if detail.replays.get(state)],
+        replays=[(state, detail.replays[state]) for state in REPLAYS if detail.replays.get(state)],
         planned_in=await failures.plans.reaching(name),
         **await _sample(failures, detail),
         **_shares(detail, await failures.groups.spread(name)),

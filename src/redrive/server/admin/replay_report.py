@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from redrive.errors import InvalidValueError, NotFoundError, RedriveError
+from redrive.errors import InvalidValueError, RedriveError
 from redrive.failures.service import Failures
 from redrive.model.audit import Action
 from redrive.model.dead_letter import DeadLetterLine
@@ -19,6 +19,8 @@ from redrive.server.admin.selection import MAX_LISTED
 from redrive.words.replay import MODES, Selection, selection_of
 
 PAGE_SIZE, HISTORY_SIZE = 50, 20
+MAX_NAMED = 80
+"""The maximum number of failure groups whose titles are read at once; a query has room for them."""
 MAX_REPEATED_IDS = 500
 """The maximum number of ids that "Plan again" passes on."""
 
@@ -68,7 +70,7 @@ async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
     return {
         "operation": operation,
         "plan": report.plan,
-        "selection": await _named(failures, selection),
+        "selection": (await named(failures, [selection]))[0],
         "modes": MODES,
         "rollout": list(describe_rollout(rollout_of(operation).options, report.plan.will_run)),
         "override": describe_override(operation.policy_override),
@@ -77,14 +79,24 @@ async def common(failures: Failures, report: OperationReport) -> dict[str, Any]:
     }
 
 
-async def _named(failures: Failures, selection: Selection) -> Selection:
-    """Add the title of a failure group, unless it was removed since."""
-    if selection.kind != "group":
-        return selection
+async def named(failures: Failures, selections: Sequence[Selection]) -> list[Selection]:
+    """Add the titles of the failure groups that still exist, of at most `MAX_NAMED`."""
+    names = dict.fromkeys(selection.text for selection in selections if selection.kind == "group")
+    groups = await _groups(failures, tuple(names)[:MAX_NAMED])
+    return [
+        selection._replace(title=groups[selection.text].title) if selection.text in groups else selection
+        for selection in selections
+    ]
+
+
+async def _groups(failures: Failures, fingerprints: Sequence[str]) -> dict[str, FailureGroup]:
+    if not fingerprints:
+        return {}
     try:
-        return selection._replace(title=(await failures.groups.view(selection.text)).group.title)
-    except (InvalidValueError, NotFoundError):
-        return selection
+        found = await failures.groups.list(str(Term("fp", tuple(fingerprints))), size=len(fingerprints))
+    except InvalidValueError:  # a fingerprint in a custom format
+        return {}
+    return {line.group.fingerprint: line.group for line in found.lines}
 
 
 def rollout_of(operation: ReplayOperation) -> RolloutPlan:
@@ -150,12 +162,7 @@ async def _items(failures: Failures, replays: Sequence[Replay]) -> list[Item]:
 
 async def _failures(failures: Failures, operation_id: str) -> list[ReplayFailure]:
     kinds = await failures.plans.failures(operation_id)
-    names = tuple(kind.fingerprint for kind in kinds if kind.fingerprint)
-    try:
-        found = (await failures.groups.list(str(Term("fp", names)), size=len(names))).lines if names else ()
-    except InvalidValueError:  # a fingerprint in a custom format
-        found = ()
-    groups = {line.group.fingerprint: line.group for line in found}
+    groups = await _groups(failures, [kind.fingerprint for kind in kinds if kind.fingerprint])
     return [ReplayFailure(kind, groups.get(kind.fingerprint)) for kind in kinds]
 
 

@@ -16,7 +16,7 @@ from redrive.model.replay import OperationState, ReplayState
 from redrive.policy.rollout import RolloutOptions
 from redrive.server.admin.page import OnPage, Pages
 from redrive.server.admin.replay_editor import steps_before
-from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, progress, replayed
+from redrive.server.admin.replay_report import ProgressPart, bar, common, ended, named, progress, replayed
 from redrive.server.admin.selection import select_replay
 from redrive.server.api.request import Cursor, OperationId
 from redrive.words.replay import MODES, Selection, selection_of
@@ -46,20 +46,25 @@ async def list_(page: OnPage, cursor: Cursor = None) -> Response:
     active_ids = {operation.id for operation in active}
     others = [operation for operation in found.operations if operation.id not in active_ids]
     counts = await failures.plans.progress([*active, *others])
+    selections = await named(failures, [selection_of(line.selection) for line in (*active, *others)])
+    lines = [
+        _line(operation, selection, counts[operation.id])
+        for operation, selection in zip((*active, *others), selections, strict=True)
+    ]
     return await page.render(
         "replays.html",
         place="replays",
-        active=[_line(operation, counts[operation.id]) for operation in active],
-        others=[_line(operation, counts[operation.id]) for operation in others],
+        active=lines[: len(active)],
+        others=lines[len(active) :],
         first=cursor is not None,
         cursor=found.next_cursor,
     )
 
 
-def _line(operation: ReplayOperation, counts: Mapping[str, int]) -> ReplayLine:
+def _line(operation: ReplayOperation, selection: Selection, counts: Mapping[str, int]) -> ReplayLine:
     return ReplayLine(
         operation,
-        selection_of(operation.selection),
+        selection,
         bar(counts),
         ended(counts),
         replayed(counts),

@@ -6,7 +6,7 @@ parts/timeline.html draws it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
+from datetime import date, tzinfo
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -179,14 +179,15 @@ class BrokenAxis:
         return [self._tick(moment, time_label(moment, zone), index) for index, moment in enumerate(times)]
 
     def _ticks_after_breaks(self, zone: tzinfo) -> list[Tick]:
-        """Put a tick where the axis continues after a break, if there is room."""
+        """Put a tick where the axis continues after a break, if there is room. A new day is named once."""
         start, end = self.edges[0][0], self.edges[-1][0]
-        days = instant(start).astimezone(zone).date() != instant(end).astimezone(zone).date()
-        ticks = [self._tick(start, _clock(start, zone, day=days))]
+        ticks = [self._tick(start, _clock(start, zone, day=_day(start, zone) != _day(end, zone)))]
+        before = start
         for _, moment in self.breaks:
-            tick = self._tick(moment, _clock(moment, zone, day=days))
+            tick = self._tick(moment, _clock(moment, zone, day=_day(moment, zone) != _day(before, zone)))
             if tick.place - ticks[-1].place >= _MIN_TICK_DISTANCE:
                 ticks.append(tick)
+                before = moment
         return [tick._replace(spare=bool(index % 2)) for index, tick in enumerate(ticks)]
 
     def _tick(self, moment: float, label: str, index: int = 0) -> Tick:
@@ -232,6 +233,10 @@ def _limit(phases: Sequence[Phase]) -> float | None:
 def _offsets(seconds: float) -> list[float]:
     step = round_step(seconds * 1000.0, 5) / 1000.0
     return [index * step for index in range(int(seconds / step + 1e-9) + 1)]
+
+
+def _day(moment: float, zone: tzinfo) -> date:
+    return instant(moment).astimezone(zone).date()
 
 
 def _clock(moment: float, zone: tzinfo, *, day: bool = False) -> str:

@@ -91,8 +91,7 @@ def unchanged() -> Iterator[None]:
     except NumberDriftError:
         raise
     except DriftError as error:
-        hint = "reload it, then try again"
-        raise ProblemError(412, "changed", str(error), hint=hint) from error
+        raise ProblemError(412, "changed", str(error)) from error
 
 
 # Bodies

@@ -25,7 +25,7 @@ export async function act(element, read) {
   let before = null;
   try {
     const body = read();
-    if (element.dataset.confirm && !(await ask(element.dataset.confirm, element.textContent.trim()))) return;
+    if (element.dataset.confirm && !(await ask(element.dataset.confirm, element.textContent.trim(), element.matches(".danger")))) return;
     before = document.activeElement;
     element.setAttribute("aria-busy", "true");
     const result = await call(element.dataset.action, body, element.dataset.match);

@@ -6,11 +6,11 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const { copy, copyOf, copyLink } = button.dataset;
   const text = copyLink !== undefined ? new URL(copyLink || location.href, location.href).href : copy ?? document.getElementById(copyOf)?.textContent ?? "";
-  const done = await written(text);
+  const done = await copied(text);
   toast(done ? `Copied: ${text.length > 120 ? `${text.slice(0, 119)}…` : text}` : "Your browser doesn't allow this page to copy.", { failed: !done });
 });
 
-async function written(text) {
+export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
@@ -24,7 +24,7 @@ function writtenBySelection(text) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "visually-hidden";
-  document.body.append(field);
+  (document.querySelector("dialog[open]") ?? document.body).append(field);  // the rest of the page is inert then
   field.select();
   const done = document.execCommand("copy");
   field.remove();

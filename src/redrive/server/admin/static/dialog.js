@@ -1,4 +1,5 @@
 // Dialogs: show the content of another page above the current one. Without scripts, it opens as a page.
+import { copied } from "./copy.js";
 import { load } from "./load.js";
 
 const dialog = document.querySelector("#dialog");
@@ -22,15 +23,15 @@ export function closeDialog() {
   if (dialog?.open) dialog.close();
 }
 
-// Asks for confirmation; true if the user confirms.
-export function ask(text, verb) {
+// Asks for confirmation; true if the user confirms. With `danger`, the Enter key alone does not confirm.
+export function ask(text, verb, danger) {
   return new Promise((resolve) => {
     opener = document.activeElement;
     const [title, buttons, yes, no] = ["p", "div", "button", "button"].map((name) => document.createElement(name));
     title.id = "dialog-title";
     title.textContent = text;
     buttons.className = "buttons";
-    yes.className = "primary";
+    yes.className = danger ? "danger" : "primary";
     yes.textContent = verb;
     no.textContent = "Cancel";
     buttons.append(yes, no);
@@ -40,7 +41,7 @@ export function ask(text, verb) {
     no.addEventListener("click", () => dialog.close());
     dialog.addEventListener("close", () => resolve(answer), { once: true });
     dialog.showModal();
-    yes.focus();
+    (danger ? no : yes).focus();
   });
 }
 
@@ -56,7 +57,11 @@ export function showOnce(text, secret) {
   buttons.className = "buttons";
   copy.className = "primary";
   copy.textContent = "Copy";
-  copy.addEventListener("click", () => { field.select(); navigator.clipboard?.writeText(secret).catch(() => document.execCommand("copy")); });
+  copy.addEventListener("click", async () => {
+    const done = await copied(secret);
+    copy.textContent = done ? "Copied" : "Select the text and copy it";
+    if (!done) field.select();
+  });
   close.textContent = "Close";
   close.addEventListener("click", () => dialog.close());
   buttons.append(copy, close);

@@ -57,7 +57,8 @@ function showConnection() {
   const state = word?.closest(".state");
   if (!word || (document.documentElement.dataset.live ?? "") === "") return;
   const since = lost?.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  word.textContent = lost ? `Disconnected since ${since}` : "Live";
+  word.textContent = lost ? "Disconnected" : "Live";
+  if (lost) word.append(Object.assign(document.createElement("span"), { className: "wide", textContent: ` since ${since}` }));
   state.className = lost ? "state warn" : "state good";
 }
 
