@@ -10,7 +10,7 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf
+from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf, always_automatic
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer, Prepared
@@ -36,6 +36,10 @@ from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError, IsolationError
+from redrive.events.ingest import EntryIngest, IngestParts
+from redrive.events.recorder import EventRecorder
+from redrive.events.service import EventParts
+from redrive.events.stream import Stream
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
 from redrive.failures.change_stream import Changes
 from redrive.failures.parts import FailureParts
@@ -82,6 +86,7 @@ class Declarations:
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
     redrive_functions: dict[str, Function] = field(default_factory=dict)
+    streams: dict[str, Stream] = field(default_factory=dict)
 
     @property
     def worker_defaults(self) -> dict[str, Any]:
@@ -284,6 +289,40 @@ class Parts:
             letter_policy=self.declared.letter_policy(self.random, self.strategies.of),
             strategies=self.strategies,
         )
+
+    def event_parts(self, caller: Caller) -> EventParts:
+        tenant = self.tenant(caller.org)
+        return EventParts(
+            caller=caller,
+            store=tenant.store,
+            recorder=self._event_recorder(tenant.store, tenant.enqueuer),
+            retrier=self.retrier,
+            encryption=self.encryption,
+            redactor=self.redactor,
+            streams=self.declared.streams,
+        )
+
+    def entry_ingest(self, stream: Stream) -> EntryIngest:
+        """The service that stores the entries of a stream, in all organizations of the stream."""
+        return EntryIngest(
+            stream,
+            IngestParts(
+                store=self.store,
+                recorder=self._event_recorder(self.store, self.enqueuer),
+                registry=self.registry,
+                event_bus=self.event_bus,
+                letter_policy=self.declared.letter_policy(self.random, always_automatic),
+                redactor=self.redactor,
+                encryption=self.encryption,
+                limits=self.limits,
+                clock=self.clock,
+                ids=self.ids,
+                code_version=self.settings.code_version or "unversioned",
+            ),
+        )
+
+    def _event_recorder(self, store: Store, enqueuer: Enqueuer) -> EventRecorder:
+        return EventRecorder(store, enqueuer, self.ids, self.clock, self.encryption, self.limits)
 
     def idempotency(self, org: str) -> Idempotency:
         keys = self.store_of(checked_name("org", org)).idempotency

@@ -249,7 +249,7 @@ class Enqueuer(ResetInChild):
         pieces = Pieces(prepared)
         write = partial(self._write_pieces, pieces)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint([run for piece in pieces.prepared for run in piece], ids)
+        await self.announce([run for piece in pieces.prepared for run in piece], ids)
         return ids
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
@@ -297,10 +297,10 @@ class Enqueuer(ResetInChild):
         # The ids are generated here, so a retry cannot store a run twice.
         write = partial(self._store.runs.enqueue, runs, definitions)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint(runs, ids)
+        await self.announce(runs, ids)
         return ids
 
-    async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
+    async def announce(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
         """Wake workers for due runs and emit RunQueued for new runs. `ids` are those of the stored runs."""
         stored, now = set(ids), self._clock.now()
         new = [run for run in runs if run.id in stored]

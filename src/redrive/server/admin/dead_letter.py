@@ -41,7 +41,7 @@ from redrive.words.decision import why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, short
 from redrive.words.folds import fold, letter_look
-from redrive.words.history import describe_closing, LISTED_ELSEWHERE, describe_action, describe_replay
+from redrive.words.history import LISTED_ELSEWHERE, describe_action, describe_closing, describe_replay
 from redrive.words.number import plural
 from redrive.words.state import letter_state, status
 from redrive.words.time import machine

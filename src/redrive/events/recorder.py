@@ -1,0 +1,175 @@
+"""Storing events with the runs that project them, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from redrive.clock import Clock
+from redrive.engine.encryption import Encryption
+from redrive.engine.enqueue import Enqueuer, Prepared
+from redrive.engine.ids import Ids
+from redrive.engine.payload import json_and_text
+from redrive.events.projector import Projector
+from redrive.events.stream import Stream
+from redrive.model.run import NewRun
+from redrive.model.stream import RECORDED, Event, Position, Projection, StoredEvent
+from redrive.policy.codec import JsonLimits, JsonValue
+from redrive.store.database import Session
+from redrive.store.store import Store
+
+
+class PlannedRun(NamedTuple):
+    """A run to store if its event is new."""
+
+    event_id: str
+    projector: Projector
+    prepared: Prepared
+
+
+class PreparedEvent(NamedTuple):
+    event: Event
+    row: StoredEvent
+    runs: Sequence[PlannedRun]
+
+
+class Written(NamedTuple):
+    """What a transaction has stored: the ids of new events, and their runs with the ids of stored ones."""
+
+    event_ids: frozenset[str]
+    runs: Sequence[NewRun]
+    run_ids: Sequence[str]
+
+
+class EventRecorder:
+    """Prepares events, and stores them in a transaction of the caller."""
+
+    def __init__(
+        self,
+        store: Store,
+        enqueuer: Enqueuer,
+        ids: Ids,
+        clock: Clock,
+        encryption: Encryption,
+        limits: JsonLimits,
+    ) -> None:
+        self._store = store
+        self._enqueuer = enqueuer
+        self._ids = ids
+        self._clock = clock
+        self._encryption = encryption
+        self._limits = limits
+
+    def prepare(
+        self, stream: Stream, event: Event, *, generation: int = RECORDED, position: Position | None = None
+    ) -> PreparedEvent:
+        """Check an event and build the rows to store. Raise if it can't be stored or ordered."""
+        event_id = self._ids.new()
+        event = replace(
+            stream.checked(event),
+            id=event_id,
+            stream=stream.name,
+            message_id=None if position is None else position.message_id,
+            stored_at=self._clock.now(),
+        )
+        payload, text = json_and_text(event.payload, limits=self._limits)
+        row = StoredEvent(
+            id=event_id,
+            org=str(event.org),
+            stream=stream.name,
+            type=event.type,
+            source=event.source,
+            user_id=event.user,
+            dedupe_key=event.dedupe_key,
+            generation=generation,
+            position=event_id if position is None else position.text,
+            payload=self._encryption.encrypt(text),
+            occurred_at=event.occurred_at,
+            stored_at=event.stored_at,
+        )
+        return PreparedEvent(event, row, self._runs(event, payload, stream.interested(event)))
+
+    async def define(self, prepared: Iterable[PreparedEvent]) -> None:
+        """Store the definitions of the runs, before the transaction that stores the runs."""
+        runs = [run.prepared for event in prepared for run in event.runs]
+        if runs:
+            await self._enqueuer.define(runs)
+
+    async def write(self, session: Session, prepared: Sequence[PreparedEvent]) -> Written:
+        """Store events whose dedupe key is new, and a run for each projector that wants them."""
+        new = await self._store.events.insert(session, [event.row for event in prepared])
+        planned = [run for event in prepared if event.row.id in new for run in event.runs]
+        runs = [run.prepared[0] for run in planned]
+        run_ids = await self._store.runs.enqueue_within(session, runs) if runs else []
+        await self._store.events.project(
+            session,
+            [_projection(run, run_id, waits=0) for run, run_id in zip(planned, run_ids, strict=True)],
+        )
+        return Written(frozenset(new), runs, run_ids)
+
+    async def announce(self, written: Written) -> None:
+        """Wake workers, after the transaction."""
+        if written.runs:
+            await self._enqueuer.announce(written.runs, written.run_ids)
+
+    def _runs(self, event: Event, payload: JsonValue, projectors: Sequence[Projector]) -> list[PlannedRun]:
+        if not projectors:
+            return []
+        value = event_to_json(event, payload)
+        return [
+            PlannedRun(event.id, projector, self._run(event, value, projector)) for projector in projectors
+        ]
+
+    def _run(self, event: Event, value: Mapping[str, JsonValue], projector: Projector) -> Prepared:
+        run, definition = self._enqueuer.prepare(
+            projector.task, value, {"org": str(event.org), "key": projector.key(event)}
+        )
+        return run.replace(correlation_id=event.id), definition
+
+
+def event_to_json(event: Event, payload: JsonValue) -> dict[str, JsonValue]:
+    """Return the payload of a projector's run."""
+    return {
+        "type": event.type,
+        "payload": payload,
+        "dedupe_key": event.dedupe_key,
+        "source": event.source,
+        "user": event.user,
+        "occurred_at": event.occurred_at,
+        "org": event.org,
+        "id": event.id,
+        "stream": event.stream,
+        "message_id": event.message_id,
+        "stored_at": event.stored_at,
+    }
+
+
+def event_of_row(row: StoredEvent, payload: Any) -> Event:
+    """Return a stored event, with its decrypted payload."""
+    return Event(
+        type=row.type,
+        payload=payload,
+        dedupe_key=row.dedupe_key,
+        source=row.source,
+        user=row.user_id,
+        occurred_at=row.occurred_at,
+        org=row.org,
+        id=row.id,
+        stream=row.stream,
+        message_id=row.message_id,
+        stored_at=row.stored_at,
+    )
+
+
+def _projection(run: PlannedRun, run_id: str, *, waits: int) -> Projection:
+    new = run.prepared[0]
+    return Projection(
+        event_id=run.event_id,
+        projector=run.projector.name,
+        version=run.projector.version,
+        org=new.org,
+        stream=run.projector.task.partition(":")[0],
+        run_id=run_id,
+        waits=waits,
+    )

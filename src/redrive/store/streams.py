@@ -1,0 +1,121 @@
+"""The state of streams, as their consumers share it: generations, readers, reports and gaps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from redrive.model.field import BigInt, Instant, RunId
+from redrive.model.stream import START, DeadEntry, Gap, StreamState
+from redrive.store.database import Session
+from redrive.store.rows import read_row, read_rows
+from redrive.store.statement import statements
+
+MAX_GAPS = 50
+"""The newest gaps are kept."""
+
+
+class StreamName(NamedTuple):
+    org: str
+    name: str
+
+
+class StreamReport(NamedTuple):
+    """What a consumer has done since its last report, and what it has seen in Redis.
+
+    held_back, last_error  facts as JSON; None: nothing new
+    seen                   the newest entry that exists
+    """
+
+    generation: int
+    last_position: RunId
+    stored: BigInt
+    duplicates: BigInt
+    dead: BigInt
+    taken_over: BigInt
+    lag: BigInt | None
+    pending: BigInt | None
+    oldest_at: Instant | None
+    rate: float | None
+    held_back: str | None
+    last_error: str | None
+    error_at: Instant | None
+    seen: str | None
+
+
+_SQL = statements("streams", StreamState, DeadEntry)
+
+
+class StreamStore:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def ensure(self, stream: StreamName) -> StreamState:
+        """Return the state of a stream. A new one has generation 0 until a consumer begins the first."""
+        await self._session.fetch(_SQL["ensure"], {**stream._asdict(), "start": START.text})
+        [row] = await self._session.fetch(_SQL["get"], stream._asdict())
+        return read_row(StreamState, row)
+
+    async def find(self, stream: StreamName) -> StreamState | None:
+        rows = await self._session.fetch(_SQL["get"], stream._asdict())
+        return read_row(StreamState, rows[0]) if rows else None
+
+    async def all(self, org: str) -> list[StreamState]:
+        return read_rows(StreamState, await self._session.fetch(_SQL["all"], {"org": org}))
+
+    async def begin_generation(self, stream: StreamName, before: str, identity: str) -> bool:
+        """Begin a generation, unless another consumer has begun one since `before` was read."""
+        parameters = {**stream._asdict(), "before": before, "identity": identity, "start": START.text}
+        return bool(await self._session.fetch(_SQL["begin_generation"], parameters))
+
+    async def take_reader(self, stream: StreamName, reader: str, token: int, lease_seconds: float) -> bool:
+        """Become the only reader of a stream, unless another one holds an unexpired lease."""
+        parameters = {**stream._asdict(), "reader": reader, "token": token, "lease_seconds": lease_seconds}
+        return bool(await self._session.fetch(_SQL["take_reader"], parameters))
+
+    async def hold_reader(
+        self, session: Session, stream: StreamName, token: int, lease_seconds: float
+    ) -> bool:
+        """Renew the lease of a reader in the caller's transaction; False if it was lost."""
+        parameters = {**stream._asdict(), "token": token, "lease_seconds": lease_seconds}
+        return bool(await session.fetch(_SQL["hold_reader"], parameters))
+
+    async def release_reader(self, stream: StreamName, token: int) -> None:
+        await self._session.fetch(_SQL["release_reader"], {**stream._asdict(), "token": token})
+
+    async def report(self, stream: StreamName, report: StreamReport) -> None:
+        await self._session.fetch(_SQL["report"], {**stream._asdict(), **report._asdict()})
+
+    async def add_gap(self, stream: StreamName, gap: Gap) -> bool:
+        """Add a gap, unless it is known already. Return whether it was added."""
+        while True:
+            state = await self.ensure(stream)
+            known = read_gaps(state)
+            if any(gap._replace(at=other.at) == other for other in known):
+                return False
+            gaps = msgspec.json.encode([*known, gap][-MAX_GAPS:]).decode()
+            if await self._session.fetch(
+                _SQL["add_gap"], {**stream._asdict(), "gaps": gaps, "before": state.gaps}
+            ):
+                return True
+
+    async def pause(self, stream: StreamName, by: str) -> None:
+        await self._session.fetch(_SQL["pause"], {**stream._asdict(), "by": by})
+
+    async def resume(self, stream: StreamName) -> bool:
+        return bool(await self._session.fetch(_SQL["resume"], stream._asdict()))
+
+    async def bury(self, session: Session, entry: DeadEntry) -> bool:
+        """Note in the caller's transaction that an entry became a dead letter; False if it already had."""
+        return bool(await session.fetch(_SQL["bury"], entry.asdict()))
+
+    async def buried(self, entry: DeadEntry) -> str | None:
+        """Return the run of the dead letter of an entry; None if it has none."""
+        rows = await self._session.fetch(_SQL["buried"], entry.asdict())
+        return str(rows[0][0]) if rows else None
+
+
+def read_gaps(state: StreamState) -> list[Gap]:
+    """Return the gaps of a stream, oldest first."""
+    return msgspec.json.decode(state.gaps, type=list[Gap])
