@@ -84,11 +84,15 @@ def checked_types(types: Collection[str] | None) -> tuple[str, ...]:
         return ()
     require_list("types", types, "patterns such as 'score.*'")
     patterns = tuple(types)
-    if not patterns or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+    if not patterns or not all(map(_is_pattern, patterns)):
         raise InvalidValueError(
             f"types must be patterns such as ['score.*'], got {types!r:.100}; leave types out for every type"
         )
     return patterns
+
+
+def _is_pattern(pattern: object) -> bool:
+    return isinstance(pattern, str) and bool(pattern)
 
 
 def checked_version(version: Any) -> int:

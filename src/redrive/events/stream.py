@@ -167,7 +167,7 @@ class Stream:
     def __repr__(self) -> str:
         return f"<Stream {self.name!r}>"  # the address may contain a password
 
-    def projector(self, name: str, **options: Unpack[ProjectorOptions]) -> TaskDecorator:
+    def projector(self, name: str, /, **options: Unpack[ProjectorOptions]) -> TaskDecorator:
         """Register a function of an event as a projector; see ProjectorOptions."""
         known = ProjectorOptions.__optional_keys__ | TaskOptions.__optional_keys__
         reject_unknown("a projector has no option", options, known - {"name"})
