@@ -7,6 +7,7 @@ from random import Random, SystemRandom
 from struct import Struct
 
 from redrive.clock import Clock
+from redrive.model.id import MARK_OF_ORDER
 
 _SEQUENCE_BITS, _RANDOM_BITS = 16, 68
 _NUMBER = Struct("<QB")
@@ -53,6 +54,10 @@ class Ids:
         moment = int(self._clock.now() * 1000) << _SEQUENCE_BITS
         self._last = last = moment if moment > self._last else self._last + 1
         return f"{last << _RANDOM_BITS | self._random.getrandbits(_RANDOM_BITS):032x}"
+
+    def new_in_order(self) -> str:
+        """Return an id for a run with an order key. Triggers of the database recognize the run by it."""
+        return self.new()[: -len(MARK_OF_ORDER)] + MARK_OF_ORDER
 
     def token(self) -> int:
         """A fencing token: 63 random bits."""

@@ -14,6 +14,9 @@ SHOWN_LENGTH = 15
 """Pages show as many digits of an id: its time and its counter. Two ids of one process differ in them."""
 MAX_CANDIDATES = 5
 
+MARK_OF_ORDER = "f1f0"
+"""The last digits of the id of a run with an order key. Other ids rarely end with them."""
+
 _PREFIX = re.compile(rf"[0-9a-f]{{{MIN_PREFIX_LENGTH},{ID_LENGTH}}}")
 
 

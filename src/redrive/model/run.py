@@ -63,6 +63,10 @@ UNKNOWN_TASK = "UNKNOWN_TASK"
 """The state that people see of such a run."""
 
 
+HELD_BY_ORDER = "order:"
+"""The prefix of what holds a run that waits for an earlier run with the same order key; the key follows."""
+
+
 def is_unknown(held_by: str | None) -> bool:
     """Return whether a run is held because no worker knows its task or its workflow."""
     return held_by is not None and held_by.startswith((HELD_BY_TASK, HELD_BY_WORKFLOW))
@@ -76,8 +80,18 @@ class Cancellation(StrEnum):
     ENDED = "ended"
 
 
+class AfterFailure(StrEnum):
+    """What the later runs of an order key do when a run becomes a dead letter."""
+
+    WAIT = "wait"
+    PROCEED = "proceed"
+
+
 class NewRun(Row, frozen=True):
-    """A run to store. It is due `delay` seconds after it is stored, or at the instant `at`."""
+    """A run to store. It is due `delay` seconds after it is stored, or at the instant `at`.
+
+    A run with an order key needs an id from `Ids.new_in_order`.
+    """
 
     id: RunId
     org: str
@@ -94,6 +108,8 @@ class NewRun(Row, frozen=True):
     tags: JsonList | None
     metadata: str | None
     owner: str | None = None
+    order_key: str | None = None
+    after_failure: AfterFailure = AfterFailure.WAIT
 
     @property
     def given_correlation_id(self) -> str | None:

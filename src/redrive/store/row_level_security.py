@@ -28,6 +28,8 @@ TENANT_RIGHTS: Mapping[str, str] = {
     "idle": _ALL,
     "leases": _CHANGE,
     "ended": _ALL,
+    "run_order": _ALL,
+    "order_keys": _ALL,
     "steps": _ALL,
     "attempts": _ADD,
     "run_events": _ADD,

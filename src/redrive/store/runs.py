@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -100,9 +100,9 @@ class RunStore:
 
     async def enqueue_within(self, session: Session, runs: Sequence[NewRun]) -> list[str]:
         """Store new runs in the caller's transaction. Their definitions must be stored already."""
-        # Sorted by key, so that concurrent batches cannot deadlock.
-        ordered = sorted(runs, key=lambda run: (str(run.org), run.idempotency_key or ""))
-        stored = {row[0] for row in await session.fetch_many(_enqueue(runs), ordered)}
+        stored: set[str] = set()
+        for batch in _by_statement(runs):
+            stored |= {row[0] for row in await session.fetch_many(_enqueue(batch), batch)}
         if len(stored) == len(runs):
             return [run.id for run in runs]
         return [run.id if run.id in stored else await _existing(session, run) for run in runs]
@@ -264,7 +264,21 @@ def _are_alike(runs: Sequence[NewRun]) -> bool:
 
 def _are_plain(runs: Sequence[NewRun]) -> bool:
     """Return whether runs are alike and have no idempotency keys, so that only the same runs can conflict."""
-    return all(run.idempotency_key is None for run in runs) and _are_alike(runs)
+    return all(run.idempotency_key is None and run.order_key is None for run in runs) and _are_alike(runs)
+
+
+def _by_statement(runs: Sequence[NewRun]) -> Iterator[Sequence[NewRun]]:
+    """Separate runs with an order key, which keep their order, from others.
+
+    The others are sorted by idempotency key, so that concurrent batches cannot deadlock. The statement for runs
+    with an order key does that itself.
+    """
+    in_order = [run for run in runs if run.order_key is not None]
+    others = [run for run in runs if run.order_key is None] if in_order else runs
+    if others:
+        yield sorted(others, key=lambda run: (str(run.org), run.idempotency_key or ""))
+    if in_order:
+        yield in_order
 
 
 async def _insert(session: Session, runs: Sequence[NewRun]) -> list[str]:
@@ -274,6 +288,8 @@ async def _insert(session: Session, runs: Sequence[NewRun]) -> list[str]:
 
 
 def _enqueue(runs: Sequence[NewRun]) -> Statement:
+    if runs[0].order_key is not None:
+        return _SQL["enqueue_in_order"]
     return _SQL["enqueue" if _are_alike(runs) else "enqueue_mixed"]
 
 

@@ -39,7 +39,11 @@ WITH given AS (
     WHERE true
     ON CONFLICT DO NOTHING
     RETURNING id
-), due AS (
+), {_by_due_time}
+SELECT id FROM given
+
+-- name: _by_due_time
+due AS (
     SELECT batch.id, batch.org, batch.workflow, batch.queue, batch.priority,
         COALESCE(batch.at, :now + batch.delay) AS due_at
     FROM {batch:NewRun only id, org, workflow, queue, priority, delay, at} JOIN given ON given.id = batch.id
@@ -51,6 +55,25 @@ WITH given AS (
     INSERT INTO redrive.idle ({_new_work}, place, due_at)
     SELECT id, org, workflow, queue, priority, :now, :now - {_hour} * priority, {_untouched}, 'waiting', due_at
     FROM due WHERE due_at > :now
+)
+
+-- name: enqueue_in_order
+-- As enqueue_mixed. When the transaction commits, a trigger parks the runs that have a predecessor. The inputs are sorted,
+-- so that concurrent batches cannot deadlock.
+WITH given AS (
+    INSERT INTO redrive.run_inputs (id, org, definition, input, idempotency_key, request_hash, correlation_id, tags,
+        metadata, owner, order_key)
+    SELECT batch.id, batch.org, batch.definition, batch.input, batch.idempotency_key, batch.request_hash,
+        batch.given_correlation_id, batch.tags, batch.metadata, batch.owner, batch.order_key
+    FROM {batch:NewRun only id, org, definition, input, idempotency_key, request_hash, given_correlation_id, tags, metadata, owner, order_key}
+    WHERE true
+    ORDER BY batch.org, batch.idempotency_key
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), {_by_due_time}, in_order AS (
+    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure)
+    SELECT batch.id, batch.org, batch.order_key, batch.after_failure
+    FROM {batch:NewRun only id, org, order_key, after_failure} JOIN given ON given.id = batch.id
 )
 SELECT id FROM given
 

@@ -22,6 +22,19 @@ SELECT body FROM redrive.definitions WHERE digest = :digest
 -- name: enqueue_new
 {_given_runs}
 
+-- name: enqueue_in_order
+-- Runs with an order key, which triggers park behind their predecessors (decision 27).
+{_insert_run_in_order}
+SELECT {_given_values}, batch.order_key
+FROM {batch:NewRun}
+ON CONFLICT DO NOTHING
+RETURNING id;
+INSERT INTO redrive.run_order (run_id, org, order_key, position, after_failure)
+SELECT batch.id, batch.org, batch.order_key, (
+        SELECT COALESCE(max(position), 0) + 1 FROM redrive.run_order WHERE org = batch.org AND order_key = batch.order_key),
+    batch.after_failure
+FROM {batch:NewRun only id, org, order_key, after_failure}
+
 -- name: _enqueue
 {_given_runs}
 ON CONFLICT DO NOTHING
@@ -29,17 +42,26 @@ RETURNING id
 
 -- name: _given_runs
 {_insert_run}
-SELECT batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
+SELECT {_given_values}
+FROM {batch:NewRun}
+
+-- name: _given_values
+batch.id, batch.org, batch.workflow, batch.definition, batch.queue, batch.priority, 'PENDING',
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN 'ready' ELSE 'waiting' END, :now,
     CASE WHEN COALESCE(batch.at, :now + batch.delay) <= :now THEN NULL ELSE COALESCE(batch.at, :now + batch.delay) END,
     0, 'PENDING', batch.input, 0, 0, 0, 0, 0, 0, 0, 0, batch.idempotency_key, batch.request_hash,
     batch.given_correlation_id, batch.tags, batch.metadata, batch.owner, :now - {_hour} * batch.priority
-FROM {batch:NewRun}
 
 -- name: _insert_run
-INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
+INSERT INTO redrive.runs ({_new_columns})
+
+-- name: _insert_run_in_order
+INSERT INTO redrive.runs ({_new_columns}, order_key)
+
+-- name: _new_columns
+id, org, workflow, definition, queue, priority, state, place, submitted_at, due_at, step_index,
     step_state, input, attempt, epoch, failures, rate_limit_waits, holds, losses, isolated_crashes, isolation, idempotency_key,
-    request_hash, given_correlation_id, tags, metadata, owner, sort_key)
+    request_hash, given_correlation_id, tags, metadata, owner, sort_key
 
 -- name: known
 SELECT id, request_hash FROM {_given} WHERE org = :org AND idempotency_key = :idempotency_key
