@@ -79,6 +79,10 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
         "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
         "BREAKER_IDLE": StateLabel(Tone.CALM, "Tried with the next run"),
         "BREAKER_CLOSED": StateLabel(Tone.GOOD, "Closed"),
+        # Projections of events
+        "QUEUED": StateLabel(Tone.WAIT, "Queued"),
+        "DEAD": StateLabel(Tone.BAD, "Dead letter"),
+        "REMOVED": StateLabel(Tone.CALM, "Removed"),
         # Workers
         "WORKER_RUNNING": StateLabel(Tone.GOOD, "Working"),
         "WORKER_STOPPING": StateLabel(Tone.BUSY, "Stopping"),

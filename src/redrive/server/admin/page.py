@@ -39,6 +39,7 @@ PLACES = (
     NavigationPlace("overview", "", "Overview", "o"),
     NavigationPlace("dlq", "/dlq", "Dead letters", "d"),
     NavigationPlace("runs", "/runs", "Runs", "r"),
+    NavigationPlace("events", "/events", "Events", "e"),
     NavigationPlace("replays", "/replays", "Replays", "p"),
     NavigationPlace("breakers", "/breakers", "Breakers", "b"),
     NavigationPlace("queues", "/queues", "Queues", "q"),
