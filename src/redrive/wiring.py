@@ -36,7 +36,9 @@ from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError, IsolationError
+from redrive.events.control import StreamControl
 from redrive.events.ingest import EntryIngest, IngestParts
+from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import EventRecorder
 from redrive.events.service import EventParts
 from redrive.events.stream import Stream
@@ -320,6 +322,12 @@ class Parts:
                 code_version=self.settings.code_version or "unversioned",
             ),
         )
+
+    def stream_control(self, stream: Stream) -> StreamControl:
+        return StreamControl(stream, self.store, self.ids, self.clock)
+
+    def letter_mirror(self, stream: Stream) -> LetterMirror:
+        return LetterMirror(stream, self.store, self.ids)
 
     def _event_recorder(self, store: Store, enqueuer: Enqueuer) -> EventRecorder:
         return EventRecorder(store, enqueuer, self.ids, self.clock, self.encryption, self.limits)

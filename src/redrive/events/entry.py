@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidEntryError, NotStorableError
-from redrive.model.stream import Event
+from redrive.model.stream import Event, Position, position_of
 from redrive.policy.codec import JsonValue, decode
 
 _BINARY = "$base64"
@@ -23,10 +23,18 @@ ORG_FIELDS = ("org", "org_id")
 
 
 class StreamEntry(NamedTuple):
-    """An entry of a stream, as Redis delivers it. Field names and values are bytes."""
+    """An entry of a stream, as Redis delivers it. Field names and values are bytes.
+
+    generation  of the stream: a new one starts when Redis comes back empty, and may use ids again
+    """
 
     message_id: str
     fields: Mapping[bytes, bytes]
+    generation: int = 1
+
+    @property
+    def position(self) -> Position:
+        return position_of(self.message_id)
 
     @property
     def size(self) -> int:
@@ -46,11 +54,10 @@ class StreamEntry(NamedTuple):
         return {_name_to_json(name): _value_to_json(value) for name, value in self.fields.items()}
 
 
-def entry_from_json(message_id: str, fields: Mapping[str, Any]) -> StreamEntry:
+def entry_from_json(message_id: str, fields: Mapping[str, Any], generation: int) -> StreamEntry:
     """Read an entry that `StreamEntry.to_json` wrote, or that a person has edited before a replay."""
-    return StreamEntry(
-        message_id, {_name_from_json(name): _value_from_json(name, value) for name, value in fields.items()}
-    )
+    read = {_name_from_json(name): _value_from_json(name, value) for name, value in fields.items()}
+    return StreamEntry(message_id, read, generation)
 
 
 def default_event(entry: StreamEntry, *, takes_org: bool = False) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redrive.clock import Clock
@@ -16,13 +16,14 @@ from redrive.engine.registry import Registry
 from redrive.engine.reported_failure import ReportedFailure
 from redrive.engine.work import Work
 from redrive.errors import InvalidEntryError, LeaseLostError, NotStorableError
+from redrive.events.control import ReaderLease
 from redrive.events.entry import StreamEntry, entry_from_json
 from redrive.events.recorder import EventRecorder, PreparedEvent, Written
 from redrive.events.stream import Stream
 from redrive.model.decision import Reason
 from redrive.model.failed_task import NewFailedTask
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.stream import DeadEntry, OutboxEntry, position_of
+from redrive.model.stream import DeadEntry, OutboxEntry, Position, StreamName
 from redrive.policy.codec import JsonLimits, encode
 from redrive.policy.idempotency_key import request_hash
 from redrive.policy.redact import Redactor
@@ -30,23 +31,17 @@ from redrive.store.database import Session
 from redrive.store.external_failures import ExternalFailures
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
-from redrive.store.streams import StreamName
 
 CONSUMER = "stream consumer"
 """Stored as the worker of attempts to store an entry."""
+MAX_RELEASED = 1_000
+"""Ordered runs that one transaction releases."""
 MIRROR_TOPIC = "stream dead letters"
 
 
 def mirror_topic(stream: str) -> str:
     """Return the topic of the outbox under which the dead letters of a stream are mirrored."""
     return f"{MIRROR_TOPIC}: {stream}"
-
-
-class ReaderLease(NamedTuple):
-    """The lease of the only reader of an ordered stream, which fences what the reader stores."""
-
-    token: int
-    seconds: float
 
 
 class DeadCause(NamedTuple):
@@ -82,7 +77,7 @@ class EntryIngest:
         self._parts = parts
         self._failures = ExternalFailures(parts.store.database, parts.store.limits)
 
-    def prepare(self, entry: StreamEntry, generation: int) -> PreparedEvent:
+    def prepare(self, entry: StreamEntry) -> PreparedEvent:
         """Decode an entry. Raise if it is too large, is not an event, or names a foreign organization."""
         stream = self.stream
         if entry.size > stream.max_bytes:
@@ -90,23 +85,47 @@ class EntryIngest:
                 f"the entry has {entry.size:,} bytes; the stream {stream.name!r} accepts "
                 f"{stream.max_bytes:,}. Raise max_bytes, or publish a reference to the data"
             )
-        event = stream.event_of(entry, generation)
-        position = position_of(entry.message_id)
-        return self._parts.recorder.prepare(stream, event, generation=generation, position=position)
+        event = stream.event_of(entry)
+        return self._parts.recorder.prepare(
+            stream, event, generation=entry.generation, position=entry.position
+        )
 
-    async def store(self, prepared: Sequence[PreparedEvent], reader: ReaderLease | None = None) -> Written:
-        """Store events and their runs in one transaction. Raise LeaseLostError if the reader was replaced."""
+    async def store(
+        self,
+        prepared: Sequence[PreparedEvent],
+        reader: ReaderLease | None = None,
+        waiting: Collection[str] = (),
+    ) -> Written:
+        """Store events and their runs in one transaction. Raise LeaseLostError if the reader was replaced.
+
+        The ordered runs of the events in `waiting` wait for `release`.
+        """
         parts = self._parts
         await parts.recorder.define(prepared)
         async with parts.store.database.transaction() as session:
             await self._require_reader(session, reader)
-            written = await parts.recorder.write(session, prepared)
+            written = await parts.recorder.write(session, prepared, waiting)
         await parts.recorder.announce(written)
         return written
 
-    async def bury(
-        self, entry: StreamEntry, generation: int, cause: DeadCause, reader: ReaderLease | None = None
-    ) -> bool:
+    async def release(self, reader: ReaderLease, generation: int, before: Position) -> int:
+        """Store the ordered runs of events before an undecided entry, in order. Return their number."""
+        parts, stream = self._parts, self.stream
+        place = (generation, before.text)
+        await parts.store.runs.define([self._definition(projector.task) for projector in stream.projectors])
+        async with parts.store.database.transaction() as session:
+            await self._require_reader(session, reader)
+            found = await parts.store.events.waiting(session, stream.orgs, stream.name, place, MAX_RELEASED)
+            planned = parts.recorder.prepare_waiting(stream, found)
+            written = await parts.recorder.release(session, planned)
+        await parts.recorder.announce(written)
+        return len(planned)
+
+    async def count_waiting(self) -> int:
+        """Count the ordered projections that wait for an undecided entry."""
+        return await self._parts.store.events.count_waiting(self.stream.orgs, self.stream.name)
+
+    async def bury(self, entry: StreamEntry, cause: DeadCause, reader: ReaderLease | None = None) -> bool:
         """Store an entry as a failed run with a dead letter. Return False if it already was one.
 
         The same transaction puts the letter into the outbox, from which it is mirrored to the stream `.dlq`.
@@ -114,15 +133,13 @@ class EntryIngest:
         parts, org = self._parts, self.stream.org
         run_id, letter_id = parts.ids.new(), parts.ids.new()
         definition = parts.registry.workflow(self.stream.store_task.name)
-        await parts.store.runs.define(
-            [DefinitionRow(definition.digest, definition.workflow, definition.body)]
-        )
-        new = self._failed_task(run_id, definition.digest, entry, generation, cause.attempts)
+        await parts.store.runs.define([self._definition(definition.workflow)])
+        new = self._failed_task(run_id, definition.digest, entry, cause.attempts)
         dead = DeadEntry(
             org=org,
             stream=self.stream.name,
-            generation=generation,
-            position=position_of(entry.message_id).text,
+            generation=entry.generation,
+            position=entry.position.text,
             run_id=run_id,
         )
         evidence = self._evidence(cause)
@@ -148,9 +165,13 @@ class EntryIngest:
                 f"the entry {message_id} was too large to be stored with its dead letter. Read it from "
                 f"Redis, and record it with app.events().record(...)"
             )
-        prepared = self.prepare(entry_from_json(message_id, fields), generation)
+        prepared = self.prepare(entry_from_json(message_id, fields, generation))
         written = await self.store([prepared])
         return {"event_id": prepared.row.id if written.event_ids else None, "is_new": bool(written.event_ids)}
+
+    def _definition(self, workflow: str) -> DefinitionRow:
+        definition = self._parts.registry.workflow(workflow)
+        return DefinitionRow(definition.digest, definition.workflow, definition.body)
 
     async def _require_reader(self, session: Session, reader: ReaderLease | None) -> None:
         """Lock the stream against other readers until the transaction ends."""
@@ -160,11 +181,10 @@ class EntryIngest:
         if not await streams.hold_reader(session, self.name, reader.token, reader.seconds):
             raise LeaseLostError(f"another consumer has become the reader of the stream {self.name.name!r}")
 
-    def _failed_task(
-        self, run_id: str, digest: str, entry: StreamEntry, generation: int, attempts: int
-    ) -> NewFailedTask:
+    def _failed_task(self, run_id: str, digest: str, entry: StreamEntry, attempts: int) -> NewFailedTask:
         parts, stream = self._parts, self.stream
         facts = {"source_stream": stream.key, "source_message_id": entry.message_id}
+        generation = entry.generation
         payload = {"stream": stream.name, "generation": generation, "message_id": entry.message_id}
         try:
             text = json_and_text({**payload, "fields": entry.to_json()}, limits=parts.limits)[1]

@@ -5,30 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from redrive.errors import InvalidKeyError, InvalidValueError
+from redrive.model.run import AfterFailure
 from redrive.model.stream import Event
 from redrive.policy.bounds import choice, require_list, require_whole
 from redrive.policy.idempotency_key import idempotency_key
 
 MAX_NAME_LENGTH = 40
 MAX_VERSION = 1_000_000
+MAX_VALUE_LENGTH = 100
 NO_USER = "-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FIELDS = ("user", "source", "type")
 
 OrderedBy: TypeAlias = "str | Callable[[Event], object] | None"
-
-
-class AfterFailure(StrEnum):
-    """What happens to the successors of an event that became a dead letter in an ordered projector."""
-
-    WAIT = "wait"
-    PROCEED = "proceed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +57,19 @@ class Projector:
         except InvalidKeyError:
             return idempotency_key("event", sha256(user.encode(errors="replace")).hexdigest(), *rest)
 
-    def order_value(self, event: Event) -> str:
-        """Return the value that orders an event; "" for None, which is a value like any other."""
+    def order_key(self, event: Event) -> str | None:
+        """Return the order key of the run that projects an event; None without an order.
+
+        None is a value like any other: the events without a user are ordered among themselves.
+        """
         order = self.ordered_by
-        value = order(event) if callable(order) else getattr(event, str(order))
-        return "" if value is None else str(value)
+        if order is None:
+            return None
+        value = order(event) if callable(order) else getattr(event, order)
+        text = "" if value is None else str(value)
+        if len(text) > MAX_VALUE_LENGTH or not text.isprintable():
+            text = "#" + sha256(text.encode(errors="replace")).hexdigest()
+        return f"{self.task}:{text}"
 
 
 def checked_projector_name(what: str, name: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,8 +15,9 @@ from redrive.events.projector import Projector
 from redrive.events.stream import Stream
 from redrive.model.run import NewRun
 from redrive.model.stream import RECORDED, Event, Position, Projection, StoredEvent
-from redrive.policy.codec import JsonLimits, JsonValue
+from redrive.policy.codec import JsonLimits, JsonValue, decode_stored
 from redrive.store.database import Session
+from redrive.store.events import WaitingProjection
 from redrive.store.store import Store
 
 
@@ -96,17 +97,47 @@ class EventRecorder:
         if runs:
             await self._enqueuer.define(runs)
 
-    async def write(self, session: Session, prepared: Sequence[PreparedEvent]) -> Written:
-        """Store events whose dedupe key is new, and a run for each projector that wants them."""
+    async def write(
+        self, session: Session, prepared: Sequence[PreparedEvent], waiting: Collection[str] = ()
+    ) -> Written:
+        """Store events whose dedupe key is new, and a run for each projector that wants them.
+
+        Ordered runs of the events in `waiting` are stored later, by `release`.
+        """
         new = await self._store.events.insert(session, [event.row for event in prepared])
         planned = [run for event in prepared if event.row.id in new for run in event.runs]
+        late = [run for run in planned if run.event_id in waiting and run.projector.ordered_by is not None]
+        now = [run for run in planned if run not in late] if late else planned
+        runs = [run.prepared[0] for run in now]
+        run_ids = await self._store.runs.enqueue_within(session, runs) if runs else []
+        projections = [_projection(run, run_id, waits=0) for run, run_id in zip(now, run_ids, strict=True)]
+        projections += [_projection(run, run.prepared[0].id, waits=1) for run in late]
+        await self._store.events.project(session, projections)
+        return Written(frozenset(new), runs, run_ids)
+
+    def prepare_waiting(self, stream: Stream, waiting: Sequence[WaitingProjection]) -> list[PlannedRun]:
+        """Build the runs of stored events whose projection waits, in order.
+
+        Projections of projectors that this program does not have stay as they are.
+        """
+        known = {(projector.name, projector.version): projector for projector in stream.projectors}
+        planned = []
+        for projection in waiting:
+            projector = known.get((projection.projector, projection.version))
+            if projector is not None:
+                payload = decode_stored(self._encryption.decrypt(projection.event.payload))
+                event = event_of_row(projection.event, payload)
+                run = self._run(event, event_to_json(event, payload), projector)
+                planned.append(PlannedRun(event.id, projector, run))
+        return planned
+
+    async def release(self, session: Session, planned: Sequence[PlannedRun]) -> Written:
+        """Store the runs of projections that have waited."""
         runs = [run.prepared[0] for run in planned]
         run_ids = await self._store.runs.enqueue_within(session, runs) if runs else []
-        await self._store.events.project(
-            session,
-            [_projection(run, run_id, waits=0) for run, run_id in zip(planned, run_ids, strict=True)],
-        )
-        return Written(frozenset(new), runs, run_ids)
+        released = [_projection(run, run_id, waits=0) for run, run_id in zip(planned, run_ids, strict=True)]
+        await self._store.events.release(session, released)
+        return Written(frozenset(), runs, run_ids)
 
     async def announce(self, written: Written) -> None:
         """Wake workers, after the transaction."""
@@ -125,6 +156,11 @@ class EventRecorder:
         run, definition = self._enqueuer.prepare(
             projector.task, value, {"org": str(event.org), "key": projector.key(event)}
         )
+        order_key = projector.order_key(event)
+        if order_key is not None:
+            run = run.replace(
+                id=self._ids.new_in_order(), order_key=order_key, after_failure=projector.after_failure
+            )
         return run.replace(correlation_id=event.id), definition
 
 

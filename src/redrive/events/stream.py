@@ -22,7 +22,6 @@ from redrive.engine.task import (
 from redrive.errors import InvalidEntryError, InvalidValueError
 from redrive.events.entry import StreamEntry, default_event
 from redrive.events.projector import (
-    AfterFailure,
     OrderedBy,
     Projector,
     checked_after_failure,
@@ -31,6 +30,7 @@ from redrive.events.projector import (
     checked_types,
     checked_version,
 )
+from redrive.model.run import AfterFailure
 from redrive.model.stream import Event
 from redrive.policy.bounds import (
     choice,
@@ -203,7 +203,7 @@ class Stream:
         """Whether an entry may name an organization: only if the stream lists several."""
         return len(self.orgs) > 1
 
-    def event_of(self, entry: StreamEntry, generation: int) -> Event:
+    def event_of(self, entry: StreamEntry) -> Event:
         """Return the event that an entry means, or raise."""
         if self._map is None:
             event = default_event(entry, takes_org=self.reads_org)
@@ -213,7 +213,7 @@ class Stream:
                 raise InvalidEntryError(f"map returned {type(event).__name__} instead of an Event")
         key = event.dedupe_key
         if self.dedupe_by is DedupeBy.ENTRY_ID:
-            key = f"{generation}:{entry.message_id}"
+            key = f"{entry.generation}:{entry.message_id}"
         return self.checked(replace(event, dedupe_key=key, org=event.org or self.org))
 
     def checked(self, event: Event) -> Event:

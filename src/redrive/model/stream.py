@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from redrive.model.fact import Fact
 from redrive.model.field import BigInt, Instant, RunId
 from redrive.model.row import Row
@@ -71,6 +73,12 @@ class Position(NamedTuple):
         if self.sequence < MAX_PART:
             return Position(self.milliseconds, self.sequence + 1)
         return Position(self.milliseconds + 1, 0)
+
+    @property
+    def previous(self) -> Position:
+        if self.sequence > 0:
+            return Position(self.milliseconds, self.sequence - 1)
+        return Position(max(0, self.milliseconds - 1), MAX_PART)
 
 
 START = Position(0, 0)
@@ -255,6 +263,39 @@ class StreamState(Row, frozen=True, kw_only=True):
     seen: str | None
     reported_at: Instant | None
 
+    @property
+    def known_gaps(self) -> Sequence[Gap]:
+        """The gaps, oldest first."""
+        return msgspec.json.decode(self.gaps, type=list[Gap])
+
+
+class StreamName(NamedTuple):
+    org: str
+    name: str
+
+
+class StreamReport(NamedTuple):
+    """What a consumer has done since its last report, and what it has seen in Redis.
+
+    held_back, last_error  facts as JSON; None: nothing new
+    seen                   the newest entry that exists
+    """
+
+    generation: int
+    last_position: RunId
+    stored: BigInt
+    duplicates: BigInt
+    dead: BigInt
+    taken_over: BigInt
+    lag: BigInt | None
+    pending: BigInt | None
+    oldest_at: Instant | None
+    rate: float | None
+    held_back: str | None
+    last_error: str | None
+    error_at: Instant | None
+    seen: str | None
+
 
 class OutboxEntry(NamedTuple):
     """A change to deliver. A newer version of the same key replaces it; `reference` is JSON text."""
@@ -264,6 +305,3 @@ class OutboxEntry(NamedTuple):
     key: str
     version: int
     reference: str
-
-
-Gaps = Sequence[Gap]

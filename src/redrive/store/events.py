@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from redrive.errors import NotFoundError
 from redrive.model.stream import Projection, ProjectionRecord, ProjectionRow, StoredEvent
@@ -10,6 +11,15 @@ from redrive.policy.codec import encode
 from redrive.store.database import Session, findable
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
+
+
+class WaitingProjection(NamedTuple):
+    """A projection whose run is not stored yet, with its event."""
+
+    projector: str
+    version: int
+    event: StoredEvent
+
 
 _SQL = statements("events", StoredEvent, Projection)
 
@@ -28,6 +38,26 @@ class EventStore:
 
     async def project(self, session: Session, projections: Sequence[Projection]) -> None:
         await session.fetch_many(_SQL["project"], projections)
+
+    async def waiting(
+        self, session: Session, orgs: Collection[str], stream: str, before: tuple[int, str], most: int
+    ) -> list[WaitingProjection]:
+        """Return waiting projections of events before a generation and position, in the order of the stream."""
+        generation, position = before
+        parameters = {"orgs": encode(sorted(orgs)), "stream": stream, "most": most}
+        parameters |= {"generation": generation, "position": position}
+        rows = await session.fetch(_SQL["waiting"], parameters)
+        events = read_rows(StoredEvent, [row[2:] for row in rows])
+        return [WaitingProjection(row[0], row[1], event) for row, event in zip(rows, events, strict=True)]
+
+    async def count_waiting(self, orgs: Collection[str], stream: str) -> int:
+        parameters = {"orgs": encode(sorted(orgs)), "stream": stream}
+        [row] = await self._session.fetch(_SQL["count_waiting"], parameters)
+        return int(row[0])
+
+    async def release(self, session: Session, projections: Sequence[Projection]) -> None:
+        """Note that the runs of waiting projections are stored now."""
+        await session.fetch_many(_SQL["release"], projections)
 
     async def get(self, event_id: str, org: str) -> StoredEvent:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(event_id), "org": org})

@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
-from redrive.model.field import BigInt, Instant, RunId
-from redrive.model.stream import START, DeadEntry, Gap, StreamState
+from redrive.model.stream import START, DeadEntry, Gap, StreamName, StreamReport, StreamState
 from redrive.store.database import Session
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
 MAX_GAPS = 50
 """The newest gaps are kept."""
-
-
-class StreamName(NamedTuple):
-    org: str
-    name: str
-
-
-class StreamReport(NamedTuple):
-    """What a consumer has done since its last report, and what it has seen in Redis.
-
-    held_back, last_error  facts as JSON; None: nothing new
-    seen                   the newest entry that exists
-    """
-
-    generation: int
-    last_position: RunId
-    stored: BigInt
-    duplicates: BigInt
-    dead: BigInt
-    taken_over: BigInt
-    lag: BigInt | None
-    pending: BigInt | None
-    oldest_at: Instant | None
-    rate: float | None
-    held_back: str | None
-    last_error: str | None
-    error_at: Instant | None
-    seen: str | None
 
 
 _SQL = statements("streams", StreamState, DeadEntry)
@@ -88,13 +57,14 @@ class StreamStore:
         await self._session.fetch(_SQL["report"], {**stream._asdict(), **report._asdict()})
 
     async def add_gap(self, stream: StreamName, gap: Gap) -> bool:
-        """Add a gap, unless it is known already. Return whether it was added."""
+        """Add a gap, or extend the one after the same entry. Return whether that is news."""
         while True:
             state = await self.ensure(stream)
-            known = read_gaps(state)
+            known = state.known_gaps
             if any(gap._replace(at=other.at) == other for other in known):
                 return False
-            gaps = msgspec.json.encode([*known, gap][-MAX_GAPS:]).decode()
+            others = [other for other in known if other[:2] != gap[:2]]
+            gaps = msgspec.json.encode([*others, gap][-MAX_GAPS:]).decode()
             if await self._session.fetch(
                 _SQL["add_gap"], {**stream._asdict(), "gaps": gaps, "before": state.gaps}
             ):
@@ -115,7 +85,3 @@ class StreamStore:
         rows = await self._session.fetch(_SQL["buried"], entry.asdict())
         return str(rows[0][0]) if rows else None
 
-
-def read_gaps(state: StreamState) -> list[Gap]:
-    """Return the gaps of a stream, oldest first."""
-    return msgspec.json.decode(state.gaps, type=list[Gap])

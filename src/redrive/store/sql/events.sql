@@ -15,6 +15,24 @@ FROM {batch:Projection}
 WHERE true
 ON CONFLICT (event_id, projector, version) DO NOTHING
 
+-- name: waiting
+SELECT projection.projector, projection.version, {columns:StoredEvent event}
+FROM redrive.projections AS projection JOIN redrive.events AS event ON event.id = projection.event_id
+WHERE projection.stream = :stream AND projection.org IN {items:orgs} AND projection.waits = 1
+    AND (event.generation, event.position) < (:generation, :position)
+ORDER BY event.generation, event.position, projection.projector, projection.version
+LIMIT :most
+
+-- name: count_waiting
+SELECT count(*) FROM redrive.projections AS projection
+WHERE projection.stream = :stream AND projection.org IN {items:orgs} AND projection.waits = 1
+
+-- name: release
+UPDATE redrive.projections AS projection SET waits = 0, run_id = batch.run_id
+FROM {batch:Projection only event_id, projector, version, org, run_id}
+WHERE projection.event_id = batch.event_id AND projection.projector = batch.projector
+    AND projection.version = batch.version AND projection.org = batch.org AND projection.waits = 1
+
 -- name: get
 SELECT {columns:StoredEvent} FROM redrive.events WHERE id = :id AND org = :org
 
