@@ -8,6 +8,9 @@ from tests.server.house import House
 
 from redrive.errors import FinalError
 from redrive.events import Event, Stream
+from redrive.model.fact import Fact
+from redrive.model.stream import START, Gap, StreamName, StreamReport
+from redrive.parts import parts_of
 
 SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
@@ -40,3 +43,42 @@ class Scores:
         }
         [recorded] = await self.house.app.events(org=org).record("scores", [Event(**{**fields, **changes})])
         return recorded.id
+
+    async def report(
+        self, *, held_back: Fact | None = None, last_error: Fact | None = None, **figures: Any
+    ) -> None:
+        """Report as a consumer does."""
+        streams, now = parts_of(self.house.app).store.streams, parts_of(self.house.app).clock.now()
+        await streams.ensure(self.name)
+        if held_back is not None:
+            figures["held_back"] = held_back.encode()
+        if last_error is not None:
+            figures |= {"last_error": last_error.encode(), "error_at": now}
+        await streams.report(self.name, StreamReport(**{**_QUIET, **figures}))
+
+    async def lose(self, after: str, before: str) -> None:
+        """Report that Redis removed entries unread."""
+        parts = parts_of(self.house.app)
+        await parts.store.streams.add_gap(self.name, Gap(1, after, before, parts.clock.now()))
+
+    @property
+    def name(self) -> StreamName:
+        return StreamName(self.stream.org, self.stream.name)
+
+
+_QUIET: dict[str, Any] = {
+    "generation": 0,
+    "last_position": START.text,
+    "stored": 0,
+    "duplicates": 0,
+    "dead": 0,
+    "taken_over": 0,
+    "lag": 0,
+    "pending": 0,
+    "oldest_at": None,
+    "rate": 0.0,
+    "held_back": None,
+    "last_error": None,
+    "error_at": None,
+    "seen": None,
+}

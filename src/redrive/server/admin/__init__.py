@@ -18,6 +18,7 @@ from redrive.server.admin import (
     settings,
     sign_in,
     static_files,
+    streams,
 )
 from redrive.server.route import Routes
 
@@ -30,6 +31,7 @@ PAGES: tuple[Routes, ...] = (
     run_start.pages,
     runs.pages,
     event.pages,
+    streams.pages,
     dead_letters.pages,
     groups.pages,
     dead_letter.pages,
