@@ -6,7 +6,9 @@ from tests.server.admin.reading import Reading, read
 from tests.server.admin.streamed import SECRET, Scores
 from tests.server.house import House
 
-from redrive.events import Event
+from redrive.events import Event, StreamEntry
+from redrive.events.ingest import DeadCause
+from redrive.parts import parts_of
 
 EVENTS = "/app/admin/events"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -70,3 +72,50 @@ async def test_an_event_that_no_projector_wants_says_what_to_do(house: House) ->
     [recorded] = await house.app.events().record(stream, [Event(type="greeting", dedupe_key="1")])
     page = await read(await house.keyed("VIEWER"), f"{EVENTS}/{recorded.id}")
     assert "No projector wanted this event" in page.text
+
+
+async def test_the_run_of_a_projector_leads_to_its_event(house: House) -> None:
+    scores = Scores(house)
+    event = await scores.record()
+    client = await house.keyed("VIEWER")
+    page = await read(client, f"{EVENTS}/{event}")
+    [run, *_] = [each for each in page.links if each.startswith("/app/admin/runs/")]
+    page = await read(client, run)
+    assert f"{EVENTS}/{event}" in page.links
+    assert "/app/admin/streams/scores" in page.links
+
+
+async def test_a_run_with_the_id_of_an_event_as_correlation_id_projects_nothing(house: House) -> None:
+    """The application may pass it on; then the run is not one of the event."""
+    event = await Scores(house).record()
+    for correlation_id in (event, "scores", EVIL):
+        run = await house.app.start("greet", correlation_id=correlation_id)
+        page = await read(await house.keyed("VIEWER"), f"/app/admin/runs/{run.id}")
+        assert f"{EVENTS}/{event}" not in page.links
+
+
+async def test_a_dead_letter_of_a_projector_leads_to_its_event(house: House) -> None:
+    scores = Scores(house)
+    scores.is_broken = True
+    event = await scores.record()
+    await house.work()
+    [letter] = (await house.app.failures().list()).lines
+    page = await read(await house.keyed("VIEWER"), f"/app/admin/dlq/{letter.id}")
+    assert f"{EVENTS}/{event}" in page.links
+
+
+async def test_a_dead_letter_of_an_entry_shows_its_stream_and_message_id_g11(house: House) -> None:
+    scores, client = Scores(house), await house.keyed("VIEWER")
+    ingest = parts_of(house.app).entry_ingest(scores.stream)
+    entry = StreamEntry("1700000000000-7", {b"type": b"score.changed", b"id": b"one"}, 1)
+    await ingest.bury(entry, DeadCause(ValueError("the database was full"), 3))
+    [letter] = (await house.app.failures().list()).lines
+    page = await read(client, f"/app/admin/dlq/{letter.id}")
+    assert "Stream scores Message ID 1700000000000-7" in page.text
+    assert not [each for each in page.links if each.startswith(EVENTS + "/")]
+
+    await house.app.failures().replay(letter.id)
+    await house.work()
+    [event] = await house.app.events().list()
+    page = await read(client, f"/app/admin/dlq/{letter.id}")
+    assert f"{EVENTS}/{event.id}" in page.links, "the replay has stored it"
