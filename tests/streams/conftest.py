@@ -111,8 +111,8 @@ class Orders:
         return self.seen
 
     async def letters(self) -> list[Any]:
-        lines = (await self.app.failures().list()).lines
-        return [await self.app.failures().get(line.id) for line in lines]
+        lines = (await self.app.failures(org=self.stream.org).list()).lines
+        return [await parts_of(self.app).store.dead_letters.get(line.id, self.stream.org) for line in lines]
 
     async def state(self) -> Any:
         return await parts_of(self.app).stream_control(self.stream).state()
