@@ -9,6 +9,7 @@ from tests.server.house import House
 from redrive.events import StreamEntry
 from redrive.events.ingest import DeadCause
 from redrive.model.fact import fact
+from redrive.model.stream_condition import BEHIND_SECONDS
 from redrive.parts import parts_of
 
 STREAMS = "/app/admin/streams"
@@ -117,3 +118,15 @@ async def test_who_may_not_pause_sees_no_button(house: House) -> None:
             ]
     page = await read(await house.keyed("ADMIN"), STREAMS)
     assert "POST /api/v1/streams/scores/pause" in page.actions
+
+
+async def test_the_overview_asks_for_attention_for_streams_that_are_not_read(house: House) -> None:
+    scores, client = Scores(house), await house.keyed("VIEWER")
+    await scores.report(lag=3)
+    assert "Stream scores" not in (await read(client, "/app/admin")).text
+    await scores.report(pending=None, last_error=fact("redis_wrong_password"))
+    page = await read(client, "/app/admin")
+    assert "Stream scores: can't read. Redis rejects the user name or password" in page.text
+    assert "but work is blocked" in page.text
+    await scores.report(oldest_at=parts_of(house.app).clock.now() - BEHIND_SECONDS - 1, lag=1_234)
+    assert "Stream scores: behind, 1,234 entries to read" in (await read(client, "/app/admin")).text
