@@ -43,6 +43,10 @@ class Broker:
             ids.append(await self.client.xadd(KEY, {**entry, **fields}, id=f"{number}-0"))
         return [found.decode() for found in ids]
 
+    async def reconnect(self) -> None:
+        """Forget the connections to a server that was started again."""
+        await self.client.connection_pool.disconnect()
+
     async def pending(self) -> int:
         return int((await self.client.xpending(KEY, "redrive"))["pending"])
 

@@ -1,4 +1,4 @@
-"""Entries that are no events: retried while others proceed, then dead letters, in SQL and `.dlq` (G10–G12)."""
+"""Entries that are no events: retried while others proceed, then dead letters in SQL and `.dlq` (G10–G12)."""
 
 from __future__ import annotations
 

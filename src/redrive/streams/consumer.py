@@ -83,7 +83,7 @@ class Consumer:
 
     async def run(self) -> None:
         """Consume until `stop`. Errors of Redis and of the database are reported and waited out."""
-        errors = (*connection_errors(), MissingGroupError)
+        errors: tuple[type[Exception], ...] = (*connection_errors(), MissingGroupError)
         while not self._stop.is_set():
             try:
                 await self._consume()
@@ -101,6 +101,7 @@ class Consumer:
         """Report a problem, and wait longer each time."""
         self.problem = self.monitor.report_problem(found)
         with suppress(StoreError):
+            self._state = self._state or await self._control.state()
             await self.monitor.report_failure(self._state)
         self._failures += 1
         wait = RECONNECT.wait(self._failures, draw=self._parts.random.random())
@@ -161,7 +162,7 @@ class Consumer:
     async def _prepare(self, commands: StreamCommands) -> StreamState:
         """Find out which generation of the stream this is, and create its group."""
         state, identity = await self._control.state(), await commands.identity()
-        if identity is None and state.identity and await self._still_exists(commands, state):
+        if identity is None and state.identity and await commands.has_group():  # only the key is gone
             identity = await commands.identify(state.identity)
         elif identity is None:
             identity = await commands.identify(self._control.ids.new())
@@ -173,11 +174,6 @@ class Consumer:
         await commands.create_group()
         commands.generation = state.generation
         return state
-
-    async def _still_exists(self, commands: StreamCommands, state: StreamState) -> bool:
-        """Return whether only the key with the identity is gone, and the stream is still there."""
-        last = await commands.last_generated()
-        return last is not None and last.text >= state.last_position > "0" * 32
 
     async def _report_lost_generation(self, before: StreamState) -> None:
         """Report what Redis lost when it came back empty: all that was newer than the last stored entry."""
