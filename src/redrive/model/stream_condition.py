@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Protocol
 
-from redrive.model.stream import StreamState
+from redrive.model.fact import Fact
+from redrive.model.field import Instant
 
 SILENT_SECONDS = 30.0
 """A stream without a report (due every 2 s) for this long has no consumer."""
@@ -35,7 +37,24 @@ class StreamCondition(StrEnum):
     READING = "reading"
 
 
-def stream_condition(state: StreamState, now: float) -> StreamCondition:
+class Reported(Protocol):
+    """The fields of a stream that decide: its row, or a view of it."""
+
+    @property
+    def paused_at(self) -> Instant | None: ...
+    @property
+    def reported_at(self) -> Instant | None: ...
+    @property
+    def pending(self) -> int | None: ...
+    @property
+    def oldest_at(self) -> Instant | None: ...
+    @property
+    def last_error(self) -> Fact | None: ...
+    @property
+    def held_back(self) -> Fact | None: ...
+
+
+def stream_condition(state: Reported, now: float) -> StreamCondition:
     """Return the condition with the most urgent cause."""
     if state.paused_at is not None:
         return StreamCondition.PAUSED

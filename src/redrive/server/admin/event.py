@@ -1,4 +1,4 @@
-"""The page of an event: its facts, its payload, and how each projector has fared with it."""
+"""The page of an event: its facts, its payload, how each projector has fared with it, and its replay."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from typing import Annotated, NamedTuple
 from fastapi import Path
 from starlette.responses import Response
 
+from redrive.events.replays import ProjectionReplay, ReplayAction
 from redrive.failures.service import Failures
 from redrive.model.dead_letter import DeadLetterLine
 from redrive.model.query import Query, Term
-from redrive.model.stream import ProjectionRecord, ProjectionStatus
-from redrive.server.admin.page import OnPage, Pages
+from redrive.model.rebuild import Rebuild
+from redrive.model.replay import OperationState
+from redrive.model.stream import UNFINISHED_PROJECTIONS, ProjectionRecord, ProjectionStatus
+from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 
 pages = Pages("event")
 
 FAILED = (ProjectionStatus.DEAD, ProjectionStatus.FAILED)
-UNFINISHED = (
-    ProjectionStatus.WAITING,
-    ProjectionStatus.QUEUED,
-    ProjectionStatus.RUNNING,
-    ProjectionStatus.RETRYING,
-)
+WITHOUT_RUN = (ProjectionStatus.WAITING, ProjectionStatus.REMOVED)
 
 EventId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 
@@ -42,22 +40,53 @@ class ProjectionLine(NamedTuple):
 
     @property
     def has_run(self) -> bool:
-        return self.record.status not in (ProjectionStatus.WAITING, ProjectionStatus.REMOVED)
+        return self.record.status not in WITHOUT_RUN
+
+
+class ReplayChoice(NamedTuple):
+    """A projector to choose for a replay, with all of its versions.
+
+    is_possible  whether a replay executes any of them
+    is_failed    whether one has failed; those are chosen already
+    """
+
+    name: str
+    versions: Sequence[ProjectionReplay]
+    is_possible: bool
+    is_failed: bool
 
 
 @pages.get("/events/{id}")
 async def event(page: OnPage, event_id: EventId) -> Response:
-    view = await page.visit.events.get(event_id)
+    events = page.visit.events
+    view = await events.get(event_id)
     lines = await _lines(page.visit.failures, view.projections)
+    plan = await events.replays.preview(view.event.id)
     return await page.render(
         "event.html",
         place="events",
         event=view.event,
         lines=lines,
         failed=[line for line in lines if line.record.status in FAILED],
-        is_live=any(line.record.status in UNFINISHED for line in lines),
+        missing=[replay for replay in plan if replay.status is None],
+        choices=choices_of(plan),
+        rebuilds=await _rebuilds(page, view.event.stream),
+        is_live=any(line.record.status in UNFINISHED_PROJECTIONS for line in lines),
         payload=tree_of(view.event.payload),
     )
+
+
+def choices_of(plan: Sequence[ProjectionReplay]) -> list[ReplayChoice]:
+    """Group the plan of a replay by projector: the API takes names, which stand for all versions."""
+    names = dict.fromkeys(replay.projector for replay in plan)
+    choices = []
+    for name in names:
+        versions = [replay for replay in plan if replay.projector == name]
+        is_possible = any(replay.action is not ReplayAction.NONE for replay in versions)
+        choices.append(
+            ReplayChoice(name, versions, is_possible, any(replay.status in FAILED for replay in versions))
+        )
+    return choices
 
 
 async def _lines(failures: Failures, records: Sequence[ProjectionRecord]) -> list[ProjectionLine]:
@@ -68,3 +97,10 @@ async def _lines(failures: Failures, records: Sequence[ProjectionRecord]) -> lis
         found = await failures.list(str(Query((Term("run", dead),))), size=len(dead))
         letters = {letter.run_id: letter for letter in found.lines}
     return [ProjectionLine(record, letters.get(record.run_id)) for record in records]
+
+
+async def _rebuilds(page: Page, stream: str) -> list[Rebuild]:
+    """Return the rebuilds of its stream that are in progress."""
+    found = (await page.visit.events.rebuilds.list(size=20)).rebuilds
+    active = (OperationState.RUNNING, OperationState.PAUSED)
+    return [rebuild for rebuild in found if rebuild.stream == stream and rebuild.state in active]
