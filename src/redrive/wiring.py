@@ -34,13 +34,14 @@ from redrive.engine.strategies import CurrentStrategies
 from redrive.engine.task import AnyTask, checked_name
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
-from redrive.engine.worker_parts import WorkerOptions, WorkerParts
+from redrive.engine.worker_parts import Drivers, WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError, IsolationError
 from redrive.events.control import StreamControl
 from redrive.events.ingest import EntryIngest, IngestParts
 from redrive.events.mirror import LetterMirror
+from redrive.events.rebuild_driver import RebuildDriver
 from redrive.events.recorder import EventRecorder
-from redrive.events.service import EventParts
+from redrive.events.service_parts import EventParts
 from redrive.events.stream import Stream
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
 from redrive.failures.change_stream import Changes
@@ -293,15 +294,18 @@ class Parts:
         )
 
     def event_parts(self, caller: Caller) -> EventParts:
-        tenant = self.tenant(caller.org)
+        tenant, failures = self.tenant(caller.org), Failures(self.failure_parts(caller))
         return EventParts(
             caller=caller,
             store=tenant.store,
             recorder=self._event_recorder(tenant.store, tenant.enqueuer),
+            ids=self.ids,
             retrier=self.retrier,
             encryption=self.encryption,
             redactor=self.redactor,
             streams=self.declared.streams,
+            retry_run=failures.replay_run,
+            plan=failures.plans.create,
         )
 
     def entry_ingest(self, stream: Stream) -> EntryIngest:
@@ -352,6 +356,13 @@ class Parts:
         """Create the processor that redrives due dead letters. Workers run one unless it is disabled."""
         parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self.retrier)
         return Processor(*parts, self.declared.processor_options)
+
+    def _driver(self) -> Drivers:
+        recorder = self._event_recorder(self.store, self.enqueuer)
+        return Drivers(
+            BulkReplayDriver(self.store, self.breakers, self.event_bus),
+            RebuildDriver(self.store, recorder, self.declared.streams),
+        )
 
     def worker_in_test(self) -> Worker:
         """Create a worker that calls sync tasks directly, for redrive.testing."""
@@ -425,7 +436,7 @@ class Parts:
                 recorder=recorder,
                 reporter=reporter,
                 ended_runs=ended_runs,
-                driver=BulkReplayDriver(self.store, self.breakers, self.event_bus),
+                driver=self._driver(),
                 processor=processor,
             )
         )

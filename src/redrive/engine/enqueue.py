@@ -24,6 +24,7 @@ from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.forking import ResetInChild, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import NewRun
+from redrive.model.step import is_key_of_further_run
 from redrive.policy.bounds import (
     MAX_DELAY_SECONDS,
     require,
@@ -262,6 +263,13 @@ class Enqueuer(ResetInChild):
         """Store the definitions of the runs, before the runs are stored in the user's transaction."""
         await self._store.runs.define(_definitions(runs))
 
+    async def define_workflow(self, name: str) -> None:
+        """Store the definition of a workflow, before runs of it are stored in a transaction."""
+        definition = self._registry.workflow(name)
+        await self._store.runs.define(
+            [DefinitionRow(definition.digest, definition.workflow, definition.body)]
+        )
+
     async def start_within(self, session: JoinedSession, runs: Sequence[Prepared]) -> list[str]:
         """Store runs in the user's own transaction: they exist if and only if it commits."""
         new = _new(runs)
@@ -364,6 +372,11 @@ def _checked_key(key: object) -> str | None:
     if text is not None and text.startswith(RESERVED_PREFIX):
         raise InvalidValueError(
             f"key must not start with {RESERVED_PREFIX!r}, which is reserved for dead-letter queues; "
+            f"got {text!r}"
+        )
+    if text is not None and is_key_of_further_run(text):
+        raise InvalidValueError(
+            f"key must not end with '~again~' and an id, which is reserved for further runs of projectors; "
             f"got {text!r}"
         )
     return text

@@ -82,10 +82,20 @@ def _words(name: str, words: Iterable[object]) -> tuple[str, ...]:
 
 
 class ReplayDriver(Protocol):
-    """Advances bulk replays."""
+    """Advances bulk replays or rebuilds."""
 
     async def tick(self) -> float:
-        """Advance bulk replays. Return the seconds until there may be more to do; 0 if there is more now."""
+        """Advance them. Return the seconds until there may be more to do; 0 if there is more now."""
+
+
+class Drivers:
+    """Several drivers as one."""
+
+    def __init__(self, *drivers: ReplayDriver) -> None:
+        self._drivers = drivers
+
+    async def tick(self) -> float:
+        return min([await driver.tick() for driver in self._drivers])
 
 
 class RedriveProcessor(Protocol):

@@ -67,8 +67,9 @@ class StreamControl:
 
     async def pause(self, by: str) -> None:
         """Stop reading, in every consumer, until `resume`."""
-        await self._streams.ensure(self.name)
-        await self._streams.pause(self.name, by)
+        async with self._store.database.transaction() as session:
+            await self._streams.pause(session, self.name, by)
 
     async def resume(self) -> bool:
-        return await self._streams.resume(self.name)
+        async with self._store.database.transaction() as session:
+            return await self._streams.resume(session, self.name)

@@ -11,12 +11,15 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer, Prepared
 from redrive.engine.ids import Ids
 from redrive.engine.payload import json_and_text
+from redrive.errors import TransitionError
 from redrive.events.projector import Projector
 from redrive.events.stream import Stream
 from redrive.model.run import NewRun
+from redrive.model.step import key_of_further_run
 from redrive.model.stream import RECORDED, Event, Position, Projection, StoredEvent
 from redrive.policy.codec import JsonLimits, JsonValue, decode_stored
 from redrive.store.database import Session
+from redrive.store.event_runs import NextRun
 from redrive.store.events import WaitingProjection
 from redrive.store.store import Store
 
@@ -27,6 +30,24 @@ class PlannedRun(NamedTuple):
     event_id: str
     projector: Projector
     prepared: Prepared
+
+
+class FurtherRun(NamedTuple):
+    """A run that follows another one in a projection, which may have none yet."""
+
+    planned: PlannedRun
+    old_run_id: str | None
+
+    @property
+    def is_first(self) -> bool:
+        return self.old_run_id is None
+
+    @property
+    def next(self) -> NextRun:
+        new, projector = self.planned.prepared[0], self.planned.projector
+        return NextRun(
+            self.planned.event_id, projector.name, projector.version, new.org, str(self.old_run_id), new.id
+        )
 
 
 class PreparedEvent(NamedTuple):
@@ -93,9 +114,16 @@ class EventRecorder:
 
     async def define(self, prepared: Iterable[PreparedEvent]) -> None:
         """Store the definitions of the runs, before the transaction that stores the runs."""
-        runs = [run.prepared for event in prepared for run in event.runs]
-        if runs:
-            await self._enqueuer.define(runs)
+        await self.define_runs([run for event in prepared for run in event.runs])
+
+    async def define_runs(self, planned: Sequence[PlannedRun]) -> None:
+        """Store the definitions of these runs."""
+        if planned:
+            await self._enqueuer.define([run.prepared for run in planned])
+
+    async def define_projector(self, projector: Projector) -> None:
+        """Store the definition of a projector's runs, before a transaction that stores some."""
+        await self._enqueuer.define_workflow(projector.task)
 
     async def write(
         self, session: Session, prepared: Sequence[PreparedEvent], waiting: Collection[str] = ()
@@ -130,6 +158,36 @@ class EventRecorder:
                 run = self._run(event, event_to_json(event, payload), projector)
                 planned.append(PlannedRun(event.id, projector, run))
         return planned
+
+    def prepare_again(self, row: StoredEvent, projector: Projector, cause: str | None) -> PlannedRun:
+        """Build another run that projects a stored event; the first one if `cause` is None.
+
+        `cause` is the id of the former run or of the rebuild, and keeps the keys of the runs apart. The
+        idempotency key in the context of the task stays the same.
+        """
+        payload = decode_stored(self._encryption.decrypt(row.payload))
+        event = event_of_row(row, payload)
+        run, definition = self._run(event, event_to_json(event, payload), projector)
+        if cause is not None:
+            run = run.replace(idempotency_key=key_of_further_run(projector.key(event), cause))
+        return PlannedRun(event.id, projector, (run, definition))
+
+    async def begin_again(self, session: Session, further: Sequence[FurtherRun]) -> Written:
+        """Store further runs of projections whose former run has settled, and first runs; leave out others.
+
+        The caller has locked the events.
+        """
+        events = self._store.event_runs
+        first = [
+            _projection(run.planned, run.planned.prepared[0].id, waits=0) for run in further if run.is_first
+        ]
+        begun = await events.begin(session, first)
+        begun |= await events.follow(session, [run.next for run in further if not run.is_first])
+        runs = [run.planned.prepared[0] for run in further if run.planned.prepared[0].id in begun]
+        run_ids = await self._store.runs.enqueue_within(session, runs) if runs else []
+        if list(run_ids) != [run.id for run in runs]:
+            raise TransitionError("another request has just started one of these projections; try again")
+        return Written(frozenset(run.correlation_id for run in runs), runs, run_ids)
 
     async def release(self, session: Session, planned: Sequence[PlannedRun]) -> Written:
         """Store the runs of projections that have waited."""

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from redrive.engine.encryption import Encryption
-from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import InvalidValueError, NotFoundError, StoreUnavailableError
-from redrive.events.recorder import EventRecorder, PreparedEvent, Written, event_of_row
+from redrive.events.queries import EventQueries
+from redrive.events.rebuilds import Rebuilds
+from redrive.events.recorder import PreparedEvent, Written, event_of_row
+from redrive.events.replays import EventReplays
+from redrive.events.service_parts import EventParts
 from redrive.events.stream import Stream
-from redrive.model.caller import Caller
 from redrive.model.stream import Event, ProjectionRecord, StoredEvent
 from redrive.policy.bounds import require_kind, require_list, require_whole
 from redrive.policy.codec import decode_stored
-from redrive.policy.redact import Redactor
-from redrive.store.store import Store
 from redrive.words.suggestion import suggest
 
 MAX_TRIES = 4
 MAX_PAGE = 500
-
-
-class EventParts(NamedTuple):
-    """The parts of the application that serve the events of one caller."""
-
-    caller: Caller
-    store: Store
-    recorder: EventRecorder
-    retrier: StoreRetrier
-    encryption: Encryption
-    redactor: Redactor
-    streams: Mapping[str, Stream]
 
 
 class RecordedEvent(NamedTuple):
@@ -49,11 +36,18 @@ class EventView(NamedTuple):
     projections: Sequence[ProjectionRecord]
 
 
-class Events:
-    """The events of the caller's organization."""
+class Events(EventQueries):
+    """The events of the caller's organization.
+
+    replays   executes projectors for stored events again
+    rebuilds  executes one projector for all stored events of a stream again
+    """
 
     def __init__(self, parts: EventParts) -> None:
+        super().__init__(parts.store, parts.caller)
         self._parts = parts
+        self.replays = EventReplays(parts)
+        self.rebuilds = Rebuilds(parts)
 
     async def record(self, stream: Stream | str, events: Sequence[Event]) -> list[RecordedEvent]:
         """Store events as if they had arrived on a stream, with a run for each projector that wants them.

@@ -117,6 +117,25 @@ class StoredEvent(Row, frozen=True, kw_only=True):
         return None if self.generation == RECORDED else read_position(self.position).message_id
 
 
+class EventLine(Row, frozen=True, kw_only=True):
+    """A stored event in a list: without its payload."""
+
+    id: RunId
+    stream: str
+    type: str
+    source: str | None
+    user_id: str | None
+    dedupe_key: str
+    generation: int
+    position: RunId
+    occurred_at: Instant | None
+    stored_at: Instant
+
+    @property
+    def message_id(self) -> str | None:
+        return None if self.generation == RECORDED else read_position(self.position).message_id
+
+
 class Projection(Row, frozen=True, kw_only=True):
     """Which run projects an event. While it `waits`, the run is not stored yet."""
 
@@ -146,6 +165,14 @@ class ProjectionStatus(StrEnum):
     DEAD = "dead"
     CANCELLED = "cancelled"
     REMOVED = "removed"
+
+
+UNFINISHED_PROJECTIONS = (
+    ProjectionStatus.WAITING,
+    ProjectionStatus.QUEUED,
+    ProjectionStatus.RUNNING,
+    ProjectionStatus.RETRYING,
+)
 
 
 class ProjectionRecord(NamedTuple):

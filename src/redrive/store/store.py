@@ -9,6 +9,8 @@ from redrive.store.bulk_replays import BulkReplayStore
 from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetterStore
+from redrive.store.event_listing import EventListing
+from redrive.store.event_runs import EventRuns
 from redrive.store.events import EventStore
 from redrive.store.groups import Groups
 from redrive.store.idempotency import IdempotencyKeys
@@ -20,6 +22,7 @@ from redrive.store.one_time import OneTimeTokens
 from redrive.store.opening import Opening, OpeningSession
 from redrive.store.organizations import Organizations
 from redrive.store.outbox import Outbox
+from redrive.store.rebuilds import RebuildStore
 from redrive.store.records import Records
 from redrive.store.replays import ReplayStore
 from redrive.store.run_listing import RunListing
@@ -70,6 +73,9 @@ class Store:
         self.letter_writer = DeadLetterWriter(session, self.groups, self.audit)
         self.records = Records(session, self.replays, self.letter_writer)
         self.events = EventStore(session)
+        self.event_lists = EventListing(session)
+        self.event_runs = EventRuns(session)
+        self.rebuilds = RebuildStore(session)
         self.outbox = Outbox(session)
         self.streams = StreamStore(session)
         self.organizations = Organizations(session)

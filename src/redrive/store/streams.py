@@ -70,11 +70,14 @@ class StreamStore:
             ):
                 return True
 
-    async def pause(self, stream: StreamName, by: str) -> None:
-        await self._session.fetch(_SQL["pause"], {**stream._asdict(), "by": by})
+    async def pause(self, session: Session, stream: StreamName, by: str) -> bool:
+        """Let consumers read nothing more. Return False if the stream is paused already."""
+        await session.fetch(_SQL["ensure"], {**stream._asdict(), "start": START.text})
+        return bool(await session.fetch(_SQL["pause"], {**stream._asdict(), "by": by}))
 
-    async def resume(self, stream: StreamName) -> bool:
-        return bool(await self._session.fetch(_SQL["resume"], stream._asdict()))
+    async def resume(self, session: Session, stream: StreamName) -> bool:
+        """Let consumers read on. Return False if the stream is not paused."""
+        return bool(await session.fetch(_SQL["resume"], stream._asdict()))
 
     async def bury(self, session: Session, entry: DeadEntry) -> bool:
         """Note in the caller's transaction that an entry became a dead letter; False if it already had."""
@@ -84,4 +87,3 @@ class StreamStore:
         """Return the run of the dead letter of an entry; None if it has none."""
         rows = await self._session.fetch(_SQL["buried"], entry.asdict())
         return str(rows[0][0]) if rows else None
-

@@ -49,7 +49,7 @@ UPDATE redrive.streams SET gaps = :gaps WHERE {_this} AND gaps = :before
 RETURNING name
 
 -- name: pause
-UPDATE redrive.streams SET paused_at = COALESCE(paused_at, :now), paused_by = COALESCE(paused_by, :by) WHERE {_this}
+UPDATE redrive.streams SET paused_at = :now, paused_by = :by WHERE {_this} AND paused_at IS NULL
 RETURNING name
 
 -- name: resume
