@@ -7,6 +7,7 @@ from tests.guards import (
     execution_guards,
     identity_guards,
     lease_guards,
+    order_guards,
     org_filters,
     owner_guards,
     replay_guards,
@@ -19,6 +20,7 @@ from tests.guards.guard import Guard
 _PARTS = (
     lease_guards,
     run_move_guards,
+    order_guards,
     store_guards,
     execution_guards,
     replay_guards,
@@ -46,5 +48,8 @@ SIMULATED = (
     "probe slots",
     "full limit",
     "cancelled before the gate",
+    "order.a start waits for its predecessor (sqlite)",
+    "order.the end of a run releases the next (sqlite)",
+    "order.a dead letter blocks its order (sqlite)",
 )
 """Guards whose absence the simulation finds too: `python -m tests.guards --simulate 100`."""
