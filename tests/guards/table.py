@@ -14,6 +14,7 @@ from tests.guards import (
     run_move_guards,
     server_guards,
     store_guards,
+    stream_guards,
 )
 from tests.guards.guard import Guard
 
@@ -28,6 +29,7 @@ _PARTS = (
     server_guards,
     identity_guards,
     owner_guards,
+    stream_guards,
     org_filters,
 )
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}

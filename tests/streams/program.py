@@ -1,4 +1,4 @@
-"""A process that consumes orders and kills itself: `python -m tests.streams.program URL SCHEMA REDIS POINT`."""
+"""A process that consumes orders and kills itself at a point: `python -m tests.streams.program …`."""
 
 from __future__ import annotations
 
