@@ -43,9 +43,9 @@ async def test_events_with_different_values_do_not_wait_for_each_other(site: Sit
     async with orders.consuming():
         await until(lambda: _is_done(orders, broker, 4))
     ready = await _count(orders, "SELECT count(*) FROM redrive.runs WHERE place = 'ready'")
-    held = await _count(orders, "SELECT count(*) FROM redrive.runs WHERE place = 'held'")
+    parked = await _count(orders, "SELECT count(*) FROM redrive.runs WHERE place = 'waiting'")
 
-    assert (ready, held) == (2, 2)
+    assert (ready, parked) == (2, 2)
 
 
 async def test_events_behind_an_undecided_entry_wait_for_it_and_keep_their_order(

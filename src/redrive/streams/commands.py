@@ -215,9 +215,8 @@ class StreamCommands:
         The script notes the key and adds the entry in one step.
         """
         pairs = [part for pair in fields.items() for part in pair]
-        added = await self._client.eval(
-            _ADD_ONCE, 2, self._mirrored_key, self.mirror_key, str(now), key, str(forget_before), *pairs
-        )
+        keys, known = (self._mirrored_key, self.mirror_key), (str(now), key, str(forget_before))
+        added = await self._client.eval(_ADD_ONCE, 2, *keys, *known, *pairs)
         return bool(added)
 
     async def forget_mirrored(self, keys: Iterable[str]) -> None:
