@@ -54,7 +54,7 @@ class Scores:
             figures["held_back"] = held_back.encode()
         if last_error is not None:
             figures |= {"last_error": last_error.encode(), "error_at": now}
-        await streams.report(self.name, StreamReport(**{**_QUIET, **figures}))
+        await streams.report(self.name, StreamReport(**{**QUIET, **figures}))
 
     async def lose(self, after: str, before: str) -> None:
         """Report that Redis removed entries unread."""
@@ -66,19 +66,9 @@ class Scores:
         return StreamName(self.stream.org, self.stream.name)
 
 
-_QUIET: dict[str, Any] = {
-    "generation": 0,
+QUIET: dict[str, Any] = {
+    **dict.fromkeys(StreamReport._fields),
+    **dict.fromkeys(("generation", "stored", "duplicates", "dead", "taken_over", "lag", "pending"), 0),
     "last_position": START.text,
-    "stored": 0,
-    "duplicates": 0,
-    "dead": 0,
-    "taken_over": 0,
-    "lag": 0,
-    "pending": 0,
-    "oldest_at": None,
-    "rate": 0.0,
-    "held_back": None,
-    "last_error": None,
-    "error_at": None,
-    "seen": None,
 }
+"""What a consumer reports while nothing happens."""
