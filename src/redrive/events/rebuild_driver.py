@@ -27,8 +27,8 @@ from redrive.store.store import Store
 
 MAX_BATCH = 200
 """Events that one step reads."""
-MAX_QUEUED = 1_000
-"""A rebuild pauses while so many runs of its projector are queued."""
+MAX_UNFINISHED = 1_000
+"""A rebuild waits while so many runs of its projector are unfinished. The first ones are fewer; see `_room`."""
 BURST_SECONDS = 1.0
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
@@ -76,22 +76,23 @@ class RebuildDriver:
         if failures >= rebuild.max_failures:
             await self._stop(rebuild, failures)
             return POLL_SECONDS
-        if _allowance(rebuild, now) < 1 or await self._queued(rebuild, projector) >= MAX_QUEUED:
+        room = _room(rebuild, await self._unfinished(rebuild, projector))
+        if room < 1 or _allowance(rebuild, now) < 1:
             return POLL_SECONDS
         await self._recorder.define_projector(projector)
         async with self._store.database.transaction() as session:
             locked = await self._rebuilds.lock_running(session, rebuild.id)
             if locked is None:
                 return POLL_SECONDS
-            written, is_done = await self._step(session, locked, projector)
+            written, is_done = await self._step(session, locked, projector, room)
         await self._recorder.announce(written)
         return POLL_SECONDS if is_done else 0.0
 
     async def _step(
-        self, session: Session, locked: RebuildSnapshot, projector: Projector
+        self, session: Session, locked: RebuildSnapshot, projector: Projector, room: int
     ) -> tuple[Written, bool]:
         rebuild, now = locked
-        allowance = _allowance(rebuild, now)
+        allowance = min(room, _allowance(rebuild, now))
         rows = await self._rebuilds.next_events(session, rebuild, MAX_BATCH)
         step = await self._select(session, rebuild, projector, rows, allowance)
         written = await self._recorder.begin_again(session, step.further)
@@ -144,8 +145,13 @@ class RebuildDriver:
                 unreadable += 1
         return _Step(rows, further, unreadable)
 
-    async def _queued(self, rebuild: Rebuild, projector: Projector) -> int:
-        return await self._store.events.queued([rebuild.org], [projector.queue], [projector.task], MAX_QUEUED)
+    async def _unfinished(self, rebuild: Rebuild, projector: Projector) -> int:
+        """Count the unfinished runs of the projector, up to a little more than MAX_UNFINISHED."""
+        names = ([rebuild.org], [projector.queue], [projector.task])
+        # Queued ones first: a run that starts in between is counted twice, never left out.
+        return await self._store.events.queued(*names, MAX_UNFINISHED) + await self._rebuilds.executing(
+            rebuild
+        )
 
     async def _failures(self, rebuild: Rebuild) -> int:
         """Count the live dead letters of the projector since the rebuild was started or resumed."""
@@ -183,6 +189,11 @@ def _is_wanted(rebuild: Rebuild, projector: Projector, row: StoredEvent) -> bool
     if rebuild.until is not None and row.stored_at >= rebuild.until:
         return False
     return projector.wants(event_of_row(row, None))
+
+
+def _room(rebuild: Rebuild, unfinished: int) -> int:
+    """Return how many runs may start: first so many that it can stop in time, later more and more."""
+    return min(MAX_UNFINISHED, max(rebuild.max_failures, rebuild.started)) - unfinished
 
 
 def _allowance(rebuild: Rebuild, now: float) -> int:

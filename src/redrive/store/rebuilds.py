@@ -72,6 +72,12 @@ class RebuildStore:
         [row] = await session.fetch(_SQL["count"], {"org": org, "stream": stream})
         return int(row[0])
 
+    async def executing(self, rebuild: Rebuild) -> int:
+        """Count the runs of the projector that workers execute now."""
+        parameters = {"workflow": rebuild.task, "org": rebuild.org}
+        [row] = await self._session.fetch(_SQL["executing"], parameters)
+        return int(row[0])
+
     async def next_events(self, session: Session, rebuild: Rebuild, most: int) -> list[StoredEvent]:
         """Return the events that a rebuild reads next, in the order of the stream."""
         parameters = {"org": rebuild.org, "stream": rebuild.stream, "most": most}

@@ -44,6 +44,9 @@ LIMIT 1
 -- name: count
 SELECT count(*) FROM redrive.events WHERE org = :org AND stream = :stream
 
+-- name: executing
+SELECT count(*) FROM {_leased} AND workflow = :workflow AND org = :org
+
 -- name: next_events
 SELECT {columns:StoredEvent} FROM redrive.events
 WHERE org = :org AND stream = :stream AND (generation, position, id) > (:generation, :position, :event_id)
