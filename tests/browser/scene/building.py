@@ -123,6 +123,8 @@ class Building:
         """The last moment: work that is scheduled, that waits, and that is being executed."""
         await self._keep_stripe_open()
         await streams.record(self.app, self._random, 1, 40)
+        for _ in range(PASSES):
+            await self._machines.work_off()
         while self.clock.hours_left > 0.0:
             await self._arrive(60.0)
         self.clock.end()
