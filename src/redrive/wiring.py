@@ -328,7 +328,7 @@ class Parts:
         )
 
     def stream_control(self, stream: Stream) -> StreamControl:
-        return StreamControl(stream, self.store, self.ids, self.clock)
+        return StreamControl(stream, self.store, self.ids, self.clock, self.event_bus)
 
     def letter_mirror(self, stream: Stream) -> LetterMirror:
         return LetterMirror(stream, self.store, self.ids)

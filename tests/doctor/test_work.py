@@ -298,6 +298,22 @@ async def test_dead_letters(app: Redrive) -> None:
     assert re.fullmatch(r"2 need you, the oldest for \d+ s", found.seen)
 
 
+async def test_runs_that_wait_for_the_dead_letter_of_an_earlier_one(app: Redrive) -> None:
+    @app.task
+    async def charge(fails: bool) -> None:
+        if fails:
+            raise FinalError("wrong card")
+
+    [first, *_] = await app.start_many(charge, [True, False, False], order_key="customer-7")
+    await app.start_many(charge, [False, False], order_key="customer-8", queue="mail")
+    async with at_work(app), asyncio.timeout(PATIENCE):
+        await first.wait()
+    [_, found] = about(await examine(parts_of(app).database), "dead letters")
+    [letter] = (await app.failures().list()).lines
+    assert (found.state, found.command) == (State.WARN, f"redrive dlq view {letter.id}")
+    assert found.seen == "2 runs wait for dead letters of earlier runs with the same order key, of 1 key"
+
+
 async def test_dead_letters_of_all_organizations(app: Redrive) -> None:
     await letters(parts_of(app).database, 2, age=7200.0, org="acme")
     await letters(

@@ -25,6 +25,8 @@ ORPHAN, GONE_RUN = "orphan", "gone run"
 OPERATION, KEY, QUEUE = "operation", "key~2", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
+EVENT, STREAM = "0" * 31 + "4", "orders"
+
 COMMON: Mapping[str, Any] = {
     "id": LETTER,
     "letter_id": LETTER,
@@ -106,7 +108,33 @@ _SAVED = {
         ("started_by", "started_at", "released_at", "ramped_at", "ended_at", "stopped_because"), None
     ),
 }
+_START = "0" * 32
+_REPORTED = {
+    **{"generation": 1, "last_position": _START, "stored": 1, "duplicates": 0, "dead": 0, "taken_over": 0},
+    **dict.fromkeys(("lag", "pending", "oldest_at", "rate", "held_back", "last_error", "error_at", "seen")),
+}
+_OF_STREAM = {"name": STREAM, "identity": "new", "before": "old", "start": _START, "reader": "r"}
 TRESPASSES: Mapping[str, Mapping[str, Any]] = {
+    "events.get": {"id": EVENT},
+    "events.of_key": {"stream": STREAM, "dedupe_key": "once"},
+    "events.page": {"stream": STREAM, "generation": -1, "position": _START, "id": _START},
+    "events.newest": {"stored_at": 9e9, "id": EVENT},
+    "events.records": {"event_id": EVENT},
+    "events.release": {"event_id": EVENT, "projector": "invoice", "version": 1},
+    "outbox.take": {"topic": "topic"},
+    "outbox.remove": {"topic": "topic", "key": "key", "version": 1},
+    "outbox.count": {"topic": "topic"},
+    "streams.get": _OF_STREAM,
+    "streams.all": {},
+    "streams.begin_generation": _OF_STREAM,
+    "streams.take_reader": {**_OF_STREAM, "token": 7},
+    "streams.hold_reader": _OF_STREAM,
+    "streams.release_reader": _OF_STREAM,
+    "streams.report": {**_OF_STREAM, **_REPORTED},
+    "streams.add_gap": {**_OF_STREAM, "before": "[]", "gaps": "[1]"},
+    "streams.pause": _OF_STREAM,
+    "streams.resume": {**_OF_STREAM, "name": "paused"},
+    "streams.buried": {"stream": STREAM, "generation": 1, "position": _START},
     "dead_letters.get": {},
     "dead_letters.of_run": {},
     "dead_letters.lines": {},
@@ -221,7 +249,14 @@ _ALL_KEYS = "all orgs share the encryption keys"
 _EVERYWHERE = "accounts belong to all orgs; memberships decide where an account may act"
 _SHOWN = "the org of a caller is not known before the secret is verified"
 _OWN_USER = "it lists the orgs of the user who asks"
+_OF_ITS_STREAM = "a consumer names the organizations of its stream, which the application declares"
 EXCEPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("events.insert", "events.project", "outbox.put"), "it writes the org"),
+    **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
+    **{
+        f"events.{name}": _OF_ITS_STREAM
+        for name in ("waiting", "count_waiting", "unfinished", "unfinished_waiting")
+    },
     "dead_letters.link": "the caller has locked both dead letters for the org before",
     "dead_letters.by_state": "totals of the whole installation, for the home org",
     "run_listing.overall_depths": "totals of the whole installation, for the home org",

@@ -7,18 +7,21 @@ from tests.guards import (
     execution_guards,
     identity_guards,
     lease_guards,
+    order_guards,
     org_filters,
     owner_guards,
     replay_guards,
     run_move_guards,
     server_guards,
     store_guards,
+    stream_guards,
 )
 from tests.guards.guard import Guard
 
 _PARTS = (
     lease_guards,
     run_move_guards,
+    order_guards,
     store_guards,
     execution_guards,
     replay_guards,
@@ -26,6 +29,7 @@ _PARTS = (
     server_guards,
     identity_guards,
     owner_guards,
+    stream_guards,
     org_filters,
 )
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}
@@ -46,5 +50,8 @@ SIMULATED = (
     "probe slots",
     "full limit",
     "cancelled before the gate",
+    "order.a start waits for its predecessor (sqlite)",
+    "order.the end of a run releases the next (sqlite)",
+    "order.a dead letter blocks its order (sqlite)",
 )
 """Guards whose absence the simulation finds too: `python -m tests.guards --simulate 100`."""

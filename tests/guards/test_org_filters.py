@@ -15,6 +15,7 @@ from tests.guards.org_filters import (
     CLOSED_RUN,
     COMMON,
     ENDED_KEY,
+    EVENT,
     EXCEPTIONS,
     FINGERPRINT,
     GONE_RUN,
@@ -28,6 +29,7 @@ from tests.guards.org_filters import (
     READY_RUN,
     RUN,
     STRANGER,
+    STREAM,
     SUCCEEDED_RUN,
     TRESPASSES,
     USER,
@@ -131,6 +133,16 @@ async def _beside(database: Database) -> None:
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
+        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload, stored_at)"
+        f" VALUES ('{EVENT}', '{OWNER}', '{STREAM}', 'paid', 'once', 1, '{EVENT}', '{{}}', 1.0)",
+        "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
+        f" VALUES ('{EVENT}', 'invoice', 1, '{OWNER}', '{STREAM}', '{READY_RUN}', 1)",
+        _stream(STREAM, "NULL"),
+        _stream("paused", "1.0"),
+        "INSERT INTO redrive.dead_entries (org, stream, generation, position, run_id)"
+        f" VALUES ('{OWNER}', '{STREAM}', 1, '{'0' * 32}', '{RUN}')",
+        "INSERT INTO redrive.outbox (topic, org, key, version, reference, token, available_at, created_at)"
+        f" VALUES ('topic', '{OWNER}', 'key', 1, '{{}}', 1, 1.0, 1.0)",
         _idempotent(KEY, "processing"),
         _idempotent(ENDED_KEY, "completed"),
         "INSERT INTO redrive.users (id, name, org, created_at, created_by)"
@@ -143,6 +155,14 @@ async def _beside(database: Database) -> None:
         f" VALUES ('{API_KEY}', '{OWNER}', 'ci', 'OWNER', 'hash', 1.0, 'test')",
     ):
         await ask(database, text)
+
+
+def _stream(name: str, paused_at: str) -> str:
+    return (
+        "INSERT INTO redrive.streams (org, name, generation, identity, last_position, reader, reader_token,"
+        " reader_until, paused_at, stored, duplicates, dead, taken_over, gaps) VALUES"
+        f" ('{OWNER}', '{name}', 1, 'old', '{'0' * 32}', 'r', 1, 1.0, {paused_at}, 0, 0, 0, 0, '[]')"
+    )
 
 
 def _idempotent(key: str, status: str) -> str:

@@ -14,6 +14,7 @@ from random import Random
 
 from tests.servers import postgresql
 from tests.simulation.clock import ProcessClock
+from tests.simulation.generate import ORDER_KEYS
 from tests.simulation.history import History
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.postgres import VirtualPostgres, virtual_database
@@ -41,6 +42,8 @@ def certain(script: Script) -> Script:
     """Without what makes the end of a run a matter of time; with all other faults."""
     tasks = tuple(replace(task, breaker=None, unsafe=False, rate_limit_waits=100) for task in script.tasks)
     runs = tuple(replace(run, key=True, cancel_at=None, stranger=False) for run in script.runs)
+    # Otherwise the run that was started last would decide which of them wait for a dead letter at the end.
+    runs = tuple(replace(run, order_key=ORDER_KEYS[-1]) if run.order_key else run for run in runs)
     runs = tuple(run for run in runs if not _kills(run))
     faults = [fault for fault in script.faults if fault.kind not in (*_UNCERTAIN, *_BY_HAND)]
     return replace(script, tasks=tasks, runs=runs, faults=_with_few_deaths(faults), chores=(), sweeps=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.simulation.generate import PROCEEDS
 from tests.simulation.loop import Process
 from tests.simulation.script import RunPlan, Script
 from tests.simulation.stage import Stage
@@ -92,4 +93,7 @@ class Client:
 
 def _options(plan: RunPlan) -> dict[str, Any]:
     options: dict[str, Any] = {"org": plan.org, "priority": plan.priority, "delay": plan.delay}
+    if plan.order_key is not None:
+        proceeds = plan.order_key.endswith(PROCEEDS)
+        options |= {"order_key": plan.order_key, "after_failure": "proceed" if proceeds else "wait"}
     return options | {"key": f"key-{plan.number}"} if plan.key else options

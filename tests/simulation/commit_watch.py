@@ -15,6 +15,7 @@ from tests.simulation.breaker_watch import MOMENT, BreakerWatch
 from tests.simulation.catalogue import OTHERWISE
 from tests.simulation.letter_watch import GroupRow, LetterRow, LetterWatch, entries
 from tests.simulation.loop import Process
+from tests.simulation.order_watch import OrderWatch
 from tests.simulation.replay_watch import OperationRow, ReplayRow, ReplayWatch
 from tests.simulation.script import TaskPlan
 from tests.simulation.seam import Executed
@@ -48,6 +49,9 @@ class RunRow(NamedTuple):
     definition: str
     policy_override: str | None
     replays: int
+    org: str
+    order_key: str | None
+    held_by: str | None
 
 
 _LISTED = {
@@ -85,6 +89,7 @@ class CommitWatch(Blind):
         self.breakers = BreakerWatch(self)
         self.letters = LetterWatch(self)
         self.replays = ReplayWatch(self, self.breakers, self._awaited)
+        self.orders = OrderWatch(self, self.runs, self.letters)
 
     def _touched(self, _kind: int, _database: str, table: str, rowid: int) -> None:
         self._dirty.setdefault(table, set()).add(rowid)
@@ -105,10 +110,13 @@ class CommitWatch(Blind):
             before = self._rows.get(rowid)
             self._rows[rowid] = self.runs[row.id] = row
             self._compare(process, executed, before, row)
+            self.orders.changed(before, row)
         if "runs" in dirty or "limits" in dirty:
             self._check_limits()
         if not dirty.keys().isdisjoint(_LISTED):
             self._look_at_triage(dirty)
+        if "runs" in dirty or "dead_letters" in dirty:
+            self.orders.look()
 
     def _look_at_triage(self, dirty: dict[str, set[int]]) -> None:
         told = entries(self._read(dirty, "audit"))

@@ -21,6 +21,8 @@ BITING = (
     "lost acknowledgement",
     "database outage",
     "fenced write rejected",
+    "released in order",
+    "blocked in order",
     "result too late",
     "reclaim",
     "adopted claim",

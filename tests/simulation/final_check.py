@@ -21,6 +21,15 @@ from redrive.verify import Witness, verify
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+BLOCKED = """
+SELECT own.run_id FROM redrive.run_order AS own
+JOIN redrive.run_order AS earlier
+    ON earlier.org = own.org AND earlier.order_key = own.order_key AND earlier.position < own.position
+JOIN redrive.dead_letters AS letter ON letter.run_id = earlier.run_id
+JOIN redrive.runs AS run ON run.id = earlier.run_id
+WHERE run.place = 'ended' AND letter.state IN ('OPEN', 'EXHAUSTED')
+"""
+"""Runs that wait for the dead letter of another run with their order key."""
 WITH_LETTER = ("FAILED", "DLQ_PENDING")
 LIVE = """
 SELECT run_id, state, reason FROM redrive.dead_letters WHERE state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')
@@ -92,7 +101,7 @@ async def failure_handler(world: World) -> History:
     )
     history.endings = sorted(endings, key=lambda ending: [*map(str, ending)])  # some of it may be None
     history.findings = [*world.watcher.findings]
-    history.findings += _still_there(rows)
+    history.findings += _still_there(rows, {row[0] for row in await world.ask(BLOCKED)})
     history.findings += _known_to_clients(world, rows)
     history.findings += _effects(world, rows, by_hand)
     history.findings += _unexpected(world, rows, letters)
@@ -101,9 +110,9 @@ async def failure_handler(world: World) -> History:
     return history
 
 
-def _still_there(rows: list[Ended]) -> Iterator[Finding]:
+def _still_there(rows: list[Ended], blocked: set[str]) -> Iterator[Finding]:
     for row in rows:
-        if row.place != "ended":
+        if row.place != "ended" and row.id not in blocked:
             yield Finding("I6", row.id, f"run {row.number} is still {row.place} ({row.step_state})")
 
 

@@ -22,6 +22,9 @@ FAULTS_UNTIL = 16.0
 MAX_LEASE_SECONDS = 9.0
 
 QUEUES = ("default", "mail")
+PROCEEDS = "!"
+"""The end of order keys whose runs do not wait for the dead letters of others."""
+ORDER_KEYS = ("a", "b", f"c{PROCEEDS}")
 ORGS = ("acme", "globex", "initech")
 BREAKERS = ("bank", "post")
 

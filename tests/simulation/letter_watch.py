@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tests.simulation.watcher import Blind
 
-from redrive.model.dead_letter import CLOSED, DEAD_LETTER_TRANSITIONS, DeadLetterState
+from redrive.model.dead_letter import CLOSED, DEAD_LETTER_TRANSITIONS, LIVE, DeadLetterState
 from redrive.model.failure_group import GROUP_TRANSITIONS, GroupState
 from redrive.policy.codec import decode
 
@@ -67,6 +67,10 @@ class LetterWatch:
             if before is None or before.state != after.state:
                 self._count(before, after)
                 self._check_state(before, after, told)
+
+    def is_live(self, run_id: str) -> bool:
+        """Has the run a live dead letter?"""
+        return any(letter.run_id == run_id and letter.state in LIVE for letter in self._letters.values())
 
     def groups_changed(self, rows: Iterable[Sequence[Any]], told: set[Told]) -> None:
         for row in rows:

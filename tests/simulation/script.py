@@ -133,6 +133,7 @@ class RunPlan:
     repeats: tuple[float, ...] = ()
     stranger: bool = False
     cancel_at: float | None = None
+    order_key: str | None = None
 
 
 @dataclass(frozen=True)

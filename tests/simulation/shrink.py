@@ -74,6 +74,7 @@ def _is_playable(script: Script) -> bool:
 def _simpler(plan: RunPlan) -> Iterator[RunPlan]:
     yield replace(plan, repeats=(), stranger=False)
     yield replace(plan, cancel_at=None)
+    yield replace(plan, order_key=None)
     yield replace(plan, at=0.0, delay=0.0, priority=0)
     for index, step in enumerate(plan.steps):
         for plain in (StepPlan(step.outcomes, (), step.lasting), StepPlan((), step.troubles)):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from tests.guards.switch import switched_off
 from tests.simulation.breaker_watch import BreakerWatch
 from tests.simulation.letter_watch import LetterWatch, Told
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.order_watch import OrderWatch
 from tests.simulation.prediction import Predicted, fits, predicted
 from tests.simulation.replay_watch import ReplayWatch
 from tests.simulation.script import (
@@ -66,6 +68,64 @@ def replays_of(
     watch.operations_changed([("o", "PLANNED", RUNNING[2])], {Told("operation.planned", "o")})
     watch.operations_changed([RUNNING], {Told("operation.started", "o")})
     return watch
+
+
+# Order keys
+
+
+class Ordered(NamedTuple):
+    id: str
+    place: str = "ready"
+    held_by: str | None = None
+    org: str = "acme"
+    order_key: str | None = "a"
+
+
+def ordered(watcher: Blind, *rows: Ordered) -> list[str]:
+    """What is found when rows are committed, one after the other."""
+    runs: dict[str, Ordered] = {}
+    letters = LetterWatch(watcher)
+    letters.changed([letter("OPEN")], {Told("dead_letter.moved", "a")})  # of the run "run"
+    watch = OrderWatch(watcher, runs, letters)
+    for row in rows:
+        before, runs[row.id] = runs.get(row.id), row
+        watch.changed(before, row)
+        watch.look()
+    return found(watcher)
+
+
+@pytest.mark.parametrize(
+    ("rows", "invariants"),
+    [
+        (
+            [
+                Ordered("1"),
+                Ordered("2"),
+                Ordered("1", "leased"),
+                Ordered("1", "ended"),
+                Ordered("2", "leased"),
+            ],
+            [],
+        ),
+        ([Ordered("1"), Ordered("2"), Ordered("2", "leased")], ["I4"]),
+        ([Ordered("1"), Ordered("2", org="b"), Ordered("2", "leased", org="b")], []),
+        ([Ordered("1"), Ordered("2"), Ordered("1", "leased"), Ordered("2", "leased")], ["I4"]),
+        ([Ordered("run"), Ordered("2"), Ordered("run", "ended"), Ordered("2", "leased")], ["I4"]),
+        (
+            [
+                Ordered("run", order_key="a!"),
+                Ordered("2", order_key="a!"),
+                Ordered("run", "ended", order_key="a!"),
+                Ordered("2", "leased", order_key="a!"),
+            ],
+            [],
+        ),
+    ],
+)
+def test_a_run_that_overtakes_another_is_found(
+    watcher: Blind, rows: list[Ordered], invariants: list[str]
+) -> None:
+    assert ordered(watcher, *rows) == invariants
 
 
 # Dead letters

@@ -14,7 +14,7 @@ from tests.simulation.client import Client
 from tests.simulation.clock import ProcessClock
 from tests.simulation.event_counts import EventCounts
 from tests.simulation.external_systems import ExternalSystems
-from tests.simulation.final_check import failure_handler, sql
+from tests.simulation.final_check import BLOCKED, failure_handler, sql
 from tests.simulation.generate import FAULTS_UNTIL
 from tests.simulation.history import History
 from tests.simulation.loop import Process
@@ -47,7 +47,7 @@ WHERE letter.state = 'OPEN' AND letter.next_redrive_at IS NOT NULL AND NOT EXIST
     WHERE link.letter_id = letter.id AND other.state <> 'RESOLVED')
 """
 UNENDED = f"""
-SELECT (SELECT count(*) FROM redrive.runs WHERE place <> 'ended')
+SELECT (SELECT count(*) FROM redrive.runs WHERE place <> 'ended' AND id NOT IN ({BLOCKED}))
     + (SELECT count(*) FROM redrive.replay_operations WHERE state IN ('RUNNING', 'PAUSED')) + ({REDRIVABLE})
 """
 MAX_BACKOFF_LENGTH = 6.0

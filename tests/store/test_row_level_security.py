@@ -18,8 +18,8 @@ from tests.servers import PostgresServer
 from tests.store.build import ask
 from tests.store.version_0_1 import create_tables, work
 
-from redrive.model.id import MARK_OF_ORDER
 from redrive.errors import IsolationError, StatementTimeoutError, StoreError
+from redrive.model.id import MARK_OF_ORDER
 from redrive.store.postgres import PostgresDatabase
 from redrive.store.postgres_migration import quoted
 from redrive.store.row_level_security import HOME, RIGHTS, SHARED, TENANT_RIGHTS, _missing, tenant_role

@@ -43,6 +43,10 @@ class Broker:
             ids.append(await self.client.xadd(KEY, {**entry, **fields}, id=f"{number}-0"))
         return [found.decode() for found in ids]
 
+    async def reconnect(self) -> None:
+        """Forget the connections to a server that was started again."""
+        await self.client.connection_pool.disconnect()
+
     async def pending(self) -> int:
         return int((await self.client.xpending(KEY, "redrive"))["pending"])
 
@@ -111,8 +115,8 @@ class Orders:
         return self.seen
 
     async def letters(self) -> list[Any]:
-        lines = (await self.app.failures().list()).lines
-        return [await self.app.failures().get(line.id) for line in lines]
+        lines = (await self.app.failures(org=self.stream.org).list()).lines
+        return [await parts_of(self.app).store.dead_letters.get(line.id, self.stream.org) for line in lines]
 
     async def state(self) -> Any:
         return await parts_of(self.app).stream_control(self.stream).state()

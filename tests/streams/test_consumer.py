@@ -9,6 +9,7 @@ import pytest
 from tests.events.conftest import Site
 from tests.streams.conftest import KEY, Broker, Orders, until
 
+from redrive import Redrive
 from redrive.streams.commands import StreamCommands
 
 
@@ -227,3 +228,18 @@ async def _is_held_back(orders: Orders, code: str) -> bool:
 
 async def _has_more(orders: Orders, seen: int) -> bool:
     return len(await orders.events()) > seen
+
+
+async def test_a_consumer_with_pending_entries_does_not_leave(broker: Broker) -> None:
+    stream = Redrive("sqlite://:memory:", log=False).stream(KEY, broker.url)
+    await broker.add(1, 2)
+    commands = StreamCommands(stream, "one")
+    await commands.create_group()
+    await commands.read(2, None)
+    await commands.leave()
+    assert await broker.pending() == 2
+    await commands.acknowledge(["1-0", "2-0"])
+    await commands.leave()
+    await commands.close()
+
+    assert await broker.client.xinfo_consumers(KEY, "redrive") == []

@@ -63,6 +63,7 @@ class History:
         assert runs[self.runs["deferred"]].failures == 1
         assert runs[self.runs["limited"]].held_by == "limit:task:alone_at_work"
         assert runs[self.runs["broken"]].held_by == "breaker:mail"
+        assert runs[self.runs["second"]].is_parked
 
 
 _STARTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -75,6 +76,8 @@ _STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "cancelled": ("single", {"delay": 3600.0}),
     "future": ("single", {"delay": 3600.0}),
     "ready": ("single", {"queue": "paused"}),
+    "first": ("single", {"queue": "paused", "order_key": "a"}),
+    "second": ("single", {"queue": "paused", "order_key": "a"}),
     "fading": ("fading", {}),
     "deferred": ("deferred", {}),
     "midway": ("two steps", {}),
@@ -85,6 +88,8 @@ _STARTS: dict[str, tuple[str, dict[str, Any]]] = {
 _PLACES = {
     "future": Place.WAITING,
     "ready": Place.READY,
+    "first": Place.READY,
+    "second": Place.WAITING,
     "fading": Place.WAITING,
     "deferred": Place.WAITING,
     "midway": Place.WAITING,

@@ -112,6 +112,10 @@ CHANGES = [
         "Its epoch counts 3 claims, but its history shows at least 6",
     ),
     Change("I4", "flaky", RUN.format("epoch = 1"), "shows at least 3"),
+    # The order of a key
+    Change("I4", "second", RUN.format("held_by = NULL, due_at = 9e9"), "with the same order key comes first"),
+    Change("I6", "second", "DELETE FROM redrive.run_order WHERE run_id = :id", "its place is 'waiting'"),
+    Change("I10", "second", RUN.format("held_by = 'nobody'"), "only a run on hold has a holder"),
     # Waits
     Change("I5", "flaky", ATTEMPT.format("started_at = started_at - 1000", 2), "the next attempt is -"),
     Change("I5", "flaky", RUN.format("attempt_started_at = attempt_started_at - 1000"), "After attempt 2"),

@@ -179,8 +179,9 @@ RUN_LANGUAGE = (
 RUN_LIMITS = (
     "- `running` matches runs that have started and not finished; `executing` matches those that a worker is "
     "executing now. `retrying` matches runs whose failed step will be executed again, `waiting` runs that "
-    "are due later, `held` runs that wait for a breaker or a limit, and `ready` runs that a worker may "
-    "claim. `replaying` matches finished runs that were started again. `blocked` matches runs that ended "
+    "are due later or wait for an earlier run with the same order key, `parked` only the latter, `held` runs "
+    "that wait for a breaker or a limit, and `ready` runs that a worker may claim. `replaying` matches "
+    "finished runs that were started again. `blocked` matches runs that ended "
     "because their step is `BLOCKED`.\n"
     "- `queue` uses an index for unfinished runs. For finished runs, Redrive checks one run after the "
     "other.\n"

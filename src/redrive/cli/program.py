@@ -18,7 +18,7 @@ from redrive.cli.terminal import out
 
 SECTIONS = {
     "Try it out": ("demo", "demo.drill"),
-    "Run": ("worker", "serve", "migrate"),
+    "Run": ("worker", "stream", "serve", "migrate"),
     "Inspect": ("status", "doctor", "verify", "worker.workers", "audit"),
     "Failed work": ("dlq", "replay", "run", "policy"),
     "Operate": ("queue", "breaker"),

@@ -24,6 +24,7 @@ from redrive.cli.run_follow import follow
 from redrive.cli.run_view import PATH
 from redrive.cli.terminal import notice, out
 from redrive.errors import InvalidValueError
+from redrive.model.run import AfterFailure
 
 
 @click.command()
@@ -34,6 +35,12 @@ from redrive.errors import InvalidValueError
 @click.option("--queue", metavar="NAME", help="Use this queue instead of the one of the first task.")
 @click.option("--delay", type=DURATION, metavar="DURATION", help="Start after this long, such as 10m.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the run; repeatable.")
+@click.option("--order-key", metavar="KEY", help="Execute runs with this key one at a time, in order.")
+@click.option(
+    "--after-failure",
+    type=click.Choice(tuple(AfterFailure)),
+    help="If the run becomes a dead letter, let later runs with its order key wait (default) or proceed.",
+)
 @click.option("--wait/--no-wait", default=False, help="Follow the run, like `redrive run watch`.")
 @timeout_option
 @dry_run_option
@@ -47,6 +54,8 @@ def start(
     queue: str | None,
     delay: float | None,
     tags: tuple[str, ...],
+    order_key: str | None,
+    after_failure: AfterFailure | None,
     wait: bool,
     timeout: float | None,
     dry_run: bool,
@@ -60,7 +69,13 @@ def start(
     \b
     redrive run start checkout '{"order_id": 7}' --app shop.work:app --wait
     """
-    options = {"queue": queue, "delay_seconds": delay, "tags": list(tags)}
+    options = {
+        "queue": queue,
+        "delay_seconds": delay,
+        "tags": list(tags),
+        "order_key": order_key,
+        "after_failure": after_failure,
+    }
     body = {"work": work, "payload": _payload(payload)} | {name: it for name, it in options.items() if it}
     if client.server is None and click.get_current_context().ensure_object(GlobalOptions).app is None:
         raise InvalidValueError(

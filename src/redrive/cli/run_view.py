@@ -15,7 +15,10 @@ from redrive.cli.options import output_option
 from redrive.cli.output import show_one
 from redrive.cli.table import Row, clock, stamp, took
 from redrive.cli.terminal import Part, out, styled_status
+from redrive.model.query import Count
+from redrive.model.run import is_parked
 from redrive.words.number import plural
+from redrive.words.run_order import describe_order
 from redrive.words.timeline import holder_name, unknown_work
 
 if TYPE_CHECKING:
@@ -86,9 +89,13 @@ def _facts(run: Row) -> Iterator[tuple[str, str | None]]:
         yield "owner", run["owner"]
     if run["ended_at"]:
         yield "finished", f"{stamp(run['ended_at'])}, after {took(run['submitted_at'], run['ended_at'])}"
+    if order := run["order"]:
+        before, behind = (Count(**order[side]) for side in ("before", "behind"))
+        text = describe_order(order["waits_for"], before, behind)
+        yield "order key", f"{order['key']}: {text}" if text else order["key"]
     if reason := unknown_work(run["held_by"] or ""):
         yield "waiting", f"{reason}: deploy a worker that has it, or add an alias"
-    elif run["held_by"]:
+    elif run["held_by"] and not is_parked(run["held_by"]):
         yield "held by", holder_name(run["held_by"])
     if run["next_retry_at"]:
         yield "next retry", stamp(run["next_retry_at"])

@@ -177,7 +177,11 @@ class _WorkChecks:
         return failures.judge_breakers(await self._inspection.breakers())
 
     async def _letters(self) -> Iterable[Finding]:
-        return failures.judge_letters(await self._inspection.letters(), self._max_letters, self._limits)
+        letters, blocked = await self._inspection.letters(), await self._inspection.blocked_orders()
+        return [
+            *failures.judge_letters(letters, self._max_letters, self._limits),
+            *failures.judge_blocked_orders(blocked),
+        ]
 
     async def _encryption(self) -> Iterable[Finding]:
         if self._keys is None:

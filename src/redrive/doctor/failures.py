@@ -12,7 +12,7 @@ from redrive.model.finding import FindingCode
 from redrive.policy.breaker import Breaker
 from redrive.policy.breaker_policy import BreakerPolicy
 from redrive.policy.codec import decode
-from redrive.store.inspection import BrokenHold, Letters
+from redrive.store.inspection import BlockedOrders, BrokenHold, Letters
 
 
 def judge_breakers(breakers: Sequence[BrokenHold]) -> Iterator[Finding]:
@@ -65,6 +65,17 @@ def _snapshot(hold: BrokenHold) -> BreakerSnapshot:
         dumped = {}
     body = dumped if isinstance(dumped, dict) else {}
     return Breaker.restored(BreakerPolicy(), body).snapshot(hold.breaker.now)
+
+
+def judge_blocked_orders(blocked: BlockedOrders | None) -> Iterator[Finding]:
+    if blocked is not None:
+        yield warn(
+            FindingCode.LETTERS_BLOCKING,
+            f"redrive dlq view {blocked.letter_id}",
+            runs=blocked.runs,
+            order_keys=blocked.order_keys,
+            dead_letter_id=blocked.letter_id,
+        )
 
 
 def judge_letters(letters: Letters, max_letters: int | None, limits: DoctorLimits) -> Iterator[Finding]:

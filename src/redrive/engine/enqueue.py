@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from redrive.calls.running_step import require_lease
 from redrive.clock import Clock
@@ -23,7 +23,7 @@ from redrive.engine.task import checked_name, reject_unknown
 from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.forking import ResetInChild, join_forks
 from redrive.model.event import RunQueued
-from redrive.model.run import NewRun
+from redrive.model.run import AfterFailure, NewRun
 from redrive.model.step import is_key_of_further_run
 from redrive.policy.bounds import (
     MAX_DELAY_SECONDS,
@@ -64,6 +64,9 @@ class StartOptions(TypedDict, total=False):
     tags            words to find the run by
     metadata        a mapping with further information, stored as JSON
     owner           the name of the user who may retry the run with only the permission to read
+    order_key       runs of the org with the same key are executed one at a time, in the order of their starts
+    after_failure   if this run becomes a dead letter, the later runs of its order key "wait" until that is
+                    closed, or "proceed"; default: "wait"
     """
 
     org: str
@@ -76,6 +79,8 @@ class StartOptions(TypedDict, total=False):
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
     owner: str | None
+    order_key: str | None
+    after_failure: Literal["wait", "proceed"]
 
 
 Prepared = tuple[NewRun, DefinitionRow]
@@ -96,6 +101,8 @@ class _Common(NamedTuple):
     tags: str | None
     metadata: str | None
     owner: str | None
+    order_key: str | None
+    after_failure: AfterFailure
 
 
 class Pieces:
@@ -195,6 +202,8 @@ class Enqueuer(ResetInChild):
             tags=_checked_tags(options.get("tags", ())),
             metadata=self._metadata(options.get("metadata")),
             owner=_checked_text("owner", options.get("owner")),
+            order_key=_checked_text("order_key", options.get("order_key")),
+            after_failure=_checked_after_failure(options),
         )
 
     def _new_run(self, common: _Common, payload: object, key: str | None) -> Prepared:
@@ -202,7 +211,8 @@ class Enqueuer(ResetInChild):
         if common.signature is not None:
             common.signature.check(value)
         key = _checked_key(key)
-        workflow, identifier = common.definition.workflow, self._ids.new()
+        identifier = self._ids.new() if common.order_key is None else self._ids.new_in_order()
+        workflow = common.definition.workflow
         run = NewRun(
             id=identifier,
             org=common.org,
@@ -219,6 +229,8 @@ class Enqueuer(ResetInChild):
             tags=common.tags,
             metadata=common.metadata,
             owner=common.owner,
+            order_key=common.order_key,
+            after_failure=common.after_failure,
         )
         return run, common.definition
 
@@ -380,6 +392,17 @@ def _checked_key(key: object) -> str | None:
             f"got {text!r}"
         )
     return text
+
+
+def _checked_after_failure(options: StartOptions) -> AfterFailure:
+    choice = options.get("after_failure", AfterFailure.WAIT)
+    if choice not in tuple(AfterFailure):
+        raise InvalidValueError(f"after_failure must be 'wait' or 'proceed', got {choice!r}")
+    if "after_failure" in options and options.get("order_key") is None:
+        raise InvalidValueError(
+            "after_failure is for runs with an order key; pass order_key, or leave after_failure out"
+        )
+    return AfterFailure(choice)
 
 
 def _checked_tags(tags: Iterable[str]) -> str | None:

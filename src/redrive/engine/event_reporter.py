@@ -18,6 +18,7 @@ from redrive.model import event
 from redrive.model.caller import SELF
 from redrive.model.decision import Decision, Reason, Release, Retry
 from redrive.model.failure_group import GroupChange
+from redrive.model.id import is_in_order
 from redrive.model.run import Place, RunState
 from redrive.store.record import Advanced, Completed, Recorded
 from redrive.store.replays import LetterChange
@@ -116,6 +117,8 @@ class EventReporter:
         self.in_flight.remove(work)
         claim = work.claim
         self.finished(claim.id, state)
+        if is_in_order(claim.id):  # the next run of its order key may be ready
+            self.signals.ready.set()
         self.ended_runs.add(claim.org, state)
         if heard:
             names = (claim.org, claim.id, claim.workflow, claim.queue, claim.correlation_id)

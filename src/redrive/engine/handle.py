@@ -107,7 +107,8 @@ class RunHandle(NamesRenamed, Generic[R_co]):
         attempts = await parts.store.runs.attempts(run.id, run.org)
         letters = await parts.store.dead_letters.of_run(run.id, run.org)
         origin = await parts.store.runs.origin(run.id, run.org)
-        return parts.redacted_view.run(run, definition, attempts, letters, origin)
+        order = await parts.store.runs.order(run.id, run.org)
+        return parts.redacted_view.run(run, definition, attempts, letters, origin, order)
 
     async def state(self) -> RunState:
         return RunState((await self._parts.store.runs.outcome(self.id, self.org))[0])

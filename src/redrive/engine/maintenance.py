@@ -22,6 +22,7 @@ from redrive.model.event import HeldReleased
 from redrive.model.run import HELD_BY_WORKFLOW, is_unknown
 from redrive.policy.codec import encode
 from redrive.store.leases import FROM_THE_BEGINNING
+from redrive.store.runs import FIRST_KEY
 
 MAX_PROMOTION_BATCH = 500
 MAX_RECLAIM_BATCH = 100
@@ -68,6 +69,7 @@ class Maintenance:
         self._grace = TakeoverGrace(parts.clock, parts.retrier)
         self._blames = True
         self._unsure: tuple[int, bool] | None = None
+        self._settled = FIRST_KEY
         self._reported_load, self._reported_at = 0, parts.clock.monotonic()
         self._moment = FROM_THE_BEGINNING  # a recent time of the database's clock, on which floors are based
 
@@ -272,6 +274,7 @@ class Maintenance:
         sessions = await self._store.sessions.remove_expired(MAX_REMOVAL_BATCH)
         tokens = await self._store.one_time.remove_expired(MAX_REMOVAL_BATCH)
         keys = await self._store.idempotency.remove_expired(MAX_REMOVAL_BATCH)
+        self._settled = await self._store.runs.settle_orders(self._settled, MAX_REMOVAL_BATCH)
         age = self._options.retention_seconds
         runs = 0 if age is None else await self._store.runs.remove_expired(age, MAX_REMOVAL_BATCH)
         return MAX_REMOVAL_BATCH in (tallies, sessions, tokens, keys, runs)

@@ -13,7 +13,8 @@ from redrive.errors import NotStorableError, SealedError
 from redrive.model.dead_letter import DeadLetter, DeadLetterState
 from redrive.model.decision import DecisionFacts
 from redrive.model.field import Instant, Json
-from redrive.model.run import UNKNOWN_TASK, ListedRun, Place, Run, RunLine, RunState, is_unknown
+from redrive.model.run import UNKNOWN_TASK, ListedRun, Place, Run, RunLine, RunState, is_parked, is_unknown
+from redrive.model.run_order import RunOrder
 from redrive.model.step import AttemptOutcome, AttemptRecord, StepState
 from redrive.policy.codec import JsonValue, decode, encode
 from redrive.policy.policy_json import policy_to_json
@@ -32,7 +33,7 @@ class RunSummary:
     queued_at   when the run was submitted, or last replayed or retried by a person
     due_at      when the run becomes due, if it is waiting
     attempt     attempts of the current step so far; `failures` counts those that use up its retry budget
-    held_by     the breaker or limit that holds the run
+    held_by     the breaker or limit that holds the run, or the order key for which it waits
     worker      the worker that executes the run, or that finished it
     needs_you   it has a dead letter that stays as it is until an operator handles it
     error_type  of the last error of the current step; None if the run succeeded
@@ -147,6 +148,7 @@ class RunView(RunSummary):
 
     step_only  the current or last replay executes only one step
     owner      the user who may retry the run with only the permission to read
+    order      its order key and its place in the order; None if it has no order key
     """
 
     steps: tuple[PlannedStep, ...]
@@ -159,6 +161,7 @@ class RunView(RunSummary):
     retry_policy_override: Json
     step_only: bool
     owner: str | None
+    order: RunOrder | None
     error: RunError | None
     dead_letter: LetterMark | None
 
@@ -229,6 +232,7 @@ MAX_ERROR_LINE = 1_000
 _CONVERTED_FIELDS = frozenset(
     {
         "definition",
+        "held_by",
         "idempotency_key",
         "correlation_id",
         "tags",
@@ -280,6 +284,7 @@ class RedactedView:
         attempts: Sequence[AttemptRecord],
         letters: Sequence[DeadLetter],
         origin: RunOrigin,
+        order: RunOrder | None = None,
     ) -> RunView:
         error = _error_of(run, attempts)
         error_type, message = (None, None) if error is None else (error.error_type, error.message)
@@ -299,6 +304,7 @@ class RedactedView:
                 for letter in letters[-1:]
             ),
             owner=None if origin.owner is None else self._redactor.text(origin.owner),
+            order=None if order is None else order._replace(key=self._redactor.text(order.key)),
             error=error,
             dead_letter=LetterMark(letters[-1].id, letters[-1].state) if letters else None,
         )
@@ -329,6 +335,7 @@ class RedactedView:
         return {name: getattr(line, name) for name in _COPIED_FIELDS} | {
             "error_type": error_type,
             "error_line": None if message is None else first_line(message[:MAX_ERROR_LINE]),
+            "held_by": self._holder(line.held_by),
             "queued_at": max(line.submitted_at, requeued_at or 0.0),
             "worker": line.current_worker,
             "started_at": line.started_at if line.was_executed else None,
@@ -338,6 +345,10 @@ class RedactedView:
             "correlation_id": self._name(line.correlation_id, line.id),
             "tags": tuple(map(self._redactor.text, line.tags)),
         }
+
+    def _holder(self, held_by: str | None) -> str | None:
+        """Redact an order key, which a user chose."""
+        return self._redactor.text(held_by) if held_by is not None and is_parked(held_by) else held_by
 
     def _stored(self, text: str | None) -> JsonValue:
         return None if text is None else self._redacted(decode(self.encryption.decrypt(text)))

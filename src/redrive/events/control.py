@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.clock import Clock
+from redrive.engine.event_bus import EventBus
 from redrive.engine.ids import Ids
 from redrive.events.stream import Stream
+from redrive.model.event import StreamGapFound
 from redrive.model.stream import Gap, StreamName, StreamReport, StreamState
 from redrive.store.store import Store
 
@@ -23,8 +25,9 @@ class ReaderLease(NamedTuple):
 class StreamControl:
     """What the consumers of a stream share in the database."""
 
-    def __init__(self, stream: Stream, store: Store, ids: Ids, clock: Clock) -> None:
+    def __init__(self, stream: Stream, store: Store, ids: Ids, clock: Clock, event_bus: EventBus) -> None:
         self.stream = stream
+        self.event_bus = event_bus
         self.name = StreamName(stream.org, stream.name)
         self.clock = clock
         self.ids = ids
@@ -54,7 +57,11 @@ class StreamControl:
 
     async def add_gap(self, generation: int, after: str, before: str) -> bool:
         """Note that Redis removed the entries between two ids unread. Return whether that is news."""
-        return await self._streams.add_gap(self.name, Gap(generation, after, before, self.clock.now()))
+        gap = Gap(generation, after, before, self.clock.now())
+        is_news = await self._streams.add_gap(self.name, gap)
+        if is_news:
+            self.event_bus.emit(StreamGapFound(*self.name, after, before))
+        return is_news
 
     async def queued(self) -> int:
         """Count the queued runs of the projectors, up to a little more than the maximum."""

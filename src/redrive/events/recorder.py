@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from redrive.clock import Clock
 from redrive.engine.encryption import Encryption
-from redrive.engine.enqueue import Enqueuer, Prepared
+from redrive.engine.enqueue import Enqueuer, Prepared, StartOptions
 from redrive.engine.ids import Ids
 from redrive.engine.payload import json_and_text
 from redrive.errors import TransitionError
@@ -211,15 +211,16 @@ class EventRecorder:
         ]
 
     def _run(self, event: Event, value: Mapping[str, JsonValue], projector: Projector) -> Prepared:
-        run, definition = self._enqueuer.prepare(
-            projector.task, value, {"org": str(event.org), "key": projector.key(event)}
-        )
+        options: StartOptions = {
+            "org": str(event.org),
+            "key": projector.key(event),
+            "correlation_id": event.id,
+        }
         order_key = projector.order_key(event)
         if order_key is not None:
-            run = run.replace(
-                id=self._ids.new_in_order(), order_key=order_key, after_failure=projector.after_failure
-            )
-        return run.replace(correlation_id=event.id), definition
+            options["order_key"] = order_key
+            options["after_failure"] = projector.after_failure.value
+        return self._enqueuer.prepare(projector.task, value, options)
 
 
 def event_to_json(event: Event, payload: JsonValue) -> dict[str, JsonValue]:

@@ -107,6 +107,7 @@ class FindingCode(DeclaredCode):
     )
     LETTERS_FULL = "letters_full", "dead letters", "dead_letters limit"
     LETTERS_STUCK = "letters_stuck", "dead letters", "dead_letters dead_letter_id"
+    LETTERS_BLOCKING = "letters_blocking", "dead letters", "runs order_keys dead_letter_id"
     NO_KEY = "no_key", "encryption"
     KEYS_COMPLETE = "keys_complete", "encryption", "keys"
     KEY_MISSING = "key_missing", "encryption", "missing_keys runs"

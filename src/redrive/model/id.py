@@ -15,9 +15,14 @@ SHOWN_LENGTH = 15
 MAX_CANDIDATES = 5
 
 MARK_OF_ORDER = "f1f0"
-"""The last digits of the id of a run with an order key. Other ids rarely end with them."""
+"""The last digits of the id of a run with an order key."""
 
 _PREFIX = re.compile(rf"[0-9a-f]{{{MIN_PREFIX_LENGTH},{ID_LENGTH}}}")
+
+
+def is_in_order(identifier: str) -> bool:
+    """Return whether a run may have an order key. Of other runs, one in 65,536 seems to have one, too."""
+    return identifier.endswith(MARK_OF_ORDER)
 
 
 class Candidate(NamedTuple):

@@ -33,6 +33,7 @@ class RunPosition(StrEnum):
 
     ready, waiting, held, executing   what the run is doing now
     retrying                          its step failed and will be retried
+    parked                            it waits for an earlier run with the same order key; also waiting
     replaying                         it had finished and is being replayed
     blocked                           it finished because its step is BLOCKED
     """
@@ -42,6 +43,7 @@ class RunPosition(StrEnum):
     HELD = "held"
     EXECUTING = "executing"
     RETRYING = "retrying"
+    PARKED = "parked"
     REPLAYING = "replaying"
     BLOCKED = "blocked"
 
@@ -70,6 +72,11 @@ HELD_BY_ORDER = "order:"
 def is_unknown(held_by: str | None) -> bool:
     """Return whether a run is held because no worker knows its task or its workflow."""
     return held_by is not None and held_by.startswith((HELD_BY_TASK, HELD_BY_WORKFLOW))
+
+
+def is_parked(held_by: str | None) -> bool:
+    """Return whether a run waits for an earlier run with the same order key."""
+    return held_by is not None and held_by.startswith(HELD_BY_ORDER)
 
 
 class Cancellation(StrEnum):
@@ -156,6 +163,11 @@ class RunLine(Row, frozen=True, kw_only=True):
         A run in the queue belongs to no worker. Its row keeps the token of the last lease (decision 6).
         """
         return self.worker if self.place in (Place.LEASED, Place.ENDED) else None
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for an earlier run with the same order key."""
+        return is_parked(self.held_by)
 
     @property
     def was_executed(self) -> bool:

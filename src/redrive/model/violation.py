@@ -38,6 +38,8 @@ class ViolationCode(DeclaredCode):
     ATTEMPT_MISSING = "attempt_missing", "I4", "step_index attempt"
     CLAIMS_MISCOUNTED = "claims_miscounted", "I4", "claims recorded_claims"
     REPLAYS_AT_ONCE = "replays_at_once", "I4", "replays"
+    ORDER_OVERTAKEN = "order_overtaken", "I4", "place first"
+    """`first` is the run whose turn it is."""
 
     WAIT_TOO_SHORT = "wait_too_short", "I5", "step_index attempt wait_seconds actual_seconds"
     WAIT_OUT_OF_RANGE = "wait_out_of_range", "I5", "step_index attempt wait_seconds min_seconds max_seconds"
@@ -50,6 +52,8 @@ class ViolationCode(DeclaredCode):
     WORK_UNKNOWN = "work_unknown", "I6", "holder runs"
     HOLDER_MISSING = "holder_missing", "I6", "runs"
     BREAKER_NOT_RELEASING = "breaker_not_releasing", "I6", "runs leeway_seconds"
+    ORDER_STUCK = "order_stuck", "I6", "place runs"
+    """`place` is where the first run of the order is stored; None: nowhere. `runs` wait for it."""
     LIMIT_NOT_RELEASING = "limit_not_releasing", "I6", "run_id"
     TIMEOUT_EXCEEDED = "timeout_exceeded", "I6", "step seconds timeout_seconds worker"
 

@@ -17,6 +17,7 @@ from redrive.store.tallies import Live
 _SQL = statements("inspection")
 
 MAX_COUNT = 10_000
+MAX_ORDER_KEYS = 1_000
 SEALED = '{"$sealed":"'
 """The prefix of an encrypted payload; the id of its key follows."""
 KEY_ID = 8
@@ -43,6 +44,17 @@ class Overrun(NamedTuple):
     step: str
     seconds: float
     timeout: float
+
+
+class BlockedOrders(NamedTuple):
+    """Runs that wait for the dead letter of an earlier run with their order key.
+
+    Only the first order keys are looked at, and up to 10,000 runs of each are counted.
+    """
+
+    runs: int
+    order_keys: int
+    letter_id: str
 
 
 class Letters(NamedTuple):
@@ -139,6 +151,16 @@ class Inspection:
         age = None if oldest is None else now - oldest
         [[stuck, first]] = await self._session.fetch(_SQL["stuck_letters"], {"most": MAX_COUNT})
         return Letters(Live.of(standings), age, max(orgs.values(), default=0), stuck, first)
+
+    async def blocked_orders(self) -> BlockedOrders | None:
+        """Count the runs that wait for dead letters, and name the dead letter for which most of them wait."""
+        limits = {"keys": MAX_ORDER_KEYS, "most": MAX_COUNT}
+        rows = await self._session.fetch(_SQL["blocked_orders"], {"org": "", "order_key": "", **limits})
+        blocking = {letter_id: runs for letter_id, runs in rows if runs}
+        if not blocking:
+            return None
+        runs = min(sum(blocking.values()), MAX_COUNT)
+        return BlockedOrders(runs, len(blocking), max(blocking, key=blocking.__getitem__))
 
     async def sealed(self) -> dict[str, int]:
         """Return the ids of the keys that encrypt inputs of the first unfinished runs, with their counts."""

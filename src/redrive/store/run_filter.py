@@ -123,7 +123,7 @@ class _Meaning(NamedTuple):
 
 
 _BETWEEN_ATTEMPTS = "{of}state = 'RUNNING'"
-_IN_NO_INDEX = frozenset({RunPosition.REPLAYING, RunPosition.BLOCKED})
+_IN_NO_INDEX = frozenset({RunPosition.PARKED, RunPosition.REPLAYING, RunPosition.BLOCKED})
 
 _MEANINGS: Mapping[Value, _Meaning] = {
     **{state: _Meaning(f"{{of}}state = '{state}'", (state,)) for state in RunState},
@@ -132,6 +132,9 @@ _MEANINGS: Mapping[Value, _Meaning] = {
     RunPosition.HELD: _Meaning("{of}place = 'held'", LIVE_RUNS),
     RunPosition.EXECUTING: _Meaning("{of}place = 'leased'", (RunState.RUNNING,)),
     RunPosition.RETRYING: _Meaning("{of}step_state = 'RETRYING'", (RunState.RUNNING,), _BETWEEN_ATTEMPTS),
+    RunPosition.PARKED: _Meaning(
+        "({of}place = 'waiting' AND {of}held_by IS NOT NULL)", LIVE_RUNS, "{of}place = 'waiting'"
+    ),
     RunPosition.REPLAYING: _Meaning(
         "({of}replays > 0 AND {of}state = 'RUNNING')", (RunState.RUNNING,), _BETWEEN_ATTEMPTS
     ),

@@ -14,8 +14,19 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import APPLICATION, Caller
 from redrive.model.fact import fact
 from redrive.model.field import RunId
+from redrive.model.id import is_in_order
+from redrive.model.query import Count
 from redrive.model.replay import ReplayState
-from redrive.model.run import Cancellation, NewRun, Place, Run, RunEvent, RunState
+from redrive.model.run import (
+    AfterFailure,
+    Cancellation,
+    NewRun,
+    Place,
+    Run,
+    RunEvent,
+    RunState,
+)
+from redrive.model.run_order import MAX_IN_ORDER, RunOrder
 from redrive.model.step import AttemptRecord, FinishedStep
 from redrive.policy.codec import encode
 from redrive.store.audit import AuditStore
@@ -49,6 +60,15 @@ class CancelledRun(NamedTuple):
 
 class RunKey(NamedTuple):
     id: RunId
+
+
+class OrderKey(NamedTuple):
+    org: str
+    order_key: str
+
+
+FIRST_KEY = OrderKey("", "")
+"""Comes before all order keys."""
 
 
 _SQL = statements("runs", Run, NewRun, FinishedStep, AttemptRecord, RunEvent, WorkRow)
@@ -152,6 +172,28 @@ class RunStore:
         if not rows:
             raise NotFoundError(f"found no run {run_id!r:.200}")
         return RunOrigin._make(rows[0])
+
+    async def order(self, run_id: str, org: str) -> RunOrder | None:
+        """Return the order key of a run and its place in the order; None if it has no key."""
+        if not is_in_order(run_id):
+            return None
+        parameters = {"id": run_id, "org": org, "most": MAX_IN_ORDER + 1}
+        for key, after_failure, waits_for, *numbers in await self._session.fetch(_SQL["order"], parameters):
+            before, behind = (Count(min(most, MAX_IN_ORDER), most > MAX_IN_ORDER) for most in numbers)
+            choice = None if after_failure is None else AfterFailure(after_failure)
+            return RunOrder(key, choice, waits_for, before, behind)
+        return None
+
+    async def settle_orders(self, after: OrderKey, most: int) -> OrderKey:
+        """Settle up to `most` order keys again whose first run will never end; return the last key looked at.
+
+        Triggers settle the order whenever a run ends, so this finds only rows that were changed by hand.
+        """
+        rows = await self._session.fetch(_SQL["heads"], {**after._asdict(), "most": most})
+        for run_id, _, _, is_stuck in rows:
+            if is_stuck:
+                await self._session.fetch(_SQL["settle_order"], {"id": run_id})
+        return OrderKey(*rows[-1][1:3]) if len(rows) == most else FIRST_KEY
 
     async def count_by_state(self, org: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._session.fetch(_SQL["count_by_state"], {"org": org})}
@@ -263,15 +305,17 @@ def _are_alike(runs: Sequence[NewRun]) -> bool:
 
 
 def _are_plain(runs: Sequence[NewRun]) -> bool:
-    """Return whether runs are alike and have no idempotency keys, so that only the same runs can conflict."""
-    return all(run.idempotency_key is None and run.order_key is None for run in runs) and _are_alike(runs)
+    """Return whether runs are alike and have no keys, so that only the same runs can conflict."""
+    if any(run.order_key is not None for run in runs):
+        return False
+    return all(run.idempotency_key is None for run in runs) and _are_alike(runs)
 
 
 def _by_statement(runs: Sequence[NewRun]) -> Iterator[Sequence[NewRun]]:
     """Separate runs with an order key, which keep their order, from others.
 
-    The others are sorted by idempotency key, so that concurrent batches cannot deadlock. The statement for runs
-    with an order key does that itself.
+    The others are sorted by idempotency key, so that concurrent batches cannot deadlock. The statement for
+    runs with an order key does that itself.
     """
     in_order = [run for run in runs if run.order_key is not None]
     others = [run for run in runs if run.order_key is None] if in_order else runs

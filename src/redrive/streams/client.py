@@ -65,7 +65,7 @@ def problem(error: BaseException) -> Fact:
         return fact("redis_wrong_type", key=text if isinstance(error, NotAStreamError) else "")
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_CLASS:
-            return fact(_BY_CLASS[kind.__name__])
+            return fact(_BY_CLASS[kind.__name__], error=text)
     if is_missing(error):
         return fact("redis_group_missing")
     for start, code in _BY_START.items():

@@ -176,15 +176,15 @@ class StreamCommands:
             read=group.get("entries-read"),
         )
 
-    async def last_generated(self) -> Position | None:
-        """Return the newest entry that ever existed; None if there is no stream."""
+    async def has_group(self) -> bool:
+        """Return whether the stream exists and has the group, which is as old as the stream's generation."""
         try:
-            info = await self._client.xinfo_stream(self.key)
+            groups = await self._client.xinfo_groups(self.key)
         except Exception as error:
             if not is_missing(error):
                 raise
-            return None
-        return position_of(_text(info["last-generated-id"]))
+            return False
+        return any(_text(group["name"]) == self.group for group in groups)
 
     async def first_after(self, position: Position) -> Position | None:
         """Return the first entry after a position."""
@@ -215,9 +215,8 @@ class StreamCommands:
         The script notes the key and adds the entry in one step.
         """
         pairs = [part for pair in fields.items() for part in pair]
-        added = await self._client.eval(
-            _ADD_ONCE, 2, self._mirrored_key, self.mirror_key, str(now), key, str(forget_before), *pairs
-        )
+        keys, known = (self._mirrored_key, self.mirror_key), (str(now), key, str(forget_before))
+        added = await self._client.eval(_ADD_ONCE, 2, *keys, *known, *pairs)
         return bool(added)
 
     async def forget_mirrored(self, keys: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from redrive.events.control import ReaderLease, StreamControl
 from redrive.events.ingest import DeadCause, EntryIngest
 from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import PreparedEvent
+from redrive.model.event import StreamFailed, StreamRecovered
 from redrive.model.fact import Fact, fact
 from redrive.model.stream import MAX_PART, Position, StreamState, position_of, read_position
 from redrive.policy.backoff import Backoff
@@ -31,6 +32,7 @@ from redrive.streams.commands import FIRST_ID, MissingGroupError, StreamCommands
 from redrive.streams.invalid_entries import InvalidEntries
 from redrive.streams.mirroring import mirror_letters
 from redrive.streams.monitor import StreamMonitor
+from redrive.words.fact import text_of
 
 RECONNECT = Backoff(Exponential(0.1, 2.0), cap=10.0, jitter=Equal())
 BLOCK_MS = 250
@@ -67,6 +69,7 @@ class Consumer:
         self._clock = parts.clock
         self._stop = asyncio.Event()
         self._failures = 0
+        self._failed_at = 0.0
         self._state: StreamState | None = None
         self._lease: ReaderLease | None = None
         self._lease_checked = 0.0
@@ -83,7 +86,7 @@ class Consumer:
 
     async def run(self) -> None:
         """Consume until `stop`. Errors of Redis and of the database are reported and waited out."""
-        errors = (*connection_errors(), MissingGroupError)
+        errors: tuple[type[Exception], ...] = (*connection_errors(), MissingGroupError)
         while not self._stop.is_set():
             try:
                 await self._consume()
@@ -101,11 +104,22 @@ class Consumer:
         """Report a problem, and wait longer each time."""
         self.problem = self.monitor.report_problem(found)
         with suppress(StoreError):
+            self._state = self._state or await self._control.state()
             await self.monitor.report_failure(self._state)
+        if not self._failures:
+            self._failed_at = self._clock.monotonic()
         self._failures += 1
         wait = RECONNECT.wait(self._failures, draw=self._parts.random.random())
+        seconds = 1.0 if wait is None else wait.seconds
+        self._control.event_bus.emit(StreamFailed(*self._control.name, found.code, text_of(found), seconds))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), 1.0 if wait is None else wait.seconds)
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    def _report_recovery(self) -> None:
+        if self._failures:
+            seconds = self._clock.monotonic() - self._failed_at
+            self._control.event_bus.emit(StreamRecovered(*self._control.name, seconds))
+        self._failures, self.problem = 0, None
 
     async def _consume(self) -> None:
         commands = StreamCommands(self.stream, self.name)
@@ -116,7 +130,7 @@ class Consumer:
             await self._finish_undecided(commands)
             while not self._stop.is_set():
                 await self._step(commands)
-                self._failures, self.problem = 0, None
+                self._report_recovery()
             await self.monitor.report(commands, self._state)
             if not len(self._invalid):
                 await commands.leave()
@@ -161,7 +175,7 @@ class Consumer:
     async def _prepare(self, commands: StreamCommands) -> StreamState:
         """Find out which generation of the stream this is, and create its group."""
         state, identity = await self._control.state(), await commands.identity()
-        if identity is None and state.identity and await self._still_exists(commands, state):
+        if identity is None and state.identity and await commands.has_group():  # only the key is gone
             identity = await commands.identify(state.identity)
         elif identity is None:
             identity = await commands.identify(self._control.ids.new())
@@ -173,11 +187,6 @@ class Consumer:
         await commands.create_group()
         commands.generation = state.generation
         return state
-
-    async def _still_exists(self, commands: StreamCommands, state: StreamState) -> bool:
-        """Return whether only the key with the identity is gone, and the stream is still there."""
-        last = await commands.last_generated()
-        return last is not None and last.text >= state.last_position > "0" * 32
 
     async def _report_lost_generation(self, before: StreamState) -> None:
         """Report what Redis lost when it came back empty: all that was newer than the last stored entry."""

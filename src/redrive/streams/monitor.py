@@ -93,10 +93,9 @@ class StreamMonitor:
         oldest = await self._oldest(commands, where)
         await self._store(state, where, lag, oldest)
 
-    async def report_failure(self, state: StreamState | None) -> None:
+    async def report_failure(self, state: StreamState) -> None:
         """Store the last error although Redis can't be reached."""
-        if state is not None:
-            await self._store(state, None, state.lag, None)
+        await self._store(state, None, state.lag, None)
 
     async def find_gap(self, commands: StreamCommands, state: StreamState, where: GroupPosition) -> bool:
         """Report entries that Redis removed before the group was given them."""

@@ -44,6 +44,8 @@ ALWAYS = (
     Check(ViolationCode.LETTER_DIFFERENT, "letters_disagree", "dead letters"),
     Check(ViolationCode.REPLAY_UNSETTLED, "replays_unsettled", "replays"),
     Check(ViolationCode.REPLAYS_AT_ONCE, "replays_doubled", "replays"),
+    Check(ViolationCode.ORDER_OVERTAKEN, "orders_overtaken", "runs in order"),
+    Check(ViolationCode.ORDER_STUCK, "orders_stuck", "runs in order"),
     Check(ViolationCode.LETTER_ASTRAY, "letters_astray", "dead letters"),
     Check(ViolationCode.STEPS_MISSING, "steps_missing", "runs"),
     Check(ViolationCode.STEP_NOT_REACHED, "steps_beyond", "steps"),

@@ -405,6 +405,12 @@ _DESCRIPTIONS: Mapping[FindingCode, Describe] = MappingProxyType(
             "No automatic redrive will resolve the other one, so they would wait forever.",
             "Replay or resolve the other one, or remove the dependency.",
         ),
+        FindingCode.LETTERS_BLOCKING: lambda it: Description(
+            f"{_count(it['runs'], 'run')} {noun(it['runs'], 'waits', 'wait')} for dead letters of earlier runs "
+            f"with the same order key, of {_count(it['order_keys'], 'key')}",
+            "They start when the dead letter is resolved, ignored or archived.",
+            "Replay the dead letter, or close it.",
+        ),
         FindingCode.NO_KEY: lambda it: Description("no key is configured; payloads are stored unencrypted"),
         FindingCode.KEYS_COMPLETE: lambda it: Description(
             f"{_count(it['keys'], 'key')} configured; all unfinished runs can be decrypted"

@@ -10,7 +10,13 @@ from redrive.words.decision import explain
 from redrive.words.replay import MODES
 from redrive.words.state import status
 
-_HOLDERS = MappingProxyType({"breaker": "the breaker", "limit": "the concurrency limit"})
+_HOLDERS = MappingProxyType(
+    {
+        "breaker": "the breaker",
+        "limit": "the concurrency limit",
+        "order": "an earlier run with the order key",
+    }
+)
 _UNKNOWN = MappingProxyType({"task": "the task", "workflow": "the workflow"})
 
 REJECTIONS: Mapping[str, str] = MappingProxyType(

@@ -152,6 +152,15 @@ _SENTENCES: Mapping[ViolationCode, Describe] = MappingProxyType(
             f"The lease of worker {it['worker']} expired {it['seconds']:.0f} s ago, and no worker has taken "
             f"it over; is one running?"
         ),
+        ViolationCode.ORDER_OVERTAKEN: lambda it: (
+            f"It may be executed (its place is {it['place']!r}), although run {it['first']} with the same "
+            f"order key comes first."
+        ),
+        ViolationCode.ORDER_STUCK: lambda it: (
+            f"It comes first of the runs with its order key, but no worker will execute it: its place is "
+            f"{it['place'] or 'nowhere'!r}. {plural(it['runs'], 'run')} "
+            f"{noun(it['runs'], 'waits', 'wait')} for it."
+        ),
         ViolationCode.RUN_OVERDUE: lambda it: (
             f"It has been due for {it['seconds']:.0f} s, and no worker has made it ready; is one running?"
         ),

@@ -26,9 +26,10 @@ from redrive.words.decision import computation, explain, why
 from redrive.words.fact import paragraph, text_of
 from redrive.words.failure import headline, list_fields, short
 from redrive.words.number import number, percent, plural
+from redrive.words.run_order import describe_order
 from redrive.words.state import Tone, state_label
 from redrive.words.time import absolute, age, ago, clock, duration, machine, pace
-from redrive.words.timeline import unknown_work
+from redrive.words.timeline import holder_name, unknown_work
 
 PAGES = "/app/admin"
 NO_VALUE = "–"
@@ -105,6 +106,8 @@ def environment() -> Environment:
         "short_id": short_id,
         "text_of": text_of,
         "unknown_work": unknown_work,
+        "holder_name": holder_name,
+        "order": lambda order: describe_order(order.waits_for, order.before, order.behind),
         "paragraph": paragraph,
         "why": why,
         "computation": computation,

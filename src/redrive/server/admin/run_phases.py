@@ -13,7 +13,7 @@ from typing import NamedTuple
 from redrive.engine.history import TimelineEvent
 from redrive.engine.run_view import AttemptView, RunSummary
 from redrive.engine.runs import Story
-from redrive.model.run import Place
+from redrive.model.run import Place, is_parked
 from redrive.model.step import AttemptOutcome
 from redrive.words.fact import text_of
 from redrive.words.timeline import holder_name, unknown_work
@@ -115,7 +115,7 @@ class _Walk:
             self.rest(run.step_index, started)
             self._add(Phase(run.step_index, RUNNING, self.at, max(self.at, now), run.attempt))
             return
-        self.due = max(self.due, run.due_at or 0.0)
+        self.due = max(self.due, now if is_parked(run.held_by) else run.due_at or 0.0)
         is_known = any(turn.kind == HELD and turn.at > self.at for turn in self._turns)
         held = run.place == Place.HELD and not is_known
         holder = run.held_by or ""

@@ -19,7 +19,7 @@ from redrive.engine.enqueue import (
 )
 from redrive.engine.task import MAX_NAME_LENGTH
 from redrive.errors import InvalidKeyError, NotFoundError
-from redrive.model.run import RunState
+from redrive.model.run import AfterFailure, RunState
 from redrive.policy.access import Permission
 from redrive.policy.credential import digest
 from redrive.policy.idempotency_key import key_in_header
@@ -56,6 +56,13 @@ class Options(RequestBody):
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
     metadata: Annotated[dict[str, Any] | None, Field(max_length=1_000)] = None
     owner: Annotated[Key | None, Field(description="The user who may retry it; by default the caller")] = None
+    order_key: Annotated[
+        Key | None, Field(description="Runs with the same key are executed one at a time, in order")
+    ] = None
+    after_failure: Annotated[
+        AfterFailure | None,
+        Field(description="What later runs of the order key do when this run becomes a dead letter: `wait`"),
+    ] = None
 
 
 class StartRequest(Options):
@@ -108,7 +115,7 @@ async def start_many(request: Request, visit: Visiting, body: StartManyRequest) 
 
 def _options(visit: RequestContext, body: Options, key: str | None = None) -> StartOptions:
     _check_names(visit, body)
-    return {
+    options: StartOptions = {
         "org": visit.org,
         "key": key,
         "priority": body.priority,
@@ -119,7 +126,11 @@ def _options(visit: RequestContext, body: Options, key: str | None = None) -> St
         "tags": body.tags,
         "metadata": body.metadata,
         "owner": body.owner or visit.principal.name,
+        "order_key": body.order_key,
     }
+    if body.after_failure is not None:
+        options["after_failure"] = body.after_failure.value
+    return options
 
 
 def _check_names(visit: RequestContext, body: Options) -> None:

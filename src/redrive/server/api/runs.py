@@ -20,6 +20,7 @@ from redrive.engine.run_view import (
 from redrive.errors import NotFoundError
 from redrive.model.dead_letter import DeadLetter
 from redrive.model.run import Cancellation, RunState
+from redrive.model.run_order import RunOrder
 from redrive.policy.access import Permission, may_retry
 from redrive.policy.stack import RaisedException, StackFrame, stack_of
 from redrive.server.access_control import forbidden, may
@@ -50,13 +51,22 @@ LINE = Resource(
     "RunLineShape",
     description=(
         "A run in a list. `attempt` counts the attempts of the current step, `failures` the ones that "
-        "count against its retry budget; `held_by` is the breaker or limit that holds the run."
+        "count against its retry budget; `held_by` is the breaker or limit that holds the run, such "
+        "as `breaker:bank`, or the order key for which it waits, such as `order:customer-7`."
     ),
     properties=("next_retry_at", "updated_at", "status"),
 )
 PLANNED_STEP = Resource(PlannedStep, "PlannedStepShape")
 ERROR = Resource(RunError, "RunErrorShape")
 LETTER_MARK = Resource(LetterMark, "LetterMarkShape")
+ORDER = Resource(
+    RunOrder,
+    "RunOrderShape",
+    description=(
+        "The order key of a run and its place in the order. `waits_for` is the first run of the key, if that "
+        "is another one; `before` and `behind` count the runs on each side, up to 1,000."
+    ),
+)
 RUN = Resource(
     RunView,
     "RunShape",

@@ -17,15 +17,17 @@ CREATE INDEX run_order_pending ON redrive.run_order (org, order_key) WHERE pendi
 
 -- Release the head of a key if it waited for another run. One with a time still waits for that. Workers that listen to the
 -- channel of this schema claim it at once.
-CREATE FUNCTION redrive.release_in_order(head uuid, holder text, space text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION redrive.release_in_order(head uuid, due double precision, holder text, space text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     ready_queue text
     ; channel text
     ; BEGIN
-    UPDATE redrive.idle SET place = 'waiting', held_by = NULL
-    WHERE id = head AND place = 'held' AND held_by = holder AND due_at IS NOT NULL
+    IF due IS NOT NULL THEN
+        UPDATE redrive.idle SET due_at = due, held_by = NULL WHERE id = head AND place = 'waiting' AND held_by = holder
+        ; RETURN
+    ; END IF
     ; WITH gone AS (
-        DELETE FROM redrive.idle WHERE id = head AND place = 'held' AND held_by = holder RETURNING *
+        DELETE FROM redrive.idle WHERE id = head AND place = 'waiting' AND held_by = holder RETURNING *
     )
     INSERT INTO redrive.ready (
         submitted_at, sort_key, attempt_started_at, started_at, cancel_requested_at, previous_delay, first_failed_at,
@@ -85,16 +87,16 @@ DECLARE
             FROM redrive.run_order WHERE pending AND org = used.org AND order_key = used.order_key
         ) AS numbered
         WHERE own.run_id = numbered.run_id
-        ; SELECT run_id, position INTO head FROM redrive.run_order
+        ; SELECT run_id, position, due_at INTO head FROM redrive.run_order
         WHERE org = used.org AND order_key = used.order_key ORDER BY position LIMIT 1
         ; IF NOT FOUND THEN
             DELETE FROM redrive.order_keys WHERE org = used.org AND order_key = used.order_key
         ; ELSIF head.position <= last THEN
-            PERFORM redrive.release_in_order(head.run_id, holder, TG_TABLE_SCHEMA)
+            PERFORM redrive.release_in_order(head.run_id, head.due_at, holder, TG_TABLE_SCHEMA)
         ; END IF
         ; IF used.started > 1 OR head.position <= last THEN
             -- These wait for the head.
-            UPDATE redrive.idle SET place = 'held', held_by = holder
+            UPDATE redrive.idle SET due_at = NULL, held_by = holder
             WHERE place = 'waiting' AND id IN (
                 SELECT run_id FROM redrive.run_order
                 WHERE org = used.org AND order_key = used.order_key AND position > last AND run_id <> head.run_id)
@@ -114,7 +116,7 @@ DECLARE
                 first_failed_at, last_failed_at, token, epoch, attempt, step_index, priority, failures, rate_limit_waits,
                 holds, losses, isolated_crashes, isolation, replays, redrives, step_only, has_letter, id, org, workflow,
                 queue, step_input, error_class, worker, code_version, policy_override, progress, state, step_state,
-                'held', holder
+                'waiting', holder
             FROM gone
         ; END IF
     ; END LOOP

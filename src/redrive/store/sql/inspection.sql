@@ -47,6 +47,24 @@ SELECT min(created_at), :now FROM (
     SELECT min(stuck.created_at) FROM ({_stuck}) AS stuck
 ) AS oldest
 
+-- name: blocked_orders
+-- The first run of each of the first order keys, with one live dead letter, and the number of runs behind it.
+WITH RECURSIVE {_order_heads}
+SELECT (
+        SELECT min(letter.id) FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = head.run_id AND letter.state IN ('OPEN', 'EXHAUSTED')
+    ), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM redrive.run_order AS behind
+            WHERE behind.org = head.org AND behind.order_key = head.order_key AND behind.position > head.position
+            LIMIT :most
+        ) AS waiting
+    )
+FROM (SELECT id FROM heads LIMIT :keys) AS first JOIN redrive.run_order AS head ON head.run_id = first.id
+WHERE EXISTS (
+    SELECT 1 FROM redrive.dead_letters AS letter
+    WHERE letter.run_id = head.run_id AND letter.state IN ('OPEN', 'EXHAUSTED'))
+
 -- name: sealed
 SELECT substr(input, CAST(:from AS integer), CAST(:length AS integer)), count(*) FROM (
     SELECT input FROM redrive.runs WHERE place <> 'ended' AND place <> 'leased' LIMIT :most

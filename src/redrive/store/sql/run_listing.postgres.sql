@@ -42,11 +42,18 @@ LEFT JOIN (
 -- All runs in this table are idle.
 org = :org AND queue = key.queue AND place = key.place AND state = key.state AND workflow = key.workflow
 
+-- name: _ended_work
+-- Only idle work has a holder.
+(SELECT *, CAST(NULL AS text) AS held_by FROM redrive.ended) AS work
+
+-- name: _ready_work
+(SELECT *, CAST(NULL AS text) AS held_by FROM redrive.ready) AS work
+
 -- name: _over
 -- A plain join would compare all runs with the wanted keys; the lateral join reads the runs of each key.
 SELECT found.id, found.submitted_at
 FROM (SELECT workflow, queue, state, 'ended' AS place FROM over_keys) AS key CROSS JOIN LATERAL (
-    SELECT id, submitted_at FROM redrive.ended {_with_inputs}
+    SELECT id, submitted_at FROM {_ended_work} {_with_inputs}
     WHERE org = :org AND workflow = key.workflow AND queue = key.queue AND state = key.state AND {rows}
     {_newest}
 ) AS found
@@ -55,7 +62,7 @@ WHERE {keys}
 -- name: _idle
 -- As _over.
 SELECT found.id, found.submitted_at FROM ready_keys AS key CROSS JOIN LATERAL (
-    SELECT id, submitted_at FROM redrive.ready {_with_inputs} WHERE {_of_idle} AND {rows} {_newest}
+    SELECT id, submitted_at FROM {_ready_work} {_with_inputs} WHERE {_of_idle} AND {rows} {_newest}
 ) AS found
 WHERE {keys}
 UNION ALL
@@ -76,7 +83,7 @@ WHERE {keys}
 -- A lease is a separate row.
 SELECT id, submitted_at FROM (
     SELECT id, submitted_at, workflow, queue, 'leased' AS place, 'RUNNING' AS state, 'RUNNING' AS step_state, code_version,
-        attempt, priority, replays
+        attempt, priority, replays, CAST(NULL AS text) AS held_by
     FROM redrive.leases WHERE org = :org
 ) AS key {_with_inputs}
 WHERE {keys} AND {rows}
@@ -85,7 +92,7 @@ WHERE {keys} AND {rows}
 -- The index is on the table of inputs.
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
-        run.place, run.step_state, run.replays, given.idempotency_key,
+        run.place, run.step_state, run.replays, run.held_by, given.idempotency_key,
         given.correlation_id AS given_correlation_id, COALESCE(given.correlation_id, {text:given.id}) AS correlation_id, given.tags
     FROM redrive.run_inputs AS given JOIN redrive.runs AS run ON run.id = given.id WHERE given.org = :org
 ) AS found
@@ -95,7 +102,7 @@ WHERE {rows}
 -- As _looked_up. The column holds only correlation ids that a caller set.
 SELECT id, submitted_at FROM (
     SELECT run.id, run.workflow, run.queue, run.code_version, run.attempt, run.priority, run.submitted_at, run.state,
-        run.place, run.step_state, run.replays, given.idempotency_key, given.correlation_id,
+        run.place, run.step_state, run.replays, run.held_by, given.idempotency_key, given.correlation_id,
         given.correlation_id AS given_correlation_id, given.tags
     FROM redrive.run_inputs AS given JOIN redrive.runs AS run ON run.id = given.id
     WHERE given.org = :org

@@ -71,9 +71,9 @@ WITH given AS (
     ON CONFLICT DO NOTHING
     RETURNING id
 ), {_by_due_time}, in_order AS (
-    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure)
-    SELECT batch.id, batch.org, batch.order_key, batch.after_failure
-    FROM {batch:NewRun only id, org, order_key, after_failure} JOIN given ON given.id = batch.id
+    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure, due_at)
+    SELECT batch.id, batch.org, batch.order_key, batch.after_failure, CASE WHEN due.due_at > :now THEN due.due_at END
+    FROM {batch:NewRun only id, org, order_key, after_failure} JOIN due ON due.id = batch.id
 )
 SELECT id FROM given
 
@@ -112,6 +112,11 @@ submitted_at, attempt_started_at, started_at, :now, token, epoch, attempt, step_
 UPDATE redrive.leases SET cancel_requested_at = COALESCE(cancel_requested_at, :now)
 WHERE id = :id AND org = :org
 RETURNING id, step_index
+
+-- name: settle_order
+-- A transaction settles the orders of pending runs when it commits.
+UPDATE redrive.run_order SET pending = true WHERE run_id = :id
+RETURNING run_id
 
 -- name: delete_run
 -- A run is two rows: its input and its work.

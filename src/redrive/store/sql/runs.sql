@@ -29,11 +29,12 @@ SELECT {_given_values}, batch.order_key
 FROM {batch:NewRun}
 ON CONFLICT DO NOTHING
 RETURNING id;
-INSERT INTO redrive.run_order (run_id, org, order_key, position, after_failure)
+INSERT INTO redrive.run_order (run_id, org, order_key, position, after_failure, due_at)
 SELECT batch.id, batch.org, batch.order_key, (
         SELECT COALESCE(max(position), 0) + 1 FROM redrive.run_order WHERE org = batch.org AND order_key = batch.order_key),
-    batch.after_failure
-FROM {batch:NewRun only id, org, order_key, after_failure}
+    batch.after_failure,
+    CASE WHEN COALESCE(batch.at, :now + batch.delay) > :now THEN COALESCE(batch.at, :now + batch.delay) END
+FROM {batch:NewRun only id, org, order_key, after_failure, at, delay}
 
 -- name: _enqueue
 {_given_runs}
@@ -100,6 +101,45 @@ SELECT owner, (SELECT max(at) FROM (
     UNION ALL
     SELECT max(last_replayed_at) FROM redrive.dead_letters WHERE run_id = :id
 ) AS replayed) FROM {_given} WHERE id = :id AND org = :org
+
+-- name: order
+-- A finished run has a key, but no place in the order.
+SELECT run.order_key, own.after_failure, (
+        SELECT head.run_id FROM redrive.run_order AS head
+        WHERE head.org = own.org AND head.order_key = own.order_key AND head.position < own.position
+        ORDER BY head.position LIMIT 1
+    ), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM redrive.run_order AS other
+            WHERE other.org = own.org AND other.order_key = own.order_key AND other.position < own.position LIMIT :most
+        ) AS before
+    ), (
+        SELECT count(*) FROM (
+            SELECT 1 FROM redrive.run_order AS other
+            WHERE other.org = own.org AND other.order_key = own.order_key AND other.position > own.position LIMIT :most
+        ) AS behind
+    )
+FROM {_given} AS run LEFT JOIN redrive.run_order AS own ON own.run_id = run.id AND own.org = run.org
+WHERE run.id = :id AND run.org = :org AND run.order_key IS NOT NULL
+
+-- name: heads
+-- The first run of each order key after a key, and whether it can neither be executed nor be replayed.
+WITH RECURSIVE {_order_heads}
+SELECT head.run_id, head.org, head.order_key, CASE
+    WHEN run.id IS NULL OR (run.place = 'waiting' AND run.held_by IS NOT NULL) THEN 1
+    WHEN run.place <> 'ended' THEN 0
+    WHEN head.after_failure = 'wait' AND EXISTS (
+        SELECT 1 FROM redrive.dead_letters AS letter
+        WHERE letter.run_id = head.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')) THEN 0
+    ELSE 1 END
+FROM heads JOIN redrive.run_order AS head ON head.run_id = heads.id
+LEFT JOIN redrive.runs AS run ON run.id = heads.id
+LIMIT :most
+
+-- name: settle_order
+-- A trigger settles the order of the key.
+UPDATE redrive.run_order SET position = position WHERE run_id = :id
+RETURNING run_id
 
 -- name: count_by_place
 SELECT place, count(*) FROM redrive.runs WHERE org = :org GROUP BY place

@@ -49,6 +49,22 @@ kinds (queue, workflow) AS (
     FROM kinds WHERE workflow IS NOT NULL
 )
 
+-- name: _order_heads
+-- The first run of each order key after a key, found by skipping from one to the next.
+heads (id) AS (
+    SELECT (
+        SELECT run_id FROM redrive.run_order WHERE (org, order_key) > (:org, :order_key)
+        ORDER BY org, order_key, position LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT following.run_id FROM redrive.run_order AS following
+        WHERE (following.org, following.order_key) > (head.org, head.order_key)
+        ORDER BY following.org, following.order_key, following.position LIMIT 1
+    )
+    FROM heads JOIN redrive.run_order AS head ON head.run_id = heads.id
+)
+
 -- name: _stuck
 -- Open dead letters whose automatic redrive waits for a dead letter that no automatic redrive resolves. The dependencies
 -- are read first: callers name each one, so there are few.

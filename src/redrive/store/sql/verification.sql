@@ -9,6 +9,7 @@ UNION ALL SELECT 'attempts', count(*) FROM redrive.attempts
 UNION ALL SELECT 'waits', count(*) FROM redrive.attempts WHERE delay IS NOT NULL
 UNION ALL SELECT 'dead letters', count(*) FROM redrive.dead_letters
 UNION ALL SELECT 'replays', count(*) FROM redrive.replays
+UNION ALL SELECT 'runs in order', count(*) FROM redrive.run_order
 
 -- name: tallies
 SELECT id, failures, charged, rate_limit_waits, hinted
@@ -131,7 +132,45 @@ WHERE follows < ended_at + delay - :tolerance
 LIMIT :most
 
 -- name: unended
-SELECT id, place, state FROM redrive.runs WHERE place <> 'ended' LIMIT :most
+-- A run may wait for the dead letter of an earlier run with its order key.
+SELECT id, place, state FROM redrive.runs AS run
+WHERE place <> 'ended' AND NOT (place = 'waiting' AND held_by IS NOT NULL AND EXISTS (
+    SELECT 1 FROM redrive.run_order AS own
+    JOIN redrive.run_order AS earlier
+        ON earlier.org = own.org AND earlier.order_key = own.order_key AND earlier.position < own.position
+    JOIN redrive.dead_letters AS letter ON letter.run_id = earlier.run_id
+    WHERE own.run_id = run.id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')))
+LIMIT :most
+
+-- name: orders_overtaken
+-- Runs that may be executed although another run of their key comes first.
+SELECT run.id, run.place, first.run_id
+FROM redrive.run_order AS own
+JOIN redrive.runs AS run ON run.id = own.run_id
+JOIN redrive.run_order AS first ON first.org = own.org AND first.order_key = own.order_key AND first.position = (
+    SELECT min(position) FROM redrive.run_order AS any_run
+    WHERE any_run.org = own.org AND any_run.order_key = own.order_key)
+WHERE first.position < own.position AND run.place <> 'ended' AND NOT (run.place = 'waiting' AND run.held_by IS NOT NULL)
+LIMIT :most
+
+-- name: orders_stuck
+-- First runs of a key that will not be executed; and runs that wait, but have no place in the order.
+SELECT own.run_id, run.place, (
+    SELECT count(*) FROM redrive.run_order AS behind
+    WHERE behind.org = own.org AND behind.order_key = own.order_key AND behind.position > own.position)
+FROM redrive.run_order AS own LEFT JOIN redrive.runs AS run ON run.id = own.run_id
+WHERE NOT EXISTS (
+        SELECT 1 FROM redrive.run_order AS earlier
+        WHERE earlier.org = own.org AND earlier.order_key = own.order_key AND earlier.position < own.position)
+    AND (run.id IS NULL OR (run.place = 'waiting' AND run.held_by IS NOT NULL)
+        OR (run.place = 'ended' AND NOT (own.after_failure = 'wait' AND EXISTS (
+            SELECT 1 FROM redrive.dead_letters AS letter
+            WHERE letter.run_id = own.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED')))))
+UNION ALL
+SELECT run.id, run.place, 0 FROM redrive.runs AS run
+WHERE run.place = 'waiting' AND run.held_by IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM redrive.run_order AS own WHERE own.run_id = run.id)
+LIMIT :most
 
 -- name: leases_expired
 SELECT id, worker, :now - leased_until FROM redrive.runs
@@ -245,8 +284,9 @@ SELECT id, word, state, place, step_state FROM (
             OR (epoch = 0 AND started_at IS NOT NULL) THEN 'token'
         WHEN (place = 'leased') <> (leased_until IS NOT NULL)
             OR (place = 'leased' AND (attempt < 1 OR attempt_started_at IS NULL)) THEN 'lease'
-        WHEN (place = 'waiting') <> (due_at IS NOT NULL) THEN 'due'
-        WHEN (place = 'held') <> (held_by IS NOT NULL) THEN 'holder'
+        WHEN (place = 'waiting' AND held_by IS NULL) <> (due_at IS NOT NULL) THEN 'due'
+        WHEN place <> 'waiting' AND (place = 'held') <> (held_by IS NOT NULL) THEN 'holder'
+        WHEN place = 'waiting' AND held_by NOT LIKE 'order:%' THEN 'holder'
         WHEN (place = 'ended') <> (ended_at IS NOT NULL) THEN 'end'
         WHEN (state = 'SUCCESS' AND result IS NULL) OR (place <> 'ended' AND result IS NOT NULL) THEN 'result'
         WHEN place <> 'leased' AND slots IS NOT NULL THEN 'slots'
