@@ -30,7 +30,7 @@ def declare(app: Redrive, **options: Any) -> None:
 
 async def found(app: Redrive, query: str, org: str = "default") -> list[str]:
     """Return the dedupe keys of the events that match, the newest first."""
-    return [event.key for event in (await app.events(org=org).find(query)).events]
+    return [event.dedupe_key for event in (await app.events(org=org).find(query)).events]
 
 
 async def test_events_are_found_by_what_they_are(site: Site) -> None:
@@ -112,7 +112,7 @@ async def test_pages_show_every_event_once(site: Site) -> None:
         keys, cursor = [], None
         while True:
             page = await app.events().find(query, size=3, cursor=cursor)
-            keys += [event.key for event in page.events]
+            keys += [event.dedupe_key for event in page.events]
             cursor = page.next_cursor
             if cursor is None:
                 break

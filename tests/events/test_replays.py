@@ -191,7 +191,7 @@ async def test_failed_projections_are_replayed_in_bulk_g12(site: Site) -> None:
     assert (plan.will_run, everything.will_run, nothing.will_run) == (3, 5, 0)
     assert (await events.count("is:failed")).number == 2
     assert (await failures.plans.view(plan.operation_id)).planned_by == "ana"
-    kept = [event.key for event in (await events.find("is:failed")).events]
+    kept = [event.dedupe_key for event in (await events.find("is:failed")).events]
     assert kept == ["score-4", "score-3"]  # the oldest were replayed
 
 

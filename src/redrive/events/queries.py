@@ -21,7 +21,6 @@ MAX_PAGE_SIZE = 500
 class EventSummary(NamedTuple):
     """A stored event in a list: without its payload, with the state of each projection.
 
-    key          its dedupe key
     message_id   the id of the Redis entry; None if the application recorded the event itself
     occurred_at  when it happened, as its publisher says
     stored_at    when it was stored
@@ -32,7 +31,7 @@ class EventSummary(NamedTuple):
     type: str
     source: str | None
     user: str | None
-    key: str
+    dedupe_key: str
     message_id: str | None
     occurred_at: Instant | None
     stored_at: Instant
@@ -93,7 +92,7 @@ def _summary(line: EventLine, projections: Sequence[ProjectionRecord]) -> EventS
         type=line.type,
         source=line.source,
         user=line.user_id,
-        key=line.dedupe_key,
+        dedupe_key=line.dedupe_key,
         message_id=line.message_id,
         occurred_at=line.occurred_at,
         stored_at=line.stored_at,

@@ -28,7 +28,7 @@ from redrive.store.store import Store
 MAX_BATCH = 200
 """Events that one step reads."""
 MAX_UNFINISHED = 1_000
-"""A rebuild waits while so many runs of its projector are unfinished. The first ones are fewer; see `_room`."""
+"""A rebuild waits while so many runs of its projector are unfinished. It starts with fewer; see `_room`."""
 BURST_SECONDS = 1.0
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0

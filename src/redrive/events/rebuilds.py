@@ -240,7 +240,7 @@ def _checked(options: RebuildOptions) -> dict[str, Any]:
     """Check the options that a rebuild stores."""
     types, rate = options.get("types", ()), options.get("rate")
     require_list("types", types, "types of events")
-    names = list(dict.fromkeys(types))
+    names: list[Any] = list(dict.fromkeys(types))
     if len(names) > MAX_TYPES or not all(isinstance(name, str) and name for name in names):
         raise InvalidValueError(f"types must be at most {MAX_TYPES} types of events, got {types!r:.200}")
     if rate is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from redrive.engine.encryption import Encryption
 from redrive.engine.ids import Ids
@@ -17,19 +17,15 @@ from redrive.store.store import Store
 
 
 class RetryRun(Protocol):
-    """Queues a failed run again, with its dead letter: `Failures.replay_run`."""
-
     async def __call__(self, run_id: str, *, reason: str = "") -> None: ...
 
 
-class PlanReplay(Protocol):
-    """Plans a bulk replay of dead letters: `BulkReplays.create`."""
-
-    async def __call__(self, **request: Any) -> Plan: ...
-
-
 class EventParts(NamedTuple):
-    """The parts of the application that serve the events of one caller."""
+    """The parts of the application that serve the events of one caller.
+
+    retry_run  queues a failed run again, with its dead letter: `Failures.replay_run`
+    plan       plans a bulk replay of dead letters: `BulkReplays.create`
+    """
 
     caller: Caller
     store: Store
@@ -40,4 +36,4 @@ class EventParts(NamedTuple):
     redactor: Redactor
     streams: Mapping[str, Stream]
     retry_run: RetryRun
-    plan: PlanReplay
+    plan: Callable[..., Awaitable[Plan]]

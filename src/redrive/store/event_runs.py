@@ -55,7 +55,8 @@ class EventRuns:
     ) -> dict[str, str]:
         """Return the run that projects each event, for those that have one."""
         keys = [ProjectionKey(event_id, projector, version, org) for event_id in event_ids]
-        return dict(await session.fetch_many(_SQL["runs"], keys)) if keys else {}
+        rows = await session.fetch_many(_SQL["runs"], keys) if keys else []
+        return {row[0]: row[1] for row in rows}
 
     async def begin(self, session: Session, projections: Sequence[Projection]) -> set[str]:
         """Store first projections. Return the runs of those that are new."""
