@@ -69,7 +69,14 @@ PLAIN = [
 
 
 async def routes(site: Site) -> list[Route]:
-    return [*PLAIN, *await _runs(site), *await _letters(site), *await _groups(site), *await _replays(site)]
+    return [
+        *PLAIN,
+        *await _runs(site),
+        *await _events(site),
+        *await _letters(site),
+        *await _groups(site),
+        *await _replays(site),
+    ]
 
 
 async def _runs(site: Site) -> list[Route]:
@@ -82,6 +89,12 @@ async def _runs(site: Site) -> list[Route]:
     }
     found = {name: await _first(site, "/api/v1/runs", query) for name, query in asked.items()}
     return [Route(name, f"{ADMIN}/runs/{each['id']}") for name, each in found.items() if each]
+
+
+async def _events(site: Site) -> list[Route]:
+    asked = {"event": "is:failed", "event-live": "is:live"}
+    found = {name: await _first(site, "/api/v1/stored-events", query) for name, query in asked.items()}
+    return [Route(name, f"{ADMIN}/events/{each['id']}") for name, each in found.items() if each]
 
 
 async def _letters(site: Site) -> list[Route]:

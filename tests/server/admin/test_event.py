@@ -10,7 +10,7 @@ from redrive.events import Event, StreamEntry
 from redrive.events.ingest import DeadCause
 from redrive.parts import parts_of
 
-EVENTS = "/app/admin/events"
+EVENTS, API = "/app/admin/events", "/api/v1/stored-events"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
@@ -72,6 +72,85 @@ async def test_an_event_that_no_projector_wants_says_what_to_do(house: House) ->
     [recorded] = await house.app.events().record(stream, [Event(type="greeting", dedupe_key="1")])
     page = await read(await house.keyed("VIEWER"), f"{EVENTS}/{recorded.id}")
     assert "No projector wanted this event" in page.text
+
+
+async def test_an_event_is_replayed_through_the_chosen_projectors_g12(house: House) -> None:
+    scores = Scores(house)
+    scores.is_broken = True
+    event = await scores.record()
+    await house.work()
+    client = await house.keyed("ADMIN")
+    page = await read(client, f"{EVENTS}/{event}")
+    [form] = page.find("form", data_action=f"POST {API}/{event}/replay")
+    choices = page.find("input", name="projectors", data_type="item")
+    assert {each.attributes["value"]: "checked" in each.attributes for each in choices} == {
+        "qscore": False,
+        "session": True,
+    }
+    assert "session v1 continues its failed run" in form.text
+    assert "qscore v2 executes it again in a new run, with the same idempotency key" in form.text
+
+    scores.is_broken = False
+    answer = await client.post(f"{API}/{event}/replay", json={"projectors": ["session"]})
+    assert answer.status_code == 202
+    await house.work()
+    page = await read(client, f"{EVENTS}/{event}")
+    assert [text.split(" ")[2] for text in rows(page)] == ["Succeeded", "Succeeded"]
+    assert "has failed with this event" not in page.text
+
+
+async def test_while_projectors_work_there_is_nothing_to_replay(house: House) -> None:
+    event = await Scores(house).record()
+    page = await read(await house.keyed("ADMIN"), f"{EVENTS}/{event}")
+    [button] = [each for each in page.find("button", disabled="") if each.text == "Replay…"]
+    assert button.attributes["title"] == "Projectors are still at work"
+    assert not [each for each in page.actions if API in each]
+
+
+async def test_who_may_not_replay_sees_no_button(house: House) -> None:
+    event = await Scores(house).record()
+    await house.work()
+    for role in ("VIEWER", "STAFF"):
+        page = await read(await house.keyed(role), f"{EVENTS}/{event}")
+        assert not [each for each in page.actions if API in each]
+        assert "Replay" not in [each.text for each in page.find("summary")]
+
+
+async def test_a_projector_that_was_added_later_can_be_executed(house: House) -> None:
+    scores, client = Scores(house), await house.keyed("ADMIN")
+    event = await scores.record()
+    await house.work()
+
+    @scores.stream.projector("badges")
+    async def badges(event: Event) -> None:
+        pass
+
+    page = await read(client, f"{EVENTS}/{event}")
+    assert "badges v1 Not executed" in page.text
+    assert "badges v1 executes it for the first time" in page.text
+
+
+async def test_a_rebuild_in_progress_is_shown(house: House) -> None:
+    scores, client = Scores(house), await house.keyed("VIEWER")
+    event = await scores.record()
+    await house.app.events(by="ana").rebuilds.start("qscore", reason="new formula")
+    page = await read(client, f"{EVENTS}/{event}")
+    assert "A rebuild of qscore v2 executes it for every event of this stream again. Running" in page.text
+    assert "0 of 1 event read" in page.text
+    stream = await read(client, "/app/admin/streams/scores")
+    assert "new formula" in stream.text
+    assert not [each for each in stream.actions if "rebuilds" in each]
+    admin = await read(await house.keyed("ADMIN"), "/app/admin/streams/scores")
+    [pause] = [each for each in admin.actions if each.endswith("/pause") and "rebuilds" in each]
+    assert (await (await house.keyed("ADMIN")).post(pause.partition(" ")[2])).status_code == 200
+
+
+async def test_the_start_of_an_id_is_enough(house: House) -> None:
+    event = await Scores(house).record()
+    client = await house.keyed("VIEWER")
+    await read(client, f"{EVENTS}/{event[:15]}")
+    answer = await client.get(EVENTS, params={"q": event[:15]})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{EVENTS}/{event}")
 
 
 async def test_the_run_of_a_projector_leads_to_its_event(house: House) -> None:

@@ -130,3 +130,30 @@ async def test_the_overview_asks_for_attention_for_streams_that_are_not_read(hou
     assert "but work is blocked" in page.text
     await scores.report(oldest_at=parts_of(house.app).clock.now() - BEHIND_SECONDS - 1, lag=1_234)
     assert "Stream scores: behind, 1,234 entries to read" in (await read(client, "/app/admin")).text
+
+
+async def test_pausing_a_stream_can_be_undone(house: House) -> None:
+    await Scores(house).report()
+    client = await house.keyed("ADMIN", name="operator")
+    page = await read(client, STREAMS)
+    [form] = page.find("form", data_action="POST /api/v1/streams/scores/pause")
+    assert (await client.post("/api/v1/streams/scores/pause", json={"reason": EVIL})).status_code == 200
+    paused = await read(client, STREAMS)
+    assert cells(paused, "State") == ["Paused"]
+    assert "by key:operator" in paused.text
+    assert "POST /api/v1/streams/scores/resume" in paused.actions
+    assert (await client.post(form.attributes["data-undo"].partition(" ")[2], json={})).status_code == 200
+    assert cells(await read(client, STREAMS), "State") == ["Reading"]
+
+
+async def test_a_stream_of_another_organization_is_shown_for_its_events_only(house: House) -> None:
+    await house.organization("acme")
+    scores = Scores(house, orgs=["acme"])
+    await scores.report(lag=77)
+    await scores.record(org="acme")
+    client = await house.keyed("OWNER", "acme")
+    for path in (STREAMS, f"{STREAMS}/scores"):
+        page = await read(client, path)
+        assert "Another organization consumes it." in page.text
+        assert "77" not in page.text
+        assert not [each for each in page.actions if "streams" in each]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from fastapi import Path
 from starlette.responses import Response
 
 from redrive.events.replays import ProjectionReplay, ReplayAction
@@ -17,13 +16,12 @@ from redrive.model.replay import OperationState
 from redrive.model.stream import UNFINISHED_PROJECTIONS, ProjectionRecord, ProjectionStatus
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
+from redrive.server.api.request import EventId
 
 pages = Pages("event")
 
 FAILED = (ProjectionStatus.DEAD, ProjectionStatus.FAILED)
 WITHOUT_RUN = (ProjectionStatus.WAITING, ProjectionStatus.REMOVED)
-
-EventId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 
 
 class ProjectionLine(NamedTuple):

@@ -7,7 +7,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from redrive.engine.id_lookup import IdKind
 from redrive.errors import InvalidValueError
+from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Cursor, QueryText
 
@@ -26,6 +28,8 @@ QUICK = (
 @pages.get("/events")
 async def listed(page: OnPage, q: QueryText = "", cursor: Cursor = None) -> Response:
     try:
+        if (found_page := await page_of_id(page, q, IdKind.EVENT)) is not None:
+            return found_page
         values, problem = await _found(page, q, cursor), ""
     except InvalidValueError as error:
         values, problem = {"found": (), "next_cursor": None, "count": None}, str(error)
