@@ -16,7 +16,6 @@ from redrive.model.rebuild import Rebuild
 from redrive.model.stream_condition import NEEDS_YOU, StreamCondition, stream_condition
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.api.request import Name
-from redrive.words.suggestion import suggest
 
 pages = Pages("streams")
 
@@ -112,8 +111,7 @@ def _named(name: str, lines: Sequence[StreamLine]) -> StreamLine:
     for line in lines:
         if line.stream.name == name:
             return line
-    names = [line.stream.name for line in lines]
-    raise NotFoundError(f"there is no stream {name!r:.100}; {suggest(name, names)}")
+    raise NotFoundError(f"there is no stream {name!r:.100}")
 
 
 async def _projector(page: Page, projector: ProjectorView) -> ProjectorLine:
