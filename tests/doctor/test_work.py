@@ -398,12 +398,13 @@ async def test_streams_that_are_not_read(app: Redrive) -> None:
     database, store = parts_of(app).database, parts_of(app).store
     assert [found.code for found in about(await examine(database), "streams")] == [FindingCode.NO_STREAM]
     now = parts_of(app).clock.now()
-    for name, changes in {
+    reports: dict[str, dict[str, Any]] = {
         "well": {},
         "behind": {"oldest_at": now - 3_700.0, "lag": 12_000},
         "failing": {"pending": None, "last_error": fact("redis_loading").encode(), "error_at": now},
         "paused": {},
-    }.items():
+    }
+    for name, changes in reports.items():
         stream = StreamName("default", name)
         await store.streams.ensure(stream)
         await store.streams.report(stream, StreamReport(**{**QUIET, **changes}))

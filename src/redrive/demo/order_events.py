@@ -23,7 +23,7 @@ class OrderEvents:
             self._client = Redis.from_url(url)
 
     async def publish(self, order: dict[str, Any]) -> None:
-        """Publish that an order was placed. The shop goes on if Redis is away."""
+        """Publish that an order was placed. Without Redis, the shop continues."""
         if self._client is None:
             return
         from redis.exceptions import RedisError

@@ -15,7 +15,7 @@ CONSUME = "redrive stream consume MODULE:ATTRIBUTE"
 
 
 def judge_streams(streams: Sequence[StreamState], now: float) -> Iterator[Finding]:
-    """A stream is judged by its last report, so one that was never read is not known here."""
+    """Judge each stream by its last report. A stream that no consumer has read has none."""
     if not streams:
         yield ok(FindingCode.NO_STREAM)
         return

@@ -89,9 +89,8 @@ def _add_report(app: Redrive, report: MerchantReport) -> None:
 
 def _add_orders(app: Redrive, projections: OrderProjections, url: str) -> None:
     orders = app.stream("orders", url, stream=ORDERS, queue="events")
-    placed = {"types": ["order.placed"], "queue": "events"}
-    orders.projector("revenue", **placed)(projections.revenue)
-    orders.projector("delivery", retry=BRIEF, **placed)(projections.delivery)
+    orders.projector("revenue", types=["order.placed"], queue="events")(projections.revenue)
+    orders.projector("delivery", types=["order.placed"], queue="events", retry=BRIEF)(projections.delivery)
 
 
 def _task(app: Redrive, function: Any, **options: Any) -> Any:

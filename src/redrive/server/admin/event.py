@@ -75,7 +75,7 @@ async def event(page: OnPage, event_id: EventId) -> Response:
 
 
 def choices_of(plan: Sequence[ProjectionReplay]) -> list[ReplayChoice]:
-    """Group the plan of a replay by projector: the API takes names, which stand for all versions."""
+    """Group the plan of a replay by projector: the API takes names, and a name means all versions."""
     names = dict.fromkeys(replay.projector for replay in plan)
     choices = []
     for name in names:

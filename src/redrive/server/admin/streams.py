@@ -46,7 +46,7 @@ class StreamLine(NamedTuple):
 
     @property
     def needs_you(self) -> bool:
-        """Whether a person should look at it. No consumer reads a stream that was removed from the code."""
+        """Whether it needs a person. No consumer reads a stream that was removed from the code."""
         if not self.is_own:
             return False
         if self.condition == StreamCondition.PAUSED:
@@ -97,7 +97,7 @@ async def one(page: OnPage, name: Name) -> Response:
 
 
 async def streams(page: Page) -> list[StreamLine]:
-    """Return the streams of the organization, and those that have events of it."""
+    """Return the streams of the organization, and other streams with events of it."""
     declared, org = page.visit.parts.declared.streams, page.visit.org
     lines = []
     for stream in await page.visit.streams.list():
@@ -111,7 +111,7 @@ def _named(name: str, lines: Sequence[StreamLine]) -> StreamLine:
     for line in lines:
         if line.stream.name == name:
             return line
-    raise NotFoundError(f"there is no stream {name!r:.100}")
+    raise NotFoundError(f"found no stream {name!r:.100}")
 
 
 async def _projector(page: Page, projector: ProjectorView) -> ProjectorLine:
