@@ -41,7 +41,7 @@ def create_app(
     """Create the application.
 
     folder  contains the table of shipping zones
-    events  the URL of the Redis with the stream of orders; empty: there is none
+    events  the URL of the Redis with the stream of orders; empty: run without the stream
     """
     app = Redrive(settings=settings, log=log)
     for name in ("payments", "carrier", "mail"):
