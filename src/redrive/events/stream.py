@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
@@ -34,6 +34,7 @@ from redrive.model.run import AfterFailure
 from redrive.model.stream import Event
 from redrive.policy.bounds import (
     choice,
+    require,
     require_function,
     require_kind,
     require_list,
@@ -48,6 +49,7 @@ DEFAULT_BATCH = 100
 DEFAULT_IDLE_SECONDS = 60.0
 DEFAULT_MAX_QUEUED = 10_000
 MAX_EVENT_TEXT = 255
+MAX_RETENTION_DAYS = 36_500.0
 _URL = re.compile(r"(rediss?|unix)://")
 
 Connect: TypeAlias = Callable[[], Any]
@@ -81,6 +83,8 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds  after how long another consumer takes over the entries of a silent one; default: 60 seconds
     max_queued    reading pauses while more runs of projectors are queued; default: 10,000
     max_bytes     the maximum size of an entry; default: 1 MiB
+    retention_days  how long events are kept after they were stored, in days; default: forever
+    retention     days for single types, such as {"score.changed": 90}; None: forever
     queue         the queue of runs that store a dead-lettered entry again; default: "default"
     """
 
@@ -96,6 +100,8 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds: Seconds
     max_queued: int
     max_bytes: int
+    retention_days: float | None
+    retention: Mapping[str, float | None]
     queue: str
 
 
@@ -161,6 +167,8 @@ class Stream:
         self.idle_seconds = float(
             require_seconds("idle_seconds", options.get("idle_seconds", DEFAULT_IDLE_SECONDS), 0.05, 86_400.0)
         )
+        self.retention_days = _days("retention_days", options.get("retention_days"))
+        self.retention = _retention(options.get("retention", {}))
         self.projectors: list[Projector] = []
         self.store_task = self._register_store_entry(store_entry, options)
 
@@ -297,6 +305,19 @@ def _retry(options: StreamOptions) -> RetryPolicy:
     if "max_attempts" in options:
         policy = replace(policy, name=f"{policy.name} (changed)", max_attempts=options["max_attempts"])
     return policy
+
+
+def _days(name: str, days: float | None) -> float | None:
+    if days is not None:
+        require(name, days, 0.0, MAX_RETENTION_DAYS)
+    return days
+
+
+def _retention(by_type: Mapping[str, float | None]) -> dict[str, float | None]:
+    require_kind("retention", by_type, Mapping)
+    for name in by_type:
+        require_kind("a type in retention", name, str)
+    return {name: _days(f"the retention of {name!r:.100}", days) for name, days in by_type.items()}
 
 
 def _whole(options: Any, name: str, default: int, low: int, high: int) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from redrive.model.field import RunId
 from redrive.model.stream import Projection
+from redrive.policy.codec import encode
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
@@ -36,6 +37,16 @@ class ProjectionKey(NamedTuple):
     projector: str
     version: int
     org: str
+
+
+class ExpiredEvents(NamedTuple):
+    """Events of a stream that are older than `age` seconds: of these types, or of all types but these."""
+
+    org: str
+    stream: str
+    age: float
+    types: Sequence[str]
+    except_types: bool
 
 
 _SQL = statements("event_runs", EventKey, NextRun, Projection, ProjectionKey)
@@ -67,3 +78,17 @@ class EventRuns:
     async def follow(self, session: Session, runs: Sequence[NextRun]) -> set[str]:
         """Replace the runs of projections. Return the new runs of those whose former run has settled."""
         return {row[0] for row in await session.fetch_many(_SQL["follow"], runs)} if runs else set()
+
+    async def remove_expired(self, expired: ExpiredEvents, most: int) -> int:
+        """Remove old events without unfinished work, and their projections. Return how many were found."""
+        name = "expired_others" if expired.except_types else "expired"
+        parameters = {**expired._asdict(), "types": encode(list(expired.types)), "most": most}
+        async with self._session.transaction() as session:
+            found = [EventKey(row[0], expired.org) for row in await session.fetch(_SQL[name], parameters)]
+            if found:
+                # Check again now that the events are locked: a replay may have started a run before.
+                removed = await session.fetch_many(_SQL["remove"], found)
+                gone = [EventKey(row[0], expired.org) for row in removed]
+                if gone:
+                    await session.fetch_many(_SQL["remove_projections"], gone)
+            return len(found)

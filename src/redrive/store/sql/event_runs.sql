@@ -33,11 +33,18 @@ projection.waits = 0
         SELECT 1 FROM redrive.dead_letters AS letter
         WHERE letter.run_id = projection.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
 
+-- name: expired
+{_expired} AND event.type IN {items:types} {_oldest}
+
+-- name: expired_others
+{_expired} AND event.type NOT IN {items:types} {_oldest}
+
 -- name: _expired
--- Old events whose projections have all settled; not of a stream that is being rebuilt, which reads them.
+-- Old events whose projections have all settled; not of a stream that is being rebuilt: the rebuild reads them.
 SELECT event.id FROM redrive.events AS event
-WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age AND {types}
-    AND {_removable}
+WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age AND {_removable}
+
+-- name: _oldest
 ORDER BY event.stored_at
 LIMIT :most
 FOR UPDATE OF event SKIP LOCKED
@@ -53,7 +60,7 @@ NOT EXISTS (
 -- name: remove
 DELETE FROM redrive.events AS event
 WHERE event.id = :id AND event.org = :org AND {_removable}
-RETURNING event.id
+RETURNING id
 
 -- name: remove_projections
 DELETE FROM redrive.projections WHERE event_id = :id AND org = :org
