@@ -22,7 +22,7 @@ from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import PreparedEvent
 from redrive.model.event import StreamFailed, StreamRecovered
 from redrive.model.fact import Fact, fact
-from redrive.model.stream import MAX_PART, Position, StreamState, position_of, read_position
+from redrive.model.stream import MAX_PART, StreamPosition, StreamState, position_of, read_position
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Equal
@@ -42,7 +42,7 @@ CRASHES = 2
 MAX_INVALID_BATCHES = 10
 SILENT_SECONDS = 3_600.0
 """After this long, the name of a consumer that left nothing pending is removed from the group."""
-END = Position(MAX_PART, MAX_PART)
+END = StreamPosition(MAX_PART, MAX_PART)
 
 
 class ConsumerParts(NamedTuple):
@@ -191,7 +191,7 @@ class Consumer:
     async def _report_lost_generation(self, before: StreamState) -> None:
         """Report what Redis lost when it came back empty: all that was newer than the last stored entry."""
         after = read_position(before.last_position)
-        now = Position(int(self._clock.now() * 1000), 0)
+        now = StreamPosition(int(self._clock.now() * 1000), 0)
         await self._control.add_gap(before.generation, after.message_id, now.message_id)
 
     async def _look(self, commands: StreamCommands) -> StreamState:
