@@ -110,7 +110,9 @@ _SAVED = {
 }
 _START = "0" * 32
 _REPORTED = {
-    **{"generation": 1, "last_position": _START, "stored": 1, "duplicates": 0, "dead": 0, "taken_over": 0},
+    "generation": 1,
+    "last_position": _START,
+    **dict.fromkeys(("stored", "duplicates", "dead", "taken_over"), 1),
     **dict.fromkeys(("lag", "pending", "oldest_at", "rate", "held_back", "last_error", "error_at", "seen")),
 }
 _OF_STREAM = {"name": STREAM, "identity": "new", "before": "old", "start": _START, "reader": "r"}

@@ -84,4 +84,3 @@ class StreamStore:
         """Return the run of the dead letter of an entry; None if it has none."""
         rows = await self._session.fetch(_SQL["buried"], entry.asdict())
         return str(rows[0][0]) if rows else None
-

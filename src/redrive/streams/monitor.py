@@ -43,7 +43,7 @@ class StreamMonitor:
 
     def failed(self, error: BaseException) -> Fact:
         """Note an error as the last one."""
-        found = problem(error)
+        found = problem(error, self._control.stream.key)
         fields = {name: self._redactor.text(str(value)) for name, value in found.fields.items()}
         return self.report_problem(Fact(found.code, fields))
 
