@@ -40,6 +40,7 @@ from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
 from redrive.events.service import Events
 from redrive.events.stream import Connect, Stream, StreamOptions
+from redrive.events.streams import Streams
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.members import Members
@@ -342,6 +343,11 @@ class Redrive(NamesRenamed):
     def events(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Events:
         """The events of an organization: record and view them, and see how their projectors have fared."""
         return Events(self._parts.event_parts(_caller(org, by)))
+
+    def streams(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Streams:
+        """The streams of an organization: see what their consumers report, pause and resume them."""
+        parts, caller = self._parts, _caller(org, by)
+        return Streams(parts.store_of(org), parts.declared.streams, parts.redactor, caller)
 
     def queues(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Queues:
         """The queues: see how much work each one holds, pause and resume them."""

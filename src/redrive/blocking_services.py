@@ -7,6 +7,7 @@ from redrive.engine.breakers import Breakers
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.runs import Runs
 from redrive.events.service import Events
+from redrive.events.streams import Streams
 from redrive.failures.audit import Audit
 from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.groups import FailureGroups
@@ -38,6 +39,15 @@ class SyncEvents(Facade):
     get = waiting(Events.get)
     list = waiting(Events.list)
     projections = waiting(Events.projections)
+    replay = waiting(Events.replay)
+    rebuild = waiting(Events.rebuild)
+
+
+class SyncStreams(Facade):
+    list = waiting(Streams.list)
+    view = waiting(Streams.view)
+    pause = waiting(Streams.pause)
+    resume = waiting(Streams.resume)
 
 
 class SyncQueues(Facade):

@@ -9,7 +9,9 @@ from redrive.engine.queues import Queues, QueueView, Workers, WorkerView
 from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.engine.runs import RunPage, Runs
 from redrive.engine.worker import Worker
+from redrive.events.replay import RebuildPage, ReplayedProjection
 from redrive.events.service import Events, EventView, RecordedEvent
+from redrive.events.streams import Streams, StreamView
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.members import Members
@@ -38,16 +40,20 @@ __all__ = [
     "ProjectionRecord",
     "QueueView",
     "Queues",
+    "RebuildPage",
     "RecordedEvent",
     "Replay",
     "ReplayOperation",
     "ReplayVerdict",
+    "ReplayedProjection",
     "RunHandle",
     "RunPage",
     "RunSummary",
     "RunView",
     "Runs",
     "StepView",
+    "StreamView",
+    "Streams",
     "SyncRunHandle",
     "Worker",
     "WorkerView",

@@ -40,6 +40,8 @@ from redrive.events.control import StreamControl
 from redrive.events.ingest import EntryIngest, IngestParts
 from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import EventRecorder
+from redrive.events.replay import Replaying
+from redrive.events.retention import EventRetention
 from redrive.events.service import EventParts
 from redrive.events.stream import Stream
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
@@ -294,10 +296,13 @@ class Parts:
 
     def event_parts(self, caller: Caller) -> EventParts:
         tenant = self.tenant(caller.org)
+        recorder = self._event_recorder(tenant.store, tenant.enqueuer)
+        replay_run = partial(self._replay_run, caller.org)
         return EventParts(
             caller=caller,
             store=tenant.store,
-            recorder=self._event_recorder(tenant.store, tenant.enqueuer),
+            recorder=recorder,
+            replaying=Replaying(tenant.store, recorder, self.ids, self.redactor, caller, replay_run),
             retrier=self.retrier,
             encryption=self.encryption,
             redactor=self.redactor,
@@ -325,6 +330,9 @@ class Parts:
 
     def stream_control(self, stream: Stream) -> StreamControl:
         return StreamControl(stream, self.store, self.ids, self.clock, self.event_bus)
+
+    def event_retention(self, stream: Stream) -> EventRetention:
+        return EventRetention(stream, self.store, self.clock)
 
     def letter_mirror(self, stream: Stream) -> LetterMirror:
         return LetterMirror(stream, self.store, self.ids)

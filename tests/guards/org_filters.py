@@ -123,6 +123,9 @@ TRESPASSES: Mapping[str, Mapping[str, Any]] = {
     "events.newest": {"stored_at": 9e9, "id": EVENT},
     "events.records": {"event_id": EVENT},
     "events.release": {"event_id": EVENT, "projector": "invoice", "version": 1},
+    "events.removable": {"stream": STREAM, "age": 0.0, "stored_at": -1.0, "id": _START},
+    "events.remove_projections": {"id": EVENT},
+    "events.remove": {"id": EVENT},
     "outbox.take": {"topic": "topic"},
     "outbox.remove": {"topic": "topic", "key": "key", "version": 1},
     "outbox.count": {"topic": "topic"},
@@ -253,7 +256,7 @@ _SHOWN = "the org of a caller is not known before the secret is verified"
 _OWN_USER = "it lists the orgs of the user who asks"
 _OF_ITS_STREAM = "a consumer names the organizations of its stream, which the application declares"
 EXCEPTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("events.insert", "events.project", "outbox.put"), "it writes the org"),
+    **dict.fromkeys(("events.insert", "events.project", "events.reproject", "outbox.put"), "it writes the org"),
     **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
     **{
         f"events.{name}": _OF_ITS_STREAM

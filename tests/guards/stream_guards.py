@@ -10,6 +10,7 @@ INVALID = "tests/streams/test_invalid_entries.py::"
 ORDER = "tests/streams/test_order.py::"
 FAILURES = "tests/streams/test_failures.py::"
 RECORDING = "tests/events/test_recording.py::"
+REPLAYING = "tests/events/test_replaying.py::"
 OUTBOX = "tests/store/test_outbox.py::"
 
 
@@ -153,6 +154,18 @@ GUARDS = (
             ),
         ),
         _both(f"{RECORDING}test_an_event_of_another_org_is_refused_w13"),
+    ),
+    Guard(
+        "retention of queued events",
+        "an event is removed while a run of it is unfinished",
+        (Sql("events.removable", r"run\.place <> 'ended'", "1 = 0"),),
+        _both(f"{REPLAYING}test_old_events_are_removed_by_type_unless_a_run_needs_them"),
+    ),
+    Guard(
+        "retention of dead events",
+        "an event is removed while the dead letter of its projection may be replayed",
+        (Sql("events.removable", r"letter\.state IN \('OPEN', 'REPLAYING', 'EXHAUSTED'\)", "1 = 0"),),
+        _both(f"{REPLAYING}test_old_events_are_removed_by_type_unless_a_run_needs_them"),
     ),
     Guard(
         "stream generation",

@@ -71,11 +71,3 @@ class StreamControl:
         queues = {projector.queue for projector in projectors}
         tasks = {projector.task for projector in projectors}
         return await self._store.events.queued(self.stream.orgs, queues, tasks, most)
-
-    async def pause(self, by: str) -> None:
-        """Stop reading, in every consumer, until `resume`."""
-        await self._streams.ensure(self.name)
-        await self._streams.pause(self.name, by)
-
-    async def resume(self) -> bool:
-        return await self._streams.resume(self.name)

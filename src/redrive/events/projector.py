@@ -44,14 +44,15 @@ class Projector:
     after_failure: AfterFailure
 
     def wants(self, event: Event) -> bool:
-        return not self.types or any(fnmatchcase(event.type, pattern) for pattern in self.types)
+        return not self.types or matches(event.type, self.types)
 
-    def key(self, event: Event) -> str:
-        """Return the idempotency key of the run that projects an event.
+    def key(self, event: Event, again: str = "") -> str:
+        """Return the idempotency key of the run that projects an event. `again` is the id of a repetition.
 
         An event without a user has "-" in its place. A user whose name is too long for a key is hashed.
         """
-        user, rest = event.user or NO_USER, (event.id, ("project", self.name), f"v{self.version}")
+        operation = ("project", self.name, again) if again else ("project", self.name)
+        user, rest = event.user or NO_USER, (event.id, operation, f"v{self.version}")
         try:
             return idempotency_key("event", user, *rest)
         except InvalidKeyError:
@@ -70,6 +71,10 @@ class Projector:
         if len(text) > MAX_VALUE_LENGTH or not text.isprintable():
             text = "#" + sha256(text.encode(errors="replace")).hexdigest()
         return f"{self.task}:{text}"
+
+
+def matches(event_type: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(event_type, pattern) for pattern in patterns)
 
 
 def checked_projector_name(what: str, name: object) -> str:

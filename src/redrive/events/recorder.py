@@ -130,10 +130,7 @@ class EventRecorder:
         for projection in waiting:
             projector = known.get((projection.projector, projection.version))
             if projector is not None:
-                payload = decode_stored(self._encryption.decrypt(projection.event.payload))
-                event = event_of_row(projection.event, payload)
-                run = self._run(event, event_to_json(event, payload), projector)
-                planned.append(PlannedRun(event.id, projector, run))
+                planned.append(self.prepare_again(self.event_of(projection.event), projector, ""))
         return planned
 
     async def release(self, session: Session, planned: Sequence[PlannedRun]) -> Written:
@@ -143,6 +140,30 @@ class EventRecorder:
         released = [_projection(run, run_id, waits=0) for run, run_id in zip(planned, run_ids, strict=True)]
         await self._store.events.release(session, released)
         return Written(frozenset(), runs, run_ids)
+
+    def prepare_again(self, event: Event, projector: Projector, again: str) -> PlannedRun:
+        """Build the run that projects a stored event again, or for the first time if `again` is empty."""
+        return PlannedRun(
+            event.id, projector, self._run(event, event_to_json(event, event.payload), projector, again)
+        )
+
+    async def define_runs(self, planned: Sequence[PlannedRun]) -> None:
+        if planned:
+            await self._enqueuer.define([run.prepared for run in planned])
+
+    async def write_again(self, session: Session, planned: Sequence[PlannedRun]) -> Written:
+        """Store runs of stored events. They replace earlier runs of the same projections."""
+        runs = [run.prepared[0] for run in planned]
+        run_ids = await self._store.runs.enqueue_within(session, runs) if runs else []
+        projections = [
+            _projection(run, run_id, waits=0) for run, run_id in zip(planned, run_ids, strict=True)
+        ]
+        await self._store.events.reproject(session, projections)
+        return Written(frozenset(), runs, run_ids)
+
+    def event_of(self, row: StoredEvent) -> Event:
+        """Return a stored event with its payload, which is not redacted."""
+        return event_of_row(row, decode_stored(self._encryption.decrypt(row.payload)))
 
     async def announce(self, written: Written) -> None:
         """Wake workers, after the transaction."""
@@ -157,10 +178,12 @@ class EventRecorder:
             PlannedRun(event.id, projector, self._run(event, value, projector)) for projector in projectors
         ]
 
-    def _run(self, event: Event, value: Mapping[str, JsonValue], projector: Projector) -> Prepared:
+    def _run(
+        self, event: Event, value: Mapping[str, JsonValue], projector: Projector, again: str = ""
+    ) -> Prepared:
         options: StartOptions = {
             "org": str(event.org),
-            "key": projector.key(event),
+            "key": projector.key(event, again),
             "correlation_id": event.id,
         }
         order_key = projector.order_key(event)

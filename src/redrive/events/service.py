@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from redrive.engine.encryption import Encryption
 from redrive.engine.store_retrier import StoreRetrier
 from redrive.errors import InvalidValueError, NotFoundError, StoreUnavailableError
 from redrive.events.recorder import EventRecorder, PreparedEvent, Written, event_of_row
+from redrive.events.replay import RebuildPage, ReplayedProjection, Replaying
 from redrive.events.stream import Stream
 from redrive.model.caller import Caller
 from redrive.model.stream import Event, ProjectionRecord, StoredEvent
@@ -33,6 +34,7 @@ class EventParts(NamedTuple):
     encryption: Encryption
     redactor: Redactor
     streams: Mapping[str, Stream]
+    replaying: Replaying
 
 
 class RecordedEvent(NamedTuple):
@@ -89,6 +91,46 @@ class Events:
         parts, org = self._parts, self._parts.caller.org
         last = None if before is None else await parts.store.events.get(before, org)
         return [self._redacted(row) for row in await parts.store.events.newest(org, last, limit)]
+
+    async def replay(
+        self, event_id: str, *, projectors: Collection[str] = (), reason: str = ""
+    ) -> list[ReplayedProjection]:
+        """Project a stored event again, by all projectors that want it or by those with these names.
+
+        A projection with a dead letter is replayed with it. One that has succeeded is executed by a new run.
+        A projector that did not know the event starts its first run. The dedupe key of the event stays.
+        """
+        require_list("projectors", projectors, "names of projectors")
+        row = await self._parts.store.events.get(event_id, self._parts.caller.org)
+        return await self._parts.replaying.replay(self._stream(row.stream), row, projectors, reason)
+
+    async def rebuild(
+        self,
+        stream: Stream | str,
+        projector: str,
+        *,
+        rebuild_id: str | None = None,
+        after: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        types: Collection[str] | None = None,
+        limit: int = 200,
+    ) -> RebuildPage:
+        """Project stored events again by one projector, up to `limit` of them, in the order of the stream.
+
+        Call it again with the `rebuild_id` and `after` of the page, until `after` is None. A page may be
+        repeated: it starts nothing twice. `since` and `until` are seconds since 1970.
+        """
+        return await self._parts.replaying.rebuild(
+            self._stream(stream),
+            projector,
+            rebuild_id=rebuild_id,
+            after=after,
+            since=since,
+            until=until,
+            types=types,
+            limit=limit,
+        )
 
     def _stream(self, stream: Stream | str) -> Stream:
         name, known = stream.name if isinstance(stream, Stream) else stream, self._parts.streams

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from redrive.errors import NotFoundError
+from redrive.model.field import RunId
 from redrive.model.stream import Projection, ProjectionRecord, ProjectionRow, StoredEvent
 from redrive.policy.codec import encode
 from redrive.store.database import Session, findable
@@ -19,6 +20,17 @@ class WaitingProjection(NamedTuple):
     projector: str
     version: int
     event: StoredEvent
+
+
+class RemovableEvent(NamedTuple):
+    id: str
+    type: str
+    stored_at: float
+
+
+class EventKey(NamedTuple):
+    id: RunId
+    org: str
 
 
 _SQL = statements("events", StoredEvent, Projection)
@@ -58,6 +70,27 @@ class EventStore:
     async def release(self, session: Session, projections: Sequence[Projection]) -> None:
         """Note that the runs of waiting projections are stored now."""
         await session.fetch_many(_SQL["release"], projections)
+
+    async def reproject(self, session: Session, projections: Sequence[Projection]) -> None:
+        """Note the new runs of projections that are executed again, or for the first time."""
+        await session.fetch_many(_SQL["reproject"], projections)
+
+    async def removable(
+        self, org: str, stream: str, age: float, after: RemovableEvent | None, most: int
+    ) -> list[RemovableEvent]:
+        """Return events older than `age` seconds that no unfinished run needs, oldest first."""
+        place = {"stored_at": -1.0, "id": "0" * 32} if after is None else after._asdict()
+        parameters = {"org": org, "stream": stream, "age": age, "most": most}
+        parameters |= {name: place[name] for name in ("stored_at", "id")}
+        return [RemovableEvent._make(row) for row in await self._session.fetch(_SQL["removable"], parameters)]
+
+    async def remove(self, org: str, event_ids: Sequence[str]) -> int:
+        keys = [EventKey(event_id, org) for event_id in event_ids]
+        if not keys:
+            return 0
+        async with self._session.transaction() as session:
+            await session.fetch_many(_SQL["remove_projections"], keys)
+            return len(await session.fetch_many(_SQL["remove"], keys))
 
     async def get(self, event_id: str, org: str) -> StoredEvent:
         rows = await self._session.fetch(_SQL["get"], {"id": findable(event_id), "org": org})

@@ -70,11 +70,11 @@ class StreamStore:
             ):
                 return True
 
-    async def pause(self, stream: StreamName, by: str) -> None:
-        await self._session.fetch(_SQL["pause"], {**stream._asdict(), "by": by})
+    async def pause(self, session: Session, stream: StreamName, by: str) -> None:
+        await session.fetch(_SQL["pause"], {**stream._asdict(), "by": by})
 
-    async def resume(self, stream: StreamName) -> bool:
-        return bool(await self._session.fetch(_SQL["resume"], stream._asdict()))
+    async def resume(self, session: Session, stream: StreamName) -> None:
+        await session.fetch(_SQL["resume"], stream._asdict())
 
     async def bury(self, session: Session, entry: DeadEntry) -> bool:
         """Note in the caller's transaction that an entry became a dead letter; False if it already had."""

@@ -20,6 +20,7 @@ from redrive.events.control import ReaderLease, StreamControl
 from redrive.events.ingest import DeadCause, EntryIngest
 from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import PreparedEvent
+from redrive.events.retention import EventRetention
 from redrive.model.event import StreamFailed, StreamRecovered
 from redrive.model.fact import Fact, fact
 from redrive.model.stream import MAX_PART, StreamPosition, StreamState, position_of, read_position
@@ -51,6 +52,7 @@ class ConsumerParts(NamedTuple):
     control: StreamControl
     ingest: EntryIngest
     mirror: LetterMirror
+    retention: EventRetention
     redactor: Redactor
     clock: Clock
     random: Random
@@ -202,6 +204,7 @@ class Consumer:
                 self._state = await self._prepare(commands)
             await mirror_letters(self._parts.mirror, commands, self._clock)
             await self.monitor.report(commands, self._state)
+            await self._parts.retention.remove_when_due()
             self._looked = self._clock.monotonic()
         return self._state
 

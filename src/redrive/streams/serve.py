@@ -41,6 +41,7 @@ def consumer_of(app: Redrive, stream: Stream) -> Consumer:
             control=parts.stream_control(stream),
             ingest=parts.entry_ingest(stream),
             mirror=parts.letter_mirror(stream),
+            retention=parts.event_retention(stream),
             redactor=parts.redactor,
             clock=parts.clock,
             random=parts.random,

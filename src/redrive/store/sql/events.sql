@@ -33,6 +33,38 @@ FROM {batch:Projection only event_id, projector, version, org, run_id}
 WHERE projection.event_id = batch.event_id AND projection.projector = batch.projector
     AND projection.version = batch.version AND projection.org = batch.org AND projection.waits = 1
 
+-- name: reproject
+INSERT INTO redrive.projections ({columns:Projection})
+SELECT batch.event_id, batch.projector, batch.version, batch.org, batch.stream, batch.run_id, batch.waits
+FROM {batch:Projection}
+WHERE true
+ON CONFLICT (event_id, projector, version) DO UPDATE SET run_id = excluded.run_id, waits = excluded.waits
+
+-- name: removable
+-- Old events whose projections are all finished, without a dead letter that may still be replayed.
+SELECT event.id, event.type, event.stored_at FROM redrive.events AS event
+WHERE event.org = :org AND event.stream = :stream AND (event.stored_at, event.id) > (:stored_at, :id)
+    AND event.stored_at < :now - :age
+    AND NOT EXISTS (
+        SELECT 1 FROM redrive.projections AS projection
+        WHERE projection.event_id = event.id AND (
+            projection.waits = 1
+            OR EXISTS (
+                SELECT 1 FROM redrive.runs AS run
+                WHERE run.id = projection.run_id AND run.place <> 'ended')
+            OR EXISTS (
+                SELECT 1 FROM redrive.dead_letters AS letter
+                WHERE letter.run_id = projection.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))))
+ORDER BY event.stored_at, event.id
+LIMIT :most
+
+-- name: remove_projections
+DELETE FROM redrive.projections WHERE event_id = :id AND org = :org
+
+-- name: remove
+DELETE FROM redrive.events WHERE id = :id AND org = :org
+RETURNING id
+
 -- name: get
 SELECT {columns:StoredEvent} FROM redrive.events WHERE id = :id AND org = :org
 
