@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from redrive.events.stream import Stream
 from redrive.store.event_runs import ExpiredEvents
 from redrive.store.store import Store
-
-DAY_SECONDS = 86_400.0
 
 
 class EventRetention:
@@ -24,19 +22,20 @@ class EventRetention:
 
     async def remove_expired(self, most: int) -> bool:
         """Remove a batch of old events of each stream. Return True if there may be more."""
-        found = [
-            await self._store.event_runs.remove_expired(expired, most)
-            for stream in self._streams.values()
-            for expired in _expired(stream)
-        ]
+        found = []
+        for stream in self._streams.values():
+            for org in sorted(stream.orgs) if stream.retention else ():
+                found += [
+                    await self._store.event_runs.remove_expired(expired, most)
+                    for expired in await self._expired(stream, org)
+                ]
         return most in found
 
-
-def _expired(stream: Stream) -> Iterator[ExpiredEvents]:
-    for org in sorted(stream.orgs):
-        for name, days in stream.retention.items():
-            if days is not None:
-                yield ExpiredEvents(org, stream.name, days * DAY_SECONDS, [name], except_types=False)
-        if stream.retention_days is not None:
-            age = stream.retention_days * DAY_SECONDS
-            yield ExpiredEvents(org, stream.name, age, list(stream.retention), except_types=True)
+    async def _expired(self, stream: Stream, org: str) -> list[ExpiredEvents]:
+        """Group the types of the events by how long the stream keeps them."""
+        types: dict[float, list[str]] = {}
+        for name in await self._store.event_runs.types(org):
+            age = stream.retention_of(name)
+            if age is not None:
+                types.setdefault(age, []).append(name)
+        return [ExpiredEvents(org, stream.name, age, names) for age, names in types.items()]

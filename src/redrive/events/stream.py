@@ -29,12 +29,12 @@ from redrive.events.projector import (
     checked_projector_name,
     checked_types,
     checked_version,
+    matches,
 )
 from redrive.model.run import AfterFailure
 from redrive.model.stream import Event
 from redrive.policy.bounds import (
     choice,
-    require,
     require_function,
     require_kind,
     require_list,
@@ -49,7 +49,7 @@ DEFAULT_BATCH = 100
 DEFAULT_IDLE_SECONDS = 60.0
 DEFAULT_MAX_QUEUED = 10_000
 MAX_EVENT_TEXT = 255
-MAX_RETENTION_DAYS = 36_500.0
+MAX_RETENTION_SECONDS = 100 * 366 * 86_400.0
 _URL = re.compile(r"(rediss?|unix)://")
 
 Connect: TypeAlias = Callable[[], Any]
@@ -83,8 +83,8 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds  after how long another consumer takes over the entries of a silent one; default: 60 seconds
     max_queued    reading pauses while more runs of projectors are queued; default: 10,000
     max_bytes     the maximum size of an entry; default: 1 MiB
-    retention_days  how long events are kept after they were stored, in days; default: forever
-    retention     days for single types, such as {"score.changed": 90}; None: forever
+    retention     how long events are kept: a duration, or durations by patterns of types, such as
+                  {"score.*": timedelta(days=30)}; default: forever. An event stays as long as a run needs it
     queue         the queue of runs that store a dead-lettered entry again; default: "default"
     """
 
@@ -100,8 +100,7 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds: Seconds
     max_queued: int
     max_bytes: int
-    retention_days: float | None
-    retention: Mapping[str, float | None]
+    retention: Seconds | Mapping[str, Seconds] | None
     queue: str
 
 
@@ -167,8 +166,7 @@ class Stream:
         self.idle_seconds = float(
             require_seconds("idle_seconds", options.get("idle_seconds", DEFAULT_IDLE_SECONDS), 0.05, 86_400.0)
         )
-        self.retention_days = _days("retention_days", options.get("retention_days"))
-        self.retention = _retention(options.get("retention", {}))
+        self.retention = _retention(options.get("retention"))
         self.projectors: list[Projector] = []
         self.store_task = self._register_store_entry(store_entry, options)
 
@@ -201,6 +199,13 @@ class Stream:
             return task
 
         return TaskDecorator(register, cast("TaskOptions", given))
+
+    def retention_of(self, event_type: str) -> float | None:
+        """Return after how many seconds events of a type are removed; None: never."""
+        for pattern, seconds in self.retention.items():
+            if matches(event_type, (pattern,)):
+                return seconds
+        return None
 
     @property
     def is_ordered(self) -> bool:
@@ -307,17 +312,14 @@ def _retry(options: StreamOptions) -> RetryPolicy:
     return policy
 
 
-def _days(name: str, days: float | None) -> float | None:
-    if days is not None:
-        require(name, days, 0.0, MAX_RETENTION_DAYS)
-    return days
-
-
-def _retention(by_type: Mapping[str, float | None]) -> dict[str, float | None]:
-    require_kind("retention", by_type, Mapping)
-    for name in by_type:
-        require_kind("a type in retention", name, str)
-    return {name: _days(f"the retention of {name!r:.100}", days) for name, days in by_type.items()}
+def _retention(given: Seconds | Mapping[str, Seconds] | None) -> dict[str, float]:
+    if given is None:
+        return {}
+    by_type: Mapping[str, Seconds] = given if isinstance(given, Mapping) else {"*": given}
+    return {
+        str(pattern): float(require_seconds("retention", seconds, 1.0, MAX_RETENTION_SECONDS))
+        for pattern, seconds in by_type.items()
+    }
 
 
 def _whole(options: Any, name: str, default: int, low: int, high: int) -> int:

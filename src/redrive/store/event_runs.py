@@ -40,13 +40,12 @@ class ProjectionKey(NamedTuple):
 
 
 class ExpiredEvents(NamedTuple):
-    """Events of a stream that are older than `age` seconds: of these types, or of all types but these."""
+    """Events of a stream of these types that are older than `age` seconds."""
 
     org: str
     stream: str
     age: float
     types: Sequence[str]
-    except_types: bool
 
 
 _SQL = statements("event_runs", EventKey, NextRun, Projection, ProjectionKey)
@@ -81,10 +80,11 @@ class EventRuns:
 
     async def remove_expired(self, expired: ExpiredEvents, most: int) -> int:
         """Remove old events without unfinished work, and their projections. Return how many were found."""
-        name = "expired_others" if expired.except_types else "expired"
         parameters = {**expired._asdict(), "types": encode(list(expired.types)), "most": most}
         async with self._session.transaction() as session:
-            found = [EventKey(row[0], expired.org) for row in await session.fetch(_SQL[name], parameters)]
+            found = [
+                EventKey(row[0], expired.org) for row in await session.fetch(_SQL["expired"], parameters)
+            ]
             if found:
                 # Check again now that the events are locked: a replay may have started a run before.
                 removed = await session.fetch_many(_SQL["remove"], found)
@@ -92,3 +92,7 @@ class EventRuns:
                 if gone:
                     await session.fetch_many(_SQL["remove_projections"], gone)
             return len(found)
+
+    async def types(self, org: str) -> list[str]:
+        """Return the distinct types of the events of an organization."""
+        return [row[0] for row in await self._session.fetch(_SQL["types"], {"org": org})]

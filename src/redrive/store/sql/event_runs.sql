@@ -34,17 +34,10 @@ projection.waits = 0
         WHERE letter.run_id = projection.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
 
 -- name: expired
-{_expired} AND event.type IN {items:types} {_oldest}
-
--- name: expired_others
-{_expired} AND event.type NOT IN {items:types} {_oldest}
-
--- name: _expired
 -- Old events whose projections have all settled; not of a stream that is being rebuilt: the rebuild reads them.
 SELECT event.id FROM redrive.events AS event
-WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age AND {_removable}
-
--- name: _oldest
+WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age
+    AND event.type IN {items:types} AND {_removable}
 ORDER BY event.stored_at
 LIMIT :most
 FOR UPDATE OF event SKIP LOCKED
@@ -64,3 +57,12 @@ RETURNING id
 
 -- name: remove_projections
 DELETE FROM redrive.projections WHERE event_id = :id AND org = :org
+
+-- name: types
+WITH RECURSIVE names (name) AS (
+    SELECT (SELECT min(type) FROM redrive.events WHERE org = :org)
+    UNION ALL
+    SELECT (SELECT min(type) FROM redrive.events WHERE org = :org AND type > names.name)
+    FROM names WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL
