@@ -98,7 +98,7 @@ class Drivers:
         return min([await driver.tick() for driver in self._drivers])
 
 
-class EventRetention(Protocol):
+class EventRemover(Protocol):
     """Removes stored events that are older than their stream keeps them."""
 
     async def remove_expired(self, most: int) -> bool:
@@ -146,7 +146,7 @@ class WorkerParts:
     ended_runs: EndedRunCounts
     driver: ReplayDriver
     processor: RedriveProcessor
-    event_retention: EventRetention
+    event_retention: EventRemover
 
     def seconds_until_poll(self) -> float:
         """The poll interval with jitter, so that workers do not poll at the same time."""

@@ -46,7 +46,12 @@ class FurtherRun(NamedTuple):
     def next(self) -> NextRun:
         new, projector = self.planned.prepared[0], self.planned.projector
         return NextRun(
-            self.planned.event_id, projector.name, projector.version, new.org, str(self.old_run_id), new.id
+            event_id=self.planned.event_id,
+            projector=projector.name,
+            version=projector.version,
+            org=new.org,
+            old_run_id=str(self.old_run_id),
+            run_id=new.id,
         )
 
 

@@ -64,7 +64,10 @@ class EventRuns:
         self, session: Session, event_ids: Sequence[str], projector: str, version: int, org: str
     ) -> dict[str, str]:
         """Return the run that projects each event, for those that have one."""
-        keys = [ProjectionKey(event_id, projector, version, org) for event_id in event_ids]
+        keys = [
+            ProjectionKey(event_id=event_id, projector=projector, version=version, org=org)
+            for event_id in event_ids
+        ]
         rows = await session.fetch_many(_SQL["runs"], keys) if keys else []
         return {row[0]: row[1] for row in rows}
 
