@@ -168,12 +168,13 @@ async def test_nothing_is_acknowledged_while_the_transaction_is_open_i12(
     running = asyncio.create_task(consumer.run())
     async with asyncio.timeout(20):
         await writing.wait()
-        assert await broker.pending() == 1
+        pending = await broker.pending()
         may_commit.set()
         await until(lambda: _acknowledged(broker, 1))
         consumer.stop()
         await running
 
+    assert pending == 1
     assert await orders.stored() == [1]
 
 
@@ -194,19 +195,20 @@ async def test_reading_pauses_while_too_many_runs_are_queued(site: Site, broker:
 
 
 async def test_a_paused_stream_is_not_read_until_it_is_resumed(site: Site, broker: Broker) -> None:
-    from redrive.parts import parts_of
-
     orders = Orders(site, broker)
-    await orders.app.open()
-    control = parts_of(orders.app).stream_control(orders.stream)
-    await control.pause("ana")
+    streams = orders.app.streams(by="ana")
+    await streams.pause(KEY, reason="migration")
     await broker.add(1)
 
     async with orders.consuming():
         await until(lambda: _is_held_back(orders, "stream_paused"))
         assert await orders.events() == []
-        await control.resume()
+        await streams.resume(KEY)
         await until(lambda: _is_done(orders, broker, 1))
+
+    [resumed, paused] = (await orders.app.failures().audit.list()).entries[:2]
+    assert (resumed.action, paused.action, paused.actor) == ("stream.resumed", "stream.paused", "ana")
+    assert paused.detail == {"reason": "migration"}
 
 
 async def _is_done(orders: Orders, broker: Broker, number: int) -> bool:
