@@ -9,7 +9,7 @@ from redrive.doctor.finding import Finding, note, ok, warn
 from redrive.model.finding import FindingCode
 from redrive.model.stream import StreamState
 from redrive.model.stream_condition import StreamCondition, stream_condition
-from redrive.words.fact import to_json
+from redrive.words.fact import text_of
 
 CONSUME = "redrive stream consume MODULE:ATTRIBUTE"
 
@@ -39,7 +39,7 @@ def _judge(stream: StreamState, now: float) -> Iterator[Finding]:
     view, resume = f"redrive stream view {quote(name)}", f"redrive stream resume {quote(name)}"
     match stream_condition(stream, now):
         case StreamCondition.FAILING:
-            error = None if stream.last_error is None else to_json(stream.last_error)
+            error = "" if stream.last_error is None else text_of(stream.last_error)
             yield warn(FindingCode.STREAM_FAILING, view, stream=name, org=org, error=error)
         case StreamCondition.SILENT:
             seconds = now - (stream.reported_at or now)

@@ -418,7 +418,7 @@ _DESCRIPTIONS: Mapping[FindingCode, Describe] = MappingProxyType(
         FindingCode.NO_STREAM: lambda it: Description("no stream was ever read"),
         FindingCode.STREAMS_READ: lambda it: Description(f"consumers read {_count(it['streams'], 'stream')}"),
         FindingCode.STREAM_FAILING: lambda it: Description(
-            f"{_stream(it)} can't be read: {(it['error'] or {}).get('text', 'unknown error')}",
+            f"{_stream(it)} can't be read: {it['error']}",
             "Its entries stay in Redis, and the consumer tries again.",
         ),
         FindingCode.STREAM_SILENT: lambda it: Description(
