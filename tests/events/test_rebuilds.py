@@ -279,7 +279,7 @@ async def test_a_program_without_the_projector_leaves_the_rebuild_to_others(site
 
     await work_off(other)
     assert (await other.events().rebuilds.view(started.id)).seen == 0
-    with pytest.raises(NotFoundError, match="there is no projector 'qscore'"):
+    with pytest.raises(NotFoundError, match="found no projector 'qscore'"):
         await other.events().rebuilds.start("qscore")
     with pytest.raises(NotFoundError, match="does not declare version 7"):
         await scores.app.events().rebuilds.start("qscore", version=7)
