@@ -94,7 +94,7 @@ class Events:
 
     async def replay(
         self, event_id: str, *, projectors: Collection[str] = (), reason: str = ""
-    ) -> list[ReplayedProjection]:
+    ) -> Sequence[ReplayedProjection]:
         """Project a stored event again, by all projectors that want it or by those with these names.
 
         A projection with a dead letter is replayed with it. One that has succeeded is executed by a new run.
