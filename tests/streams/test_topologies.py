@@ -42,7 +42,7 @@ class OrdersOf(Orders):
 async def cluster() -> AsyncIterator[RedisServer]:
     """A cluster with one node, which has all slots: it refuses commands on keys of several slots."""
     with redis_server("--cluster-enabled", "yes") as server:
-        client = redis.asyncio.Redis.from_url(server.url)
+        client: Any = redis.asyncio.Redis.from_url(server.url)
         await client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         async with asyncio.timeout(PATIENCE):
             while b"cluster_state:ok" not in await client.execute_command("CLUSTER", "INFO"):
@@ -91,7 +91,7 @@ async def test_reading_goes_on_at_the_new_primary_after_a_failover_by_sentinel(
     site: Site, tmp_path: Path
 ) -> None:
     with redis_server() as first, redis_server() as second, sentinel_of(first, tmp_path) as port:
-        sentinel = Sentinel([(HOST, port)])
+        sentinel: Any = _sentinel_at(port)
 
         def connect() -> Any:
             return sentinel.master_for("orders")
@@ -114,11 +114,16 @@ async def test_reading_goes_on_at_the_new_primary_after_a_failover_by_sentinel(
     assert sorted(await orders.work_off()) == [1, 2]
 
 
-async def _has_replica(sentinel: Sentinel) -> bool:
+def _sentinel_at(port: int) -> Any:
+    untyped: Any = Sentinel
+    return untyped([(HOST, port)])
+
+
+async def _has_replica(sentinel: Any) -> bool:
     return bool(await sentinel.discover_slaves("orders"))
 
 
-async def _fails_over(sentinel: Sentinel) -> bool:
+async def _fails_over(sentinel: Any) -> bool:
     """Order a failover, as soon as Sentinel considers the replica suitable."""
     with contextlib.suppress(redis.exceptions.ResponseError):
         await sentinel.sentinels[0].execute_command("SENTINEL", "FAILOVER", "orders")
@@ -126,7 +131,7 @@ async def _fails_over(sentinel: Sentinel) -> bool:
     return False
 
 
-async def _is_primary(sentinel: Sentinel, server: RedisServer) -> bool:
+async def _is_primary(sentinel: Any, server: RedisServer) -> bool:
     return bool((await sentinel.discover_master("orders"))[1] == server.port)
 
 
@@ -138,7 +143,7 @@ async def _added(broker: Broker, number: int) -> bool:
     return False
 
 
-async def _close(sentinel: Sentinel) -> None:
+async def _close(sentinel: Any) -> None:
     for client in sentinel.sentinels:
         await client.aclose()
 
