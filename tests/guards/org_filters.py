@@ -256,7 +256,9 @@ _SHOWN = "the org of a caller is not known before the secret is verified"
 _OWN_USER = "it lists the orgs of the user who asks"
 _OF_ITS_STREAM = "a consumer names the organizations of its stream, which the application declares"
 EXCEPTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("events.insert", "events.project", "events.reproject", "outbox.put"), "it writes the org"),
+    **dict.fromkeys(
+        ("events.insert", "events.project", "events.reproject", "outbox.put"), "it writes the org"
+    ),
     **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
     **{
         f"events.{name}": _OF_ITS_STREAM
