@@ -165,6 +165,35 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+class MortalRedis:
+    """A Redis that a test may kill and start again, on the same port. With `arguments`, it keeps its data."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self._home, self._arguments = home, arguments
+        self._port = _free_port()
+        self.url = f"redis://{HOST}:{self._port}/0"
+        self.start()
+
+    def start(self, *more: str) -> None:
+        self._process = _start_redis(self._home, (*self._arguments, *more), self._port)
+        if not _comes_up(self._process, partial(_redis_answers, self._port)):
+            raise RuntimeError("the server does not start again")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def mortal_redis(*arguments: str) -> Iterator[MortalRedis]:
+    with _home() as home:
+        server = MortalRedis(home, *arguments)
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
 @contextlib.contextmanager
 def redis_server(*arguments: str) -> Iterator[RedisServer]:
     """Start a Redis. `arguments` are command-line options of the server."""

@@ -38,6 +38,9 @@ from redrive.engine.task import (
 from redrive.engine.worker import Worker
 from redrive.engine.worker_parts import WorkerOptions
 from redrive.errors import InvalidValueError
+from redrive.events.service import Events
+from redrive.events.stream import Connect, Stream, StreamOptions
+from redrive.events.streams import Streams
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.members import Members
@@ -164,6 +167,21 @@ class Redrive(NamesRenamed):
             require_function("probe", probe)
         settings = BreakerSettings(policy, probe, ramp)
         self._parts.declared.breakers[name] = settings
+
+    def stream(self, name: str, url: str | Connect, **options: Unpack[StreamOptions]) -> Stream:
+        """Declare a Redis stream whose entries are events; see StreamOptions.
+
+        `url` is the address of Redis, or a function that returns a client of `redis.asyncio`.
+        """
+        streams = self._parts.declared.streams
+        if name in streams:
+            raise InvalidValueError(f"the stream {name!r} already exists; use another name")
+        stream = Stream(self._register, self._store_entry, name, url, options)
+        streams[stream.name] = stream
+        return stream
+
+    async def _store_entry(self, stream: Stream, payload: dict[str, Any]) -> dict[str, Any]:
+        return await self._parts.entry_ingest(stream).store_again(payload)
 
     def template(self, template: Template) -> None:
         """Apply the template's policy, tags, owner and runbook to matching dead letters.
@@ -321,6 +339,14 @@ class Redrive(NamesRenamed):
         Also their groups, bulk replays and audit.
         """
         return Failures(self._parts.failure_parts(_caller(org, by)))
+
+    def events(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Events:
+        """The events of an organization: record and view them, and see how their projectors have fared."""
+        return Events(self._parts.event_parts(_caller(org, by)))
+
+    def streams(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Streams:
+        """The streams of an organization: see how far they have been read, pause and resume them."""
+        return Streams(self._parts.event_parts(_caller(org, by)))
 
     def queues(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> Queues:
         """The queues: see how much work each one holds, pause and resume them."""

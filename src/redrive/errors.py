@@ -276,6 +276,10 @@ class RecordedFailureError(FinalError):
         self.error_message = error_message
 
 
+class InvalidEntryError(FinalError):
+    """An entry of a stream is not an event, or belongs to an organization that the stream does not serve."""
+
+
 class RetryableError(VerdictError):
     """Retrying may help: the failure is temporary."""
 

@@ -183,7 +183,7 @@ class Harness:
         """Seconds until the next event: work becomes due, or a breaker may change its state."""
         store = parts_of(self._app).store
         waits = [(await store.leases.next_due()).seconds, await store.redrives.next_due()]
-        if await store.operations.running():
+        if await store.operations.running() or await store.rebuilds.running():
             waits.append(await self._own_worker().driver.tick())
         if await store.limits.holders():
             waits += [_seconds_until_change(breaker) for breaker in await parts_of(self._app).breakers.all()]

@@ -10,7 +10,7 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from redrive.clock import Clock
-from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf
+from redrive.engine.dead_letter_policy import DeadLetterPolicy, StrategyOf, always_automatic
 from redrive.engine.definition import Definitions
 from redrive.engine.encryption import Encryption
 from redrive.engine.enqueue import Enqueuer, Prepared
@@ -34,8 +34,16 @@ from redrive.engine.strategies import CurrentStrategies
 from redrive.engine.task import AnyTask, checked_name
 from redrive.engine.work import WorkFactory
 from redrive.engine.worker import Worker
-from redrive.engine.worker_parts import WorkerOptions, WorkerParts
+from redrive.engine.worker_parts import Drivers, WorkerOptions, WorkerParts
 from redrive.errors import InvalidValueError, IsolationError
+from redrive.events.control import StreamControl
+from redrive.events.ingest import EntryIngest, IngestParts
+from redrive.events.mirror import LetterMirror
+from redrive.events.rebuild_driver import RebuildDriver
+from redrive.events.recorder import EventRecorder
+from redrive.events.retention import EventRetention
+from redrive.events.service_parts import EventParts
+from redrive.events.stream import Stream
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
 from redrive.failures.change_stream import Changes
 from redrive.failures.parts import FailureParts
@@ -82,6 +90,7 @@ class Declarations:
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
     redrive_functions: dict[str, Function] = field(default_factory=dict)
+    streams: dict[str, Stream] = field(default_factory=dict)
 
     @property
     def worker_defaults(self) -> dict[str, Any]:
@@ -285,6 +294,49 @@ class Parts:
             strategies=self.strategies,
         )
 
+    def event_parts(self, caller: Caller) -> EventParts:
+        tenant, failures = self.tenant(caller.org), Failures(self.failure_parts(caller))
+        return EventParts(
+            caller=caller,
+            store=tenant.store,
+            recorder=self._event_recorder(tenant.store, tenant.enqueuer),
+            ids=self.ids,
+            retrier=self.retrier,
+            encryption=self.encryption,
+            redactor=self.redactor,
+            streams=self.declared.streams,
+            retry_run=failures.replay_run,
+            plan=failures.plans.create,
+        )
+
+    def entry_ingest(self, stream: Stream) -> EntryIngest:
+        """The service that stores the entries of a stream, in all organizations of the stream."""
+        return EntryIngest(
+            stream,
+            IngestParts(
+                store=self.store,
+                recorder=self._event_recorder(self.store, self.enqueuer),
+                registry=self.registry,
+                event_bus=self.event_bus,
+                letter_policy=self.declared.letter_policy(self.random, always_automatic),
+                redactor=self.redactor,
+                encryption=self.encryption,
+                limits=self.limits,
+                clock=self.clock,
+                ids=self.ids,
+                code_version=self.settings.code_version or "unversioned",
+            ),
+        )
+
+    def stream_control(self, stream: Stream) -> StreamControl:
+        return StreamControl(stream, self.store, self.ids, self.clock, self.event_bus)
+
+    def letter_mirror(self, stream: Stream) -> LetterMirror:
+        return LetterMirror(stream, self.store, self.ids)
+
+    def _event_recorder(self, store: Store, enqueuer: Enqueuer) -> EventRecorder:
+        return EventRecorder(store, enqueuer, self.ids, self.clock, self.encryption, self.limits)
+
     def idempotency(self, org: str) -> Idempotency:
         keys = self.store_of(checked_name("org", org)).idempotency
         return Idempotency(self.key_services, keys, org)
@@ -305,6 +357,13 @@ class Parts:
         """Create the processor that redrives due dead letters. Workers run one unless it is disabled."""
         parts = (self.store, self.breakers, self.clock, self.event_bus, self.ids, self.retrier)
         return Processor(*parts, self.declared.processor_options)
+
+    def _driver(self) -> Drivers:
+        recorder = self._event_recorder(self.store, self.enqueuer)
+        return Drivers(
+            BulkReplayDriver(self.store, self.breakers, self.event_bus),
+            RebuildDriver(self.store, recorder, self.declared.streams),
+        )
 
     def worker_in_test(self) -> Worker:
         """Create a worker that calls sync tasks directly, for redrive.testing."""
@@ -378,8 +437,9 @@ class Parts:
                 recorder=recorder,
                 reporter=reporter,
                 ended_runs=ended_runs,
-                driver=BulkReplayDriver(self.store, self.breakers, self.event_bus),
+                driver=self._driver(),
                 processor=processor,
+                event_retention=EventRetention(self.store, self.declared.streams),
             )
         )
 

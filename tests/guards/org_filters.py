@@ -25,6 +25,9 @@ ORPHAN, GONE_RUN = "orphan", "gone run"
 OPERATION, KEY, QUEUE = "operation", "key~2", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
+EVENT, STREAM = "0" * 31 + "4", "orders"
+PROJECTED, REBUILD = "0" * 31 + "5", "0" * 31 + "6"
+
 COMMON: Mapping[str, Any] = {
     "id": LETTER,
     "letter_id": LETTER,
@@ -106,7 +109,75 @@ _SAVED = {
         ("started_by", "started_at", "released_at", "ramped_at", "ended_at", "stopped_because"), None
     ),
 }
+_START = "0" * 32
+_REPORTED = {
+    "generation": 1,
+    "last_position": _START,
+    **dict.fromkeys(("stored", "duplicates", "dead", "taken_over"), 1),
+    **dict.fromkeys(("lag", "pending", "oldest_at", "rate", "held_back", "last_error", "error_at", "seen")),
+}
+_PROJECTION = {"event_id": PROJECTED, "projector": "invoice", "version": 1}
+_REBUILT = {"stream": "rebuilt", "projector": "invoice", "version": 1}
+_FROM_START = {
+    "generation": -1,
+    "position": _START,
+    "event_id": _START,
+    "end_generation": 9,
+    "end_position": "f" * 32,
+    "end_event_id": "f" * 32,
+}
+_SAVED_REBUILD = {
+    "id": REBUILD,
+    "state": "PAUSED",
+    "seen": 1,
+    "started": 1,
+    "skipped": 0,
+    "resumed_at": 2.0,
+    "released_at": 2.0,
+    "ended_at": None,
+    "stopped_because": None,
+    **_FROM_START,
+}
+_OF_STREAM = {"name": STREAM, "identity": "new", "before": "old", "start": _START, "reader": "r"}
 TRESPASSES: Mapping[str, Mapping[str, Any]] = {
+    "event_listing.records": {"event_ids": f'["{EVENT}"]'},
+    "event_listing.of_run": {"run_id": READY_RUN},
+    "event_listing.streams": {},
+    "event_runs.lock": {"id": EVENT},
+    "event_runs.runs": _PROJECTION,
+    "event_runs.follow": {**_PROJECTION, "old_run_id": SUCCEEDED_RUN, "run_id": RUN},
+    "event_runs.expired": {"stream": STREAM, "types": '["paid"]', "age": 0.0},
+    "event_runs.remove": {"id": PROJECTED},
+    "event_runs.remove_projections": {"id": PROJECTED},
+    "event_runs.types": {},
+    "rebuilds.get": {"id": REBUILD},
+    "rebuilds.lock": {"id": REBUILD},
+    "rebuilds.save": _SAVED_REBUILD,
+    "rebuilds.unfinished": _REBUILT,
+    "rebuilds.page": {"at": 9e9, "id": REBUILD},
+    "rebuilds.last": {"stream": STREAM},
+    "rebuilds.count": {"stream": STREAM},
+    "rebuilds.next_events": {"stream": STREAM, **_FROM_START},
+    "events.get": {"id": EVENT},
+    "events.of_key": {"stream": STREAM, "dedupe_key": "once"},
+    "events.page": {"stream": STREAM, "generation": -1, "position": _START, "id": _START},
+    "events.newest": {"stored_at": 9e9, "id": EVENT},
+    "events.records": {"event_id": EVENT},
+    "events.release": {"event_id": EVENT, "projector": "invoice", "version": 1},
+    "outbox.take": {"topic": "topic"},
+    "outbox.remove": {"topic": "topic", "key": "key", "version": 1},
+    "outbox.count": {"topic": "topic"},
+    "streams.get": _OF_STREAM,
+    "streams.all": {},
+    "streams.begin_generation": _OF_STREAM,
+    "streams.take_reader": {**_OF_STREAM, "token": 7},
+    "streams.hold_reader": _OF_STREAM,
+    "streams.release_reader": _OF_STREAM,
+    "streams.report": {**_OF_STREAM, **_REPORTED},
+    "streams.add_gap": {**_OF_STREAM, "before": "[]", "gaps": "[1]"},
+    "streams.pause": _OF_STREAM,
+    "streams.resume": {**_OF_STREAM, "name": "paused"},
+    "streams.buried": {"stream": STREAM, "generation": 1, "position": _START},
     "dead_letters.get": {},
     "dead_letters.of_run": {},
     "dead_letters.lines": {},
@@ -221,7 +292,16 @@ _ALL_KEYS = "all orgs share the encryption keys"
 _EVERYWHERE = "accounts belong to all orgs; memberships decide where an account may act"
 _SHOWN = "the org of a caller is not known before the secret is verified"
 _OWN_USER = "it lists the orgs of the user who asks"
+_OF_ITS_STREAM = "a consumer names the organizations of its stream, which the application declares"
 EXCEPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("events.insert", "events.project", "outbox.put"), "it writes the org"),
+    **dict.fromkeys(("event_runs.begin", "rebuilds.insert"), "it writes the org"),
+    **dict.fromkeys(("rebuilds.running", "rebuilds.lock_running", "rebuilds.executing"), _ALL_ORGS),
+    **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
+    **{
+        f"events.{name}": _OF_ITS_STREAM
+        for name in ("waiting", "count_waiting", "unfinished", "unfinished_waiting")
+    },
     "dead_letters.link": "the caller has locked both dead letters for the org before",
     "dead_letters.by_state": "totals of the whole installation, for the home org",
     "run_listing.overall_depths": "totals of the whole installation, for the home org",
@@ -245,8 +325,8 @@ EXCEPTIONS: Mapping[str, str] = {
     "external_failures.give_up_key": _OWN_ID,
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
-    **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts")},
-    **{f"payloads.rewrite_{name}": _ALL_KEYS for name in ("run", "step", "attempt")},
+    **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts", "events")},
+    **{f"payloads.rewrite_{name}": _ALL_KEYS for name in ("run", "step", "attempt", "event")},
     "idempotency.acquire": "it writes the org; the org is part of the unique key",
     "idempotency.remove_expired": "expiry is the same for every org",
     "idempotency.stale": _ALL_KEYS,

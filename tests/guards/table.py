@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.guards import (
     encryption_guards,
+    event_guards,
     execution_guards,
     identity_guards,
     lease_guards,
@@ -14,6 +15,7 @@ from tests.guards import (
     run_move_guards,
     server_guards,
     store_guards,
+    stream_guards,
 )
 from tests.guards.guard import Guard
 
@@ -28,6 +30,8 @@ _PARTS = (
     server_guards,
     identity_guards,
     owner_guards,
+    stream_guards,
+    event_guards,
     org_filters,
 )
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}

@@ -15,6 +15,7 @@ from tests.guards.org_filters import (
     CLOSED_RUN,
     COMMON,
     ENDED_KEY,
+    EVENT,
     EXCEPTIONS,
     FINGERPRINT,
     GONE_RUN,
@@ -24,10 +25,13 @@ from tests.guards.org_filters import (
     OPERATION,
     ORPHAN,
     OWNER,
+    PROJECTED,
     QUEUE,
     READY_RUN,
+    REBUILD,
     RUN,
     STRANGER,
+    STREAM,
     SUCCEEDED_RUN,
     TRESPASSES,
     USER,
@@ -131,6 +135,19 @@ async def _beside(database: Database) -> None:
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
+        _event(EVENT, "once"),
+        _event(PROJECTED, "projected"),
+        "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
+        f" VALUES ('{EVENT}', 'invoice', 1, '{OWNER}', '{STREAM}', '{READY_RUN}', 1)",
+        "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
+        f" VALUES ('{PROJECTED}', 'invoice', 1, '{OWNER}', '{STREAM}', '{SUCCEEDED_RUN}', 0)",
+        _rebuild(REBUILD, "RUNNING"),
+        _stream(STREAM, "NULL"),
+        _stream("paused", "1.0"),
+        "INSERT INTO redrive.dead_entries (org, stream, generation, position, run_id)"
+        f" VALUES ('{OWNER}', '{STREAM}', 1, '{'0' * 32}', '{RUN}')",
+        "INSERT INTO redrive.outbox (topic, org, key, version, reference, token, available_at, created_at)"
+        f" VALUES ('topic', '{OWNER}', 'key', 1, '{{}}', 1, 1.0, 1.0)",
         _idempotent(KEY, "processing"),
         _idempotent(ENDED_KEY, "completed"),
         "INSERT INTO redrive.users (id, name, org, created_at, created_by)"
@@ -143,6 +160,35 @@ async def _beside(database: Database) -> None:
         f" VALUES ('{API_KEY}', '{OWNER}', 'ci', 'OWNER', 'hash', 1.0, 'test')",
     ):
         await ask(database, text)
+
+
+def _event(event_id: str, dedupe_key: str) -> str:
+    return (
+        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload,"
+        f" stored_at) VALUES ('{event_id}', '{OWNER}', '{STREAM}', 'paid', '{dedupe_key}', 1, '{event_id}',"
+        " '{}', 1.0)"
+    )
+
+
+def _rebuild(rebuild_id: str, state: str) -> str:
+    start, end = f"1, '{'0' * 32}', '{'0' * 32}'", f"1, '{'f' * 32}', '{'f' * 32}'"
+    times = "1.0, 1.0, 1.0, 1.0"
+    return (
+        "INSERT INTO redrive.rebuilds (id, org, stream, projector, version, state, types, only_missing,"
+        " max_failures, total, seen, started, skipped, reason, created_by, created_at, updated_at,"
+        " resumed_at, released_at, generation, position, event_id, end_generation, end_position,"
+        " end_event_id) VALUES"
+        f" ('{rebuild_id}', '{OWNER}', 'rebuilt', 'invoice', 1, '{state}', '[]', 0, 1, 1, 0, 0, 0,"
+        f" '', 'ana', {times}, {start}, {end})"
+    )
+
+
+def _stream(name: str, paused_at: str) -> str:
+    return (
+        "INSERT INTO redrive.streams (org, name, generation, identity, last_position, reader, reader_token,"
+        " reader_until, paused_at, stored, duplicates, dead, taken_over, gaps) VALUES"
+        f" ('{OWNER}', '{name}', 1, 'old', '{'0' * 32}', 'r', 1, 1.0, {paused_at}, 0, 0, 0, 0, '[]')"
+    )
 
 
 def _idempotent(key: str, status: str) -> str:

@@ -212,6 +212,33 @@ def _operations() -> dict[str, tuple[Entry, ...]]:
     }
 
 
+def _events() -> dict[str, tuple[Entry, ...]]:
+    one, reason = {"id": A("event")}, {"reason": "{canary}"}
+    running, paused = {"id": A("running rebuild")}, {"id": A("paused rebuild")}
+    rebuild = {"projector": "project", "stream": Own("rebuildable stream")}
+    return {
+        "GET /stored-events": (Entry("read", query={"q": "is:any", "size": "5"}),),
+        "GET /stored-events/count": (Entry("read"),),
+        "GET /stored-events/{id}": (Entry("read", one),),
+        "POST /stored-events/replay": (Entry("plan", {}, {"query": "is:failed", **reason}, 201),),
+        "POST /stored-events/{id}/replay": (
+            Entry("replay", one, {"projectors": ["project"], **reason}, 202),
+        ),
+        "POST /stored-events/{id}/replay/preview": (Entry("replay", one),),
+        "GET /streams": (Entry("read"),),
+        "GET /streams/{name}": (Entry("read", {"name": A("active stream")}),),
+        "POST /streams/{name}/pause": (Entry("queues", {"name": A("active stream")}, reason),),
+        "POST /streams/{name}/resume": (Entry("queues", {"name": A("paused stream")}, reason),),
+        "GET /rebuilds": (Entry("read", query={"size": "5"}),),
+        "POST /rebuilds": (Entry("replay", {}, {**rebuild, **reason}, 202),),
+        "POST /rebuilds/preview": (Entry("replay", {}, rebuild),),
+        "GET /rebuilds/{id}": (Entry("read", running),),
+        "POST /rebuilds/{id}/pause": (Entry("replay", running, reason),),
+        "POST /rebuilds/{id}/resume": (Entry("replay", paused, reason),),
+        "POST /rebuilds/{id}/cancel": (Entry("replay", paused, reason),),
+    }
+
+
 def _groups() -> dict[str, tuple[Entry, ...]]:
     one, reason = {"fingerprint": A("group")}, {"reason": "{canary}"}
     return {
@@ -306,7 +333,7 @@ def _shared() -> dict[str, tuple[Entry, ...]]:
 
 
 def _table() -> dict[str, tuple[Entry, ...]]:
-    version_1 = {**_session(), **_directory(), **_shared()}
+    version_1 = {**_session(), **_directory(), **_shared(), **_events()}
     nouns = {
         "/api/v1/dead-letters": _letters()
         | {"POST /{id}/replay/preview": (Entry("replay", {"id": A("letter")}, {"remove_fields": ["card"]}),)},
@@ -335,13 +362,19 @@ def _table() -> dict[str, tuple[Entry, ...]]:
 
 def _pages() -> dict[str, tuple[Entry, ...]]:
     """Return the pages, which only read."""
-    plain = ("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/workers")
+    plain = (
+        *("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/streams"),
+        "/workers",
+    )
     letter = {"id": A("letter")}
     return {path: (Entry("read"),) for path in plain} | {
         "": (Entry("read"), Entry("read", query={"span": "7d"})),
         "/runs": (Entry("read"), Entry("read", query={"q": "is:failed"})),
         "/runs/new": (Entry("start"), Entry("start", query={"work": "greet"})),
         "/runs/{id}": (Entry("read", {"id": A("run")}),),
+        "/events": (Entry("read"), Entry("read", query={"q": "is:failed"})),
+        "/events/{id}": (Entry("read", {"id": A("event")}),),
+        "/streams/{name}": (Entry("read", {"name": A("active stream")}),),
         "/replays/new": (
             Entry("read", query={"q": "is:open"}),
             Entry("read", query={"ids": A("letter")}),

@@ -14,7 +14,15 @@ from tests.server.wire import Reply
 
 from redrive.server.route import GuardedRoute
 
-SILENT = ("/audit/verify", "/runs", "/jobs", "/runs/many", "/jobs/many", "/replay/preview")
+SILENT = (
+    "/audit/verify",
+    "/runs",
+    "/jobs",
+    "/runs/many",
+    "/jobs/many",
+    "/replay/preview",
+    "/rebuilds/preview",
+)
 """Routes that write no audit entry: they change nothing, or the run itself is the record."""
 
 _numbers = itertools.count(1)

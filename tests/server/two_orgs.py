@@ -14,6 +14,7 @@ from tests.server.house import ORIGIN, House
 
 from redrive.dead_letter_queue import DeadLetterQueue
 from redrive.errors import FinalError
+from redrive.events import Event
 from redrive.failures.service import Failures
 from redrive.identity.members import Members
 from redrive.identity.passwords import Passwords
@@ -49,6 +50,11 @@ def canary_of(org: str) -> str:
     return f"canary-of-{org}"
 
 
+def stream_of(org: str) -> str:
+    """The stream of an organization, whose only projector does nothing."""
+    return f"stream-of-{org}"
+
+
 class Org:
     def __init__(self, house: House, name: str) -> None:
         self.house = house
@@ -57,6 +63,7 @@ class Org:
         self.kept: dict[str, str] = {}
         self.visitors: list[AuthenticatedCaller] = []
         self._stock: list[str] = []
+        self._events: list[str] = []
         self._shared_group = ""
         self._makers: dict[str, Callable[[], Awaitable[str]]] = {
             "open letter": self._open_letter,
@@ -78,6 +85,12 @@ class Org:
             "link": self._link,
             "clearable queue": self._clearable,
             "saved view": self._saved_view,
+            "event": self._event,
+            "active stream": self._active_stream,
+            "paused stream": self._paused_stream,
+            "rebuildable stream": self._rebuildable_stream,
+            "running rebuild": self._running_rebuild,
+            "paused rebuild": self._paused_rebuild,
         }
 
     async def furnish(self, letters: int) -> None:
@@ -120,6 +133,12 @@ class Org:
 
     async def _fill(self, letters: int) -> None:
         payloads = [{"card": self.canary, "number": number} for number in range(letters)]
+        events = [
+            Event(type="a", payload=payload, dedupe_key=f"{self.canary} {next(_numbers)}")
+            for payload in payloads
+        ]
+        recorded = await self.house.app.events(org=self.name).record(stream_of(self.name), events)
+        self._events = [event.id for event in recorded]
         runs = await self.house.app.start_many("stumble", payloads, org=self.name, tags=[self.canary])
         await self.house.work()
         lines = [await each.dead_letter() for each in runs]
@@ -182,6 +201,36 @@ class Org:
     async def _saved_view(self) -> str:
         views = (await self.failures()).views
         return (await views.create(f"{self.canary} {next(_numbers)}", "runs")).id
+
+    async def _event(self) -> str:
+        return self._events.pop()
+
+    async def _active_stream(self) -> str:
+        name = stream_of(self.name)
+        await self.house.app.streams(org=self.name).resume(name)
+        return name
+
+    async def _paused_stream(self) -> str:
+        name = stream_of(self.name)
+        await self.house.app.streams(org=self.name).pause(name)
+        return name
+
+    async def _rebuildable_stream(self) -> str:
+        """A projector has one unfinished rebuild at a time."""
+        rebuilds = self.house.app.events(org=self.name).rebuilds
+        for rebuild in (await rebuilds.list(size=5)).rebuilds:
+            if rebuild.state in ("RUNNING", "PAUSED", "STOPPED"):
+                await rebuilds.cancel(rebuild.id)
+        return stream_of(self.name)
+
+    async def _running_rebuild(self) -> str:
+        stream, rebuilds = await self._rebuildable_stream(), self.house.app.events(org=self.name).rebuilds
+        return (await rebuilds.start("project", stream=stream, reason=self.canary)).id
+
+    async def _paused_rebuild(self) -> str:
+        rebuild = await self._running_rebuild()
+        await self.house.app.events(org=self.name).rebuilds.pause(rebuild)
+        return rebuild
 
     async def _replay(self) -> str:
         return (await (await self.failures()).replay(self._stock.pop(), reason=self.canary)).id
@@ -294,3 +343,9 @@ def _register(house: House) -> None:
 
     for each in (stumble, stumble_default, stumble_acme):
         app.task(each)
+
+    async def project(event: Event) -> None:
+        pass
+
+    for org in (HOME, OTHER):
+        app.stream(stream_of(org), "redis://localhost:1", org=org).projector("project")(project)

@@ -21,6 +21,7 @@ SECTIONS = {
     "Run": ("worker", "serve", "migrate"),
     "Inspect": ("status", "doctor", "verify", "worker.workers", "audit"),
     "Failed work": ("dlq", "replay", "run", "policy"),
+    "Events": ("stream", "events"),
     "Operate": ("queue", "breaker"),
     "Access": ("key", "member", "member.org"),
     "Configure": ("config", "context", "program.completion"),

@@ -71,6 +71,7 @@ FIELDS = (
 @click.option(
     "--workflow", "workflows", multiple=True, metavar="NAME", help="Only execute this workflow; repeatable."
 )
+@click.option("--streams", is_flag=True, help="Also read the Redis streams of the application.")
 @click.option("--concurrency", metavar="N", help="Execute up to N steps at once. Default: 100.")
 @log_format_option
 @reload_option
@@ -81,6 +82,7 @@ def worker(
     target: str,
     queues: tuple[str, ...],
     workflows: tuple[str, ...],
+    streams: bool,
     concurrency: str | None,
     log_format: str | None,
     reload: bool,
@@ -100,7 +102,13 @@ def worker(
     which = f" in queue {', '.join(queues)}" if queues else ""
     notice(f"Worker started with {plural(len(tasks), 'task')}{which}. Press Ctrl-C to stop.")
     only: dict[str, Any] = {"queues": queues, "workflows": workflows}
-    app.run_worker(**{name: names for name, names in only.items() if names})
+    options = {name: names for name, names in only.items() if names}
+    if not streams:
+        app.run_worker(**options)
+        return
+    from redrive.streams.serve import run_worker_with_streams
+
+    run_worker_with_streams(app, **options)
 
 
 @click.command()

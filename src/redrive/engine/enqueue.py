@@ -24,6 +24,7 @@ from redrive.errors import InvalidValueError, StoreUnavailableError
 from redrive.forking import ResetInChild, join_forks
 from redrive.model.event import RunQueued
 from redrive.model.run import AfterFailure, NewRun
+from redrive.model.step import is_key_of_further_run
 from redrive.policy.bounds import (
     MAX_DELAY_SECONDS,
     require,
@@ -261,7 +262,7 @@ class Enqueuer(ResetInChild):
         pieces = Pieces(prepared)
         write = partial(self._write_pieces, pieces)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint([run for piece in pieces.prepared for run in piece], ids)
+        await self.announce([run for piece in pieces.prepared for run in piece], ids)
         return ids
 
     async def _write_pieces(self, pieces: Pieces) -> list[str]:
@@ -273,6 +274,13 @@ class Enqueuer(ResetInChild):
     async def define(self, runs: Sequence[Prepared]) -> None:
         """Store the definitions of the runs, before the runs are stored in the user's transaction."""
         await self._store.runs.define(_definitions(runs))
+
+    async def define_workflow(self, name: str) -> None:
+        """Store the definition of a workflow, before runs of it are stored in a transaction."""
+        definition = self._registry.workflow(name)
+        await self._store.runs.define(
+            [DefinitionRow(definition.digest, definition.workflow, definition.body)]
+        )
 
     async def start_within(self, session: JoinedSession, runs: Sequence[Prepared]) -> list[str]:
         """Store runs in the user's own transaction: they exist if and only if it commits."""
@@ -309,10 +317,10 @@ class Enqueuer(ResetInChild):
         # The ids are generated here, so a retry cannot store a run twice.
         write = partial(self._store.runs.enqueue, runs, definitions)
         ids = await self._retrier.run("enqueue", write, errors=StoreUnavailableError, tries=MAX_TRIES)
-        await self._hint(runs, ids)
+        await self.announce(runs, ids)
         return ids
 
-    async def _hint(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
+    async def announce(self, runs: Sequence[NewRun], ids: Sequence[str]) -> None:
         """Wake workers for due runs and emit RunQueued for new runs. `ids` are those of the stored runs."""
         stored, now = set(ids), self._clock.now()
         new = [run for run in runs if run.id in stored]
@@ -376,6 +384,11 @@ def _checked_key(key: object) -> str | None:
     if text is not None and text.startswith(RESERVED_PREFIX):
         raise InvalidValueError(
             f"key must not start with {RESERVED_PREFIX!r}, which is reserved for dead-letter queues; "
+            f"got {text!r}"
+        )
+    if text is not None and is_key_of_further_run(text):
+        raise InvalidValueError(
+            f"key must not end with '~again~' and an id, which is reserved for further runs of projectors; "
             f"got {text!r}"
         )
     return text

@@ -82,10 +82,27 @@ def _words(name: str, words: Iterable[object]) -> tuple[str, ...]:
 
 
 class ReplayDriver(Protocol):
-    """Advances bulk replays."""
+    """Advances bulk replays or rebuilds."""
 
     async def tick(self) -> float:
-        """Advance bulk replays. Return the seconds until there may be more to do; 0 if there is more now."""
+        """Advance them. Return the seconds until there may be more to do; 0 if there is more now."""
+
+
+class Drivers:
+    """Several drivers as one."""
+
+    def __init__(self, *drivers: ReplayDriver) -> None:
+        self._drivers = drivers
+
+    async def tick(self) -> float:
+        return min([await driver.tick() for driver in self._drivers])
+
+
+class EventRemover(Protocol):
+    """Removes stored events that are older than their stream keeps them."""
+
+    async def remove_expired(self, most: int) -> bool:
+        """Remove a batch of old events of each stream. Return True if there may be more."""
 
 
 class RedriveProcessor(Protocol):
@@ -129,6 +146,7 @@ class WorkerParts:
     ended_runs: EndedRunCounts
     driver: ReplayDriver
     processor: RedriveProcessor
+    event_retention: EventRemover
 
     def seconds_until_poll(self) -> float:
         """The poll interval with jitter, so that workers do not poll at the same time."""

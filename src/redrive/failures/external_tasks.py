@@ -14,24 +14,18 @@ from redrive.engine.dead_letter_policy import DeadLetterPolicy
 from redrive.engine.definition import Definition
 from redrive.engine.encryption import NO_ENCRYPTION, Encryption
 from redrive.engine.event_bus import EventBus
-from redrive.engine.event_reporter import group_changed
 from redrive.engine.evidence import Evidence
 from redrive.engine.ids import Ids
-from redrive.engine.recording import AttemptVerdict, failure_record
+from redrive.engine.reported_failure import ReportedFailure
 from redrive.engine.work import Work
 from redrive.errors import DriftError, InvalidValueError, NotFoundError, QueueFullError
 from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import SELF, Caller
 from redrive.model.dead_letter import DeadLetterState
-from redrive.model.decision import Bury, Explanation, Reason
-from redrive.model.event import StepDied, TaskStoredSeparately
+from redrive.model.event import TaskStoredSeparately
 from redrive.model.failed_task import FailedTaskRow, NewFailedTask
-from redrive.model.failure import Failure
-from redrive.model.run import RunState
-from redrive.model.step import AttemptOutcome
 from redrive.store.database import Session
 from redrive.store.external_failures import ExternalFailures
-from redrive.store.record import Record, Recorded
 from redrive.store.runs import DefinitionRow
 from redrive.store.store import Store
 from redrive.words.number import plural
@@ -108,21 +102,12 @@ class ExternalTasks:
                 await self._store.audit.append(session, linked)
                 return taken.task_id
             work = Work(taken.claim, report.definition, None, self._encryption)
-            record = self._record(work, letter_id, report.evidence)
+            failure = ReportedFailure(work, report.evidence)
+            record = failure.record(letter_id, self._letter_policy, self._clock.now())
             recorded = (await self._store.records.record_within(session, [record]))[work.claim.id]
             await self._store.audit.append(session, linked)
-        self._emit(work, recorded, report.evidence)
+        failure.emit(self._event_bus, recorded)
         return taken.task_id
-
-    def _record(self, work: Work, letter_id: str, evidence: Evidence) -> Record:
-        decision = Bury(_why(work, evidence.failure))
-        return failure_record(
-            work,
-            AttemptVerdict(evidence, decision, AttemptOutcome.FAILED),
-            now=self._clock.now(),
-            letter_id=letter_id,
-            letter_policy=self._letter_policy,
-        )
 
     async def _link(self, session: Session, letter_id: str, report: TaskReport) -> list[NewEntry]:
         """Link the letter to the tasks in `after`. Return the audit entry, if there is one."""
@@ -150,34 +135,6 @@ class ExternalTasks:
             if linked
             else []
         )
-
-    def _emit(self, work: Work, recorded: Recorded, evidence: Evidence) -> None:
-        if recorded.group_change is not None:
-            self._event_bus.emit(group_changed(recorded.group_change))
-        failure, letter_id = evidence.failure, recorded.letter_id
-        why, where = _why(work, failure), evidence.where
-        self._event_bus.emit(
-            StepDied(
-                ref=work.ref,
-                seconds=0.0,
-                failure=failure,
-                explanation=why,
-                state=RunState.DLQ_PENDING,
-                dlq_id=letter_id,
-                where=where,
-            ),
-        )
-
-
-def _why(work: Work, failure: Failure) -> Explanation:
-    attempts = work.policy.max_attempts
-    return Explanation(
-        reason=Reason.REPORTED,
-        rule=failure.rule,
-        category=str(failure.category),
-        failures=1,
-        max_attempts=attempts,
-    )
 
 
 def is_stand_alone(queue: str) -> bool:

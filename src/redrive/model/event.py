@@ -191,6 +191,36 @@ class StoreRecovered(NamedTuple):
     seconds: float
 
 
+class StreamFailed(NamedTuple):
+    """A consumer of a stream can't read or store. It tries again after `wait` seconds.
+
+    code  what is wrong, such as "redis_unreachable"; `error` says it in a sentence
+    """
+
+    org: str
+    stream: str
+    code: str
+    error: str
+    wait: float
+
+
+class StreamRecovered(NamedTuple):
+    """A consumer of a stream reads again after `seconds`."""
+
+    org: str
+    stream: str
+    seconds: float
+
+
+class StreamGapFound(NamedTuple):
+    """Redis removed the entries of a stream between two ids before they were read."""
+
+    org: str
+    stream: str
+    after: str
+    before: str
+
+
 class ThreadAbandoned(NamedTuple):
     """A sync function is still running after its timeout. Its thread is abandoned and its result ignored."""
 
@@ -298,6 +328,9 @@ Event = (
     | WorkerStopped
     | StoreFailed
     | StoreRecovered
+    | StreamFailed
+    | StreamRecovered
+    | StreamGapFound
     | ThreadAbandoned
     | TaskAbandoned
     | TaskStoredSeparately
@@ -331,6 +364,9 @@ _NAMES: dict[type, str] = {
     WorkerStopped: "worker.stopped",
     StoreFailed: "store.failed",
     StoreRecovered: "store.recovered",
+    StreamFailed: "stream.failed",
+    StreamRecovered: "stream.recovered",
+    StreamGapFound: "stream.gap_found",
     ThreadAbandoned: "thread.abandoned",
     TaskAbandoned: "task.abandoned",
     TaskStoredSeparately: "task.stored_separately",

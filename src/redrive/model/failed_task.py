@@ -39,7 +39,10 @@ _MAX_NUMBER_LENGTH = len("~99999")
 
 
 class NewFailedTask(NamedTuple):
-    """A failed task to store as a run. `correlation_id` is the caller's id of the task, and ends the key."""
+    """A failed task to store as a run. `correlation_id` is the caller's id of the task, and ends the key.
+
+    attempt  the number of its last attempt
+    """
 
     id: str
     org: str
@@ -56,6 +59,7 @@ class NewFailedTask(NamedTuple):
     token: int
     worker: str
     code_version: str
+    attempt: int = 1
 
     @property
     def numbered_key(self) -> str:

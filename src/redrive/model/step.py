@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -31,13 +32,32 @@ class Effect(StrEnum):
     UNSAFE = "unsafe"
 
 
+_AGAIN = "~again~"
+_FURTHER = re.compile(rf"{_AGAIN}[0-9a-f]{{32}}\Z")
+
+
+def key_of_further_run(key: str, cause: str) -> str:
+    """Return the idempotency key of a run that does the work of `key` once more.
+
+    `cause` is the id of what asks for it. The runs have different keys, and their steps the same one.
+    """
+    return f"{key}{_AGAIN}{cause}"
+
+
+def is_key_of_further_run(key: str) -> bool:
+    return _AGAIN in key and _FURTHER.search(key) is not None
+
+
 def step_key(org: str, run_id: str, idempotency_key: str | None, step_index: int) -> str:
     """Return an idempotency key that is the same for all attempts and replays of a step.
 
-    A run's idempotency key is unique only within its org, so the result includes the org, colons escaped.
+    Further runs of the same work have it, too. A run's idempotency key is unique only within its org, so the
+    result includes the org, colons escaped.
     """
     if idempotency_key is None:
         return f"{run_id}:{step_index}"
+    if is_key_of_further_run(idempotency_key):
+        idempotency_key = _FURTHER.sub("", idempotency_key)
     return f"{org.replace(':', '%3A')}:{idempotency_key}:{step_index}"
 
 

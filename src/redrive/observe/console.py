@@ -101,6 +101,21 @@ def _store_recovered(event: events.StoreRecovered) -> Line:
     return "→", f"the database is available again after {duration(event.seconds)}"
 
 
+def _stream_failed(event: events.StreamFailed) -> Line:
+    return "!", f"stream {event.stream}: {event.error}; retry in {duration(event.wait)}"
+
+
+def _stream_recovered(event: events.StreamRecovered) -> Line:
+    return "→", f"stream {event.stream} is read again after {duration(event.seconds)}"
+
+
+def _stream_gap(event: events.StreamGapFound) -> Line:
+    return (
+        "✗",
+        f"stream {event.stream}: Redis removed unread entries after {event.after}, before {event.before}",
+    )
+
+
 def _stopping(event: events.WorkerStopping) -> Line:
     rest = f"; finishing {plural(event.in_flight, 'step')} first" if event.in_flight else ""
     return "→", f"stopping ({event.cause}){rest}"
@@ -123,6 +138,9 @@ _LINES: Mapping[type, Callable[[Any], Line]] = MappingProxyType(
         events.LeaseLost: _lost,
         events.StoreFailed: _store_failed,
         events.StoreRecovered: _store_recovered,
+        events.StreamFailed: _stream_failed,
+        events.StreamRecovered: _stream_recovered,
+        events.StreamGapFound: _stream_gap,
         events.WorkerStopping: _stopping,
     }
 )

@@ -44,6 +44,7 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.WorkerStopping: logging.INFO,
         events.WorkerStopped: logging.INFO,
         events.StoreRecovered: logging.INFO,
+        events.StreamRecovered: logging.INFO,
         events.DeadLetterChanged: logging.INFO,
         events.ReplayRequested: logging.DEBUG,
         events.ReplayEnded: logging.DEBUG,
@@ -54,6 +55,8 @@ LEVELS: Mapping[type, int] = MappingProxyType(
         events.TaskUnknown: logging.WARNING,
         events.BreakerChanged: logging.WARNING,
         events.StoreFailed: logging.WARNING,
+        events.StreamFailed: logging.WARNING,
+        events.StreamGapFound: logging.ERROR,
         events.ThreadAbandoned: logging.WARNING,
         events.TaskAbandoned: logging.WARNING,
         events.AlertRaised: logging.WARNING,
@@ -131,6 +134,8 @@ def _cause(event: Event) -> tuple[str, ...] | None:
         return event.reason, event.ref.task
     if isinstance(event, events.StoreFailed):
         return "failed", event.doing
+    if isinstance(event, events.StreamFailed):
+        return "stream", event.org, event.stream, event.code
     return None
 
 

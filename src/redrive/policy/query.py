@@ -4,8 +4,8 @@
 
 Terms are separated by spaces, and all of them must match. `key:a,b` matches any of the values; with a minus
 in front, it matches none of them. A term without a key must occur in the title, the message or the type of
-the error. The languages of dead letters, their groups and runs have different keys, and runs cannot be
-searched by text. Quoted text is literal; a backslash in quotes escapes the next character.
+the error. The languages of dead letters, their groups, runs and events have different keys; runs and events
+cannot be searched by text. Quoted text is literal; a backslash in quotes escapes the next character.
 """
 
 from __future__ import annotations

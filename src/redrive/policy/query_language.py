@@ -1,4 +1,4 @@
-"""The query languages of dead letters, failure groups and runs: their keys, and how values are parsed.
+"""The query languages of dead letters, failure groups, runs and events: keys, and how values are parsed.
 
 Each key has a reader, which rejects an invalid value with a message that says what it expects.
 """
@@ -22,6 +22,7 @@ from redrive.model.id import ID_LENGTH, MIN_PREFIX_LENGTH, prefix_of
 from redrive.model.query import Ago, Beginning, Between, Moment, Value, Who
 from redrive.model.run import ENDED_RUNS, FAILED_RUNS, LIVE_RUNS, RunPosition, RunState
 from redrive.model.step import Effect
+from redrive.model.stream import UNFINISHED_PROJECTIONS, ProjectionStatus
 from redrive.policy.fingerprint import VERSION
 from redrive.policy.presets import REDRIVE_POLICIES
 from redrive.words.suggestion import closest, suggest
@@ -214,6 +215,22 @@ _RUN_READERS: Mapping[str, Reader] = MappingProxyType(
 )
 
 RUNS = Language("runs", _RUN_READERS, has_text=False)
+
+EVENT_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(
+    {str(status): (status,) for status in ProjectionStatus}
+    | {"failed": (ProjectionStatus.FAILED, ProjectionStatus.DEAD)}
+    | {"live": tuple(UNFINISHED_PROJECTIONS), "any": tuple(ProjectionStatus)}
+)
+"""The values of `is:`, the state of a projection. `failed` includes dead letters."""
+
+_EVENT_READERS: Mapping[str, Reader] = MappingProxyType(
+    {"is": _one_of_states(EVENT_WORDS)}
+    | {"id": _read_id}
+    | dict.fromkeys(("stream", "type", "source", "user", "projector", "key"), _read_text)
+    | dict.fromkeys(TIMES, _read_time)
+)
+
+EVENTS = Language("events", _EVENT_READERS, has_text=False)
 
 
 GROUP_WORDS: Mapping[str, tuple[Value, ...]] = MappingProxyType(

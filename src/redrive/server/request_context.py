@@ -12,6 +12,8 @@ from redrive.engine.breakers import Breakers
 from redrive.engine.id_lookup import IdLookup
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.runs import Runs
+from redrive.events.service import Events
+from redrive.events.streams import Streams
 from redrive.failures.service import Failures
 from redrive.identity.members import Members
 from redrive.model.caller import Caller
@@ -61,6 +63,14 @@ class RequestContext(NamedTuple):
     @property
     def runs(self) -> Runs:
         return self.app.runs(org=self.org, by=self.principal.name)
+
+    @property
+    def events(self) -> Events:
+        return self.app.events(org=self.org, by=self.principal.name)
+
+    @property
+    def streams(self) -> Streams:
+        return self.app.streams(org=self.org, by=self.principal.name)
 
     @property
     def queues(self) -> Queues:

@@ -57,6 +57,20 @@ RUN_COLUMNS = MappingProxyType(
     }
 )
 
+EVENT_COLUMNS = MappingProxyType(
+    {
+        "stream": "event.stream",
+        "type": "event.type",
+        "source": "event.source",
+        "user": "event.user_id",
+        "id": "event.id",
+        "key": "event.dedupe_key",
+        "projector": "projection.projector",
+        "since": "event.stored_at",
+        "until": "event.stored_at",
+    }
+)
+
 GROUP_COLUMNS = MappingProxyType(
     {
         "category": "category",

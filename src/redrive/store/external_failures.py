@@ -71,6 +71,11 @@ class ExternalFailures:
             raise _conflict(task, new)
         return EnqueuedTask(await self._again(session, task, new), task.letter_id, new.correlation_id)
 
+    async def insert(self, session: Session, new: NewFailedTask) -> Claim:
+        """Store a new run of a failed task and claim it. The caller makes sure that there is none yet."""
+        [row] = await session.fetch(_SQL["insert"], new._asdict())
+        return read_row(Claim, row)
+
     async def find(self, org: str, key: str) -> FailedTaskRow | None:
         rows = await self._session.fetch(_SQL["find"], {"org": org, "key": key})
         return FailedTaskRow._make(rows[0]) if rows else None
@@ -103,8 +108,7 @@ class ExternalFailures:
 
     async def _insert(self, session: Session, new: NewFailedTask, max_size: int) -> EnqueuedTask:
         await self._require_room(session, new, max_size)
-        [row] = await session.fetch(_SQL["insert"], new._asdict())
-        return EnqueuedTask(read_row(Claim, row), None, new.correlation_id)
+        return EnqueuedTask(await self.insert(session, new), None, new.correlation_id)
 
     async def _again(self, session: Session, task: KnownTask, new: NewFailedTask) -> Claim | None:
         rows = await session.fetch(_SQL["take_again"], {**new._asdict(), "run_id": task.run_id})

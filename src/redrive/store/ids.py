@@ -18,6 +18,8 @@ class IdKind(StrEnum):
     DEAD_LETTER = "dead letter"
     OPERATION = "bulk replay"
     REPLAY = "replay"
+    EVENT = "event"
+    REBUILD = "rebuild"
 
 
 _STATEMENTS = {
@@ -25,6 +27,8 @@ _STATEMENTS = {
     IdKind.DEAD_LETTER: "dead_letters",
     IdKind.OPERATION: "operations",
     IdKind.REPLAY: "replays",
+    IdKind.EVENT: "events",
+    IdKind.REBUILD: "rebuilds",
 }
 
 

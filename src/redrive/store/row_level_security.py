@@ -49,6 +49,12 @@ TENANT_RIGHTS: Mapping[str, str] = {
     "saved_views": _ADD_AND_REMOVE,
     "dead_letter_strategies": _ALL,
     "tallies": _ADD,
+    "events": _CHANGE,
+    "projections": _CHANGE,
+    "rebuilds": _CHANGE,
+    "streams": _CHANGE,
+    "dead_entries": _ADD,
+    "outbox": _ALL,
 }
 """Tables whose rows belong to one org each, and are visible to it alone."""
 

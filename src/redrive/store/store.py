@@ -9,6 +9,9 @@ from redrive.store.bulk_replays import BulkReplayStore
 from redrive.store.database import Database, Session
 from redrive.store.dead_letter_writer import DeadLetterWriter
 from redrive.store.dead_letters import DeadLetterStore
+from redrive.store.event_listing import EventListing
+from redrive.store.event_runs import EventRuns
+from redrive.store.events import EventStore
 from redrive.store.groups import Groups
 from redrive.store.idempotency import IdempotencyKeys
 from redrive.store.ids import IdStore
@@ -18,6 +21,8 @@ from redrive.store.memberships import Memberships
 from redrive.store.one_time import OneTimeTokens
 from redrive.store.opening import Opening, OpeningSession
 from redrive.store.organizations import Organizations
+from redrive.store.outbox import Outbox
+from redrive.store.rebuilds import RebuildStore
 from redrive.store.records import Records
 from redrive.store.replays import ReplayStore
 from redrive.store.run_listing import RunListing
@@ -26,6 +31,7 @@ from redrive.store.saved_views import SavedViewStore
 from redrive.store.sessions import Sessions
 from redrive.store.statement import statements
 from redrive.store.strategies import Strategies
+from redrive.store.streams import StreamStore
 from redrive.store.tallies import Tallies
 from redrive.store.users import Users
 
@@ -66,6 +72,12 @@ class Store:
         self.strategies = Strategies(session)
         self.letter_writer = DeadLetterWriter(session, self.groups, self.audit)
         self.records = Records(session, self.replays, self.letter_writer)
+        self.events = EventStore(session)
+        self.event_lists = EventListing(session)
+        self.event_runs = EventRuns(session)
+        self.rebuilds = RebuildStore(session)
+        self.outbox = Outbox(session)
+        self.streams = StreamStore(session)
         self.organizations = Organizations(session)
         self.users = Users(session)
         self.memberships = Memberships(session)

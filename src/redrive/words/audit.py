@@ -45,6 +45,7 @@ class AuditLine(NamedTuple):
 
 
 _LETTER, _OPERATION, _GROUP, _RUN = "dead letter", "bulk replay", "failure group", "run"
+_STREAM, _EVENT, _REBUILD = "stream", "event", "rebuild"
 _QUEUE, _BREAKER, _MEMBER, _USER = "queue", "breaker", "member", "user"
 _SENTENCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -77,6 +78,15 @@ _SENTENCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         Action.GROUP_REGRESSED: ("Reopened {} that had been resolved", _GROUP),
         Action.RUN_RETRIED: ("Retried {}", _RUN),
         Action.RUN_CANCELLED: ("Cancelled {}", _RUN),
+        Action.STREAM_PAUSED: ("Paused {}", _STREAM),
+        Action.STREAM_RESUMED: ("Resumed {}", _STREAM),
+        Action.EVENT_REPLAYED: ("Replayed {}", _EVENT),
+        Action.REBUILD_STARTED: ("Started {}", _REBUILD),
+        Action.REBUILD_PAUSED: ("Paused {}", _REBUILD),
+        Action.REBUILD_RESUMED: ("Resumed {}", _REBUILD),
+        Action.REBUILD_CANCELLED: ("Cancelled {}", _REBUILD),
+        Action.REBUILD_STOPPED: ("Stopped {} automatically", _REBUILD),
+        Action.REBUILD_FINISHED: ("Finished {}", _REBUILD),
         Action.QUEUE_PAUSED: ("Paused {}", _QUEUE),
         Action.QUEUE_RESUMED: ("Resumed {}", _QUEUE),
         Action.QUEUE_CLEARED: ("Removed the dead letters of {}", _QUEUE),

@@ -9,12 +9,14 @@ import msgspec
 
 from redrive.model.fact import SENTENCE, CountedFact, Fact
 from redrive.words.audit_chain import CHAIN_FAULTS
+from redrive.words.event_replay import EVENT_REPLAYS
 from redrive.words.grouping import GROUPINGS
 from redrive.words.replay import REPLAYS
+from redrive.words.stream import STREAMS
 from redrive.words.timeline import TIMELINE
 from redrive.words.verdict import VERDICTS
 
-_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE, **GROUPINGS, **CHAIN_FAULTS}
+_SENTENCES = {**VERDICTS, **REPLAYS, **TIMELINE, **GROUPINGS, **CHAIN_FAULTS, **STREAMS, **EVENT_REPLAYS}
 
 
 def text_of(fact: Fact) -> str:

@@ -104,11 +104,7 @@ def describe_closing(state: str, by: str | None, resolution: str | None) -> Acti
     """Say how a dead letter was closed, and with which reason: "Resolved by ana"."""
     if resolution == REPLAYED:
         return ActionText(
-<<<<<<< HEAD
             "Resolved by an automatic replay" if by == SELF else f"Resolved when {by} replayed it"
-=======
-            "Resolved by an automatic replay" if by == SELF else f"Resolved by a replay of {by}"
->>>>>>> refs/x/eyes
         )
     return ActionText(
         f"{state_label(state).word} by {by}" if by else state_label(state).word, resolution or ""

@@ -14,6 +14,7 @@ from redrive.server.api import (
     members,
     overview,
     queues,
+    rebuilds,
     reference,
     replays,
     run_starts,
@@ -21,7 +22,9 @@ from redrive.server.api import (
     saved_views,
     session,
     single_sign_on,
+    stored_events,
     strategies,
+    streams,
 )
 from redrive.server.route import Routes
 
@@ -50,6 +53,9 @@ NOUNS: tuple[Routes, ...] = (
     run_starts.routes,
     runs.routes,
     runs.jobs,
+    streams.routes,
+    stored_events.routes,
+    rebuilds.routes,
     queues.routes,
     breakers.routes,
     queues.worker_routes,

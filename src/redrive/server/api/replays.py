@@ -158,16 +158,9 @@ async def _get(failures: CallersFailures, replay_id: ReplayId) -> Response:
 # Bulk replays
 
 
-class PlanRequest(RequestBody):
-    """Select dead letters by one of `query`, `ids` and `group`, and set the rollout.
+class RolloutRequest(RequestBody):
+    """`expect` is the number of dead letters to replay. If it does not match, no plan is created."""
 
-    `expect` is the number of dead letters to replay. If it does not match, no plan is created.
-    """
-
-    query: Annotated[str | None, Field(max_length=2000)] = None
-    ids: Ids | None = None
-    group: Annotated[str | None, Field(min_length=1, max_length=200)] = None
-    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
     override_retry_policy: Policy = None
     exclude_unsafe: bool = False
     expect: Annotated[int | None, Field(ge=0, le=MAX_ITEMS)] = None
@@ -178,6 +171,25 @@ class PlanRequest(RequestBody):
     minimum: ItemNumber = 10
     same_failures: ItemNumber | None = 5
     stop_on_breaker: bool = True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The fields, as `plans.create` takes them."""
+        given = self.model_dump()
+        given["retry"] = given.pop("override_retry_policy")
+        return given
+
+
+class PlanRequest(RolloutRequest):
+    """Select dead letters by one of `query`, `ids` and `group`, and set the rollout.
+
+    `expect` is the number of dead letters to replay. If it does not match, no plan is created.
+    """
+
+    query: Annotated[str | None, Field(max_length=2000)] = None
+    ids: Ids | None = None
+    group: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    mode: Annotated[Mode, Field(strict=False)] = Mode.FROM_STEP
 
 
 class Start(RequestBody):
@@ -225,10 +237,9 @@ DRIFTING = Resource(Drifting, "DriftingShape")
 @operation_routes.post("", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
 async def plan(visit: Visiting, failures: CallersFailures, body: PlanRequest) -> Response:
     """Plan a bulk replay: fix the selection and describe what will happen, without starting anything."""
-    given = body.model_dump()
+    given = body.options
     if body.ids is not None:
         given["ids"] = await visit.ids.complete_letters(body.ids)
-    given["retry"] = given.pop("override_retry_policy")
     made = (await failures.plans.create(**given)).operation_id
     return answer(
         OPERATION.view(await failures.plans.view(made)), 201, {"Location": f"/api/v1/operations/{made}"}

@@ -44,6 +44,8 @@ RunId = Annotated[str, _completed(IdKind.RUN)]
 LetterId = Annotated[str, _completed(IdKind.DEAD_LETTER)]
 ReplayId = Annotated[str, _completed(IdKind.REPLAY)]
 OperationId = Annotated[str, _completed(IdKind.OPERATION)]
+EventId = Annotated[str, _completed(IdKind.EVENT)]
+RebuildId = Annotated[str, _completed(IdKind.REBUILD)]
 """Ids in the path. If a request gives only the first digits of one, the route gets the whole id."""
 Name = Annotated[str, Path(min_length=1, max_length=200, description="Percent-encode spaces and slashes")]
 QueryText = Annotated[

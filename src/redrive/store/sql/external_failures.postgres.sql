@@ -22,7 +22,7 @@ WITH given AS (
 ), leased AS (
     INSERT INTO redrive.leases ({_first_lease}, {_taken})
     VALUES (:now, :now - {_hour} * CAST(:priority AS integer), :now, 0, :priority, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, :id, :org,
-        :workflow, :queue, 1, 1, :token, :worker, :code_version, :now, :now + 60)
+        :workflow, :queue, :attempt, 1, :token, :worker, :code_version, :now, :now + 60)
     RETURNING *
 )
 SELECT {columns:Claim} FROM leased CROSS JOIN (

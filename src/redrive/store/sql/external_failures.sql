@@ -34,7 +34,7 @@ INSERT INTO redrive.runs (id, org, workflow, definition, queue, priority, state,
     code_version, leased_until, attempt_started_at, started_at, idempotency_key, request_hash,
     given_correlation_id, tags, metadata, sort_key)
 VALUES (:id, :org, :workflow, :definition, :queue, :priority, 'RUNNING', 'leased', :now, 0,
-    'RUNNING', :input, 1, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
+    'RUNNING', :input, :attempt, 1, 0, 0, 0, 0, 0, 0, :token, :worker,
     :code_version, :now + 60, :now, :now, :key, :request_hash, :correlation_id, :tags, :metadata,
     :now - {_hour} * :priority)
 RETURNING {columns:Claim}

@@ -25,3 +25,15 @@ FROM redrive.replays AS replay
 WHERE CAST(org AS text) = :org AND id >= :first AND id <= :last
 ORDER BY id DESC
 LIMIT :most
+
+-- name: events
+SELECT id, type, stored_at FROM redrive.events
+WHERE CAST(org AS text) = :org AND id >= :first AND id <= :last
+ORDER BY id DESC
+LIMIT :most
+
+-- name: rebuilds
+SELECT id, projector, created_at FROM redrive.rebuilds
+WHERE CAST(org AS text) = :org AND id >= :first AND id <= :last
+ORDER BY id DESC
+LIMIT :most

@@ -1,0 +1,1 @@
+"""Consumers of Redis streams: entries are stored first, then acknowledged."""
