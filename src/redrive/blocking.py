@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from redrive.blocking_services import (
     SyncBreakers,
+    SyncEvents,
     SyncFailures,
     SyncIdempotent,
     SyncMembers,
@@ -165,6 +166,10 @@ class Blocking(Facade):
     def workers(self, *, org: str = DEFAULT_ORG) -> SyncWorkers:
         """As Redrive.workers."""
         return SyncWorkers(self._app.workers(org=org), self._loop)
+
+    def events(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncEvents:
+        """As Redrive.events."""
+        return SyncEvents(self._app.events(org=org, by=by), self._loop)
 
     def breakers(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncBreakers:
         """As Redrive.breakers."""

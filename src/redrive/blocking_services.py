@@ -6,6 +6,7 @@ from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
 from redrive.engine.breakers import Breakers
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.runs import Runs
+from redrive.events.service import Events
 from redrive.failures.audit import Audit
 from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.groups import FailureGroups
@@ -30,6 +31,13 @@ class SyncRuns(Facade):
     events = waiting(Runs.events)
     story = waiting(Runs.story)
     cancel = waiting(Runs.cancel)
+
+
+class SyncEvents(Facade):
+    record = waiting(Events.record)
+    get = waiting(Events.get)
+    list = waiting(Events.list)
+    projections = waiting(Events.projections)
 
 
 class SyncQueues(Facade):

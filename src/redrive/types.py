@@ -9,6 +9,7 @@ from redrive.engine.queues import Queues, QueueView, Workers, WorkerView
 from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.engine.runs import RunPage, Runs
 from redrive.engine.worker import Worker
+from redrive.events.service import Events, EventView, RecordedEvent
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.members import Members
@@ -16,6 +17,7 @@ from redrive.model.dead_letter import DeadLetter, DeadLetterLine
 from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import OperationReport, Plan, ReplayOperation
 from redrive.model.replay import Replay
+from redrive.model.stream import ProjectionRecord
 from redrive.policy.verdict import ReplayVerdict
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
     "Breakers",
     "DeadLetter",
     "DeadLetterLine",
+    "EventView",
+    "Events",
     "FailureGroup",
     "Failures",
     "History",
@@ -31,8 +35,10 @@ __all__ = [
     "Members",
     "OperationReport",
     "Plan",
+    "ProjectionRecord",
     "QueueView",
     "Queues",
+    "RecordedEvent",
     "Replay",
     "ReplayOperation",
     "ReplayVerdict",

@@ -110,7 +110,9 @@ _SAVED = {
 }
 _START = "0" * 32
 _REPORTED = {
-    **{"generation": 1, "last_position": _START, "stored": 1, "duplicates": 0, "dead": 0, "taken_over": 0},
+    "generation": 1,
+    "last_position": _START,
+    **dict.fromkeys(("stored", "duplicates", "dead", "taken_over"), 1),
     **dict.fromkeys(("lag", "pending", "oldest_at", "rate", "held_back", "last_error", "error_at", "seen")),
 }
 _OF_STREAM = {"name": STREAM, "identity": "new", "before": "old", "start": _START, "reader": "r"}
@@ -280,8 +282,8 @@ EXCEPTIONS: Mapping[str, str] = {
     "external_failures.give_up_key": _OWN_ID,
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("due", "next_due", "lock_due", "archive")},
     **{f"automatic_redrive.{name}": _ALL_ORGS for name in ("heartbeat", "processors", "forget_processors")},
-    **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts")},
-    **{f"payloads.rewrite_{name}": _ALL_KEYS for name in ("run", "step", "attempt")},
+    **{f"payloads.stale_{name}": _ALL_KEYS for name in ("runs", "steps", "attempts", "events")},
+    **{f"payloads.rewrite_{name}": _ALL_KEYS for name in ("run", "step", "attempt", "event")},
     "idempotency.acquire": "it writes the org; the org is part of the unique key",
     "idempotency.remove_expired": "expiry is the same for every org",
     "idempotency.stale": _ALL_KEYS,

@@ -171,9 +171,9 @@ GUARDS = (
         "an entry that kills its consumers makes dead letters of the entries beside it",
         (
             Code(
-                "redrive.streams.consumer:Consumer._deliver_again",
-                "max(1, self.stream.batch // 10) if counts.get(ids[position], 1) <= 1 else 1",
-                "len(ids)",
+                "redrive.streams.consumer:groups",
+                "if counts.get(message_id, 1) > 1:",
+                "if False:",
             ),
         ),
         _both(f"{INVALID}test_an_entry_that_kills_its_consumers_becomes_a_dead_letter_and_innocents_do_not"),

@@ -133,8 +133,8 @@ async def _beside(database: Database) -> None:
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
-        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload, stored_at)"
-        f" VALUES ('{EVENT}', '{OWNER}', '{STREAM}', 'paid', 'once', 1, '{EVENT}', '{{}}', 1.0)",
+        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload,"
+        f" stored_at) VALUES ('{EVENT}', '{OWNER}', '{STREAM}', 'paid', 'once', 1, '{EVENT}', '{{}}', 1.0)",
         "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
         f" VALUES ('{EVENT}', 'invoice', 1, '{OWNER}', '{STREAM}', '{READY_RUN}', 1)",
         _stream(STREAM, "NULL"),

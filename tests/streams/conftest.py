@@ -15,6 +15,7 @@ from tests.servers import RedisServer
 
 from redrive import Redrive
 from redrive.events import Event, Stream
+from redrive.model.stream import StreamState
 from redrive.parts import parts_of
 from redrive.streams.consumer import Consumer
 from redrive.streams.serve import consumer_of
@@ -118,7 +119,7 @@ class Orders:
         lines = (await self.app.failures(org=self.stream.org).list()).lines
         return [await parts_of(self.app).store.dead_letters.get(line.id, self.stream.org) for line in lines]
 
-    async def state(self) -> Any:
+    async def state(self) -> StreamState:
         return await parts_of(self.app).stream_control(self.stream).state()
 
 

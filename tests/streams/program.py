@@ -13,7 +13,7 @@ from tests.events.conftest import Site
 from tests.streams.conftest import Broker, Orders
 from tests.streams.test_invalid_entries import AT_ONCE
 
-from redrive.streams import consumer as consumer_module
+from redrive.streams.commands import StreamCommands
 from redrive.streams.consumer import Consumer
 
 POINTS = ("read", "decoded", "written", "committed", "acknowledged", "buried", "mirrored", "removed")
@@ -41,12 +41,12 @@ def dying_after(call: Callable[..., Any], times: int) -> Callable[..., Any]:
 def arm(consumer: Consumer, point: str, times: int) -> None:
     """Let the process die at a point, when it reaches it for the `times`-th time."""
     ingest, mirror = consumer._ingest, consumer._parts.mirror
-    commands: Any = consumer_module.StreamCommands
+    commands: Any = StreamCommands
     match point:
         case "read":
             commands.read = dying_after(commands.read, times)
         case "decoded":
-            consumer._store = _die_before  # type: ignore[method-assign]
+            consumer._store = _die_before  # type: ignore[method-assign,assignment]
         case "written":
             recorder: Any = ingest._parts.recorder
             recorder.write = dying_after(recorder.write, times)

@@ -19,7 +19,7 @@ from tests.streams.test_invalid_entries import AT_ONCE
 
 from redrive import Redrive
 from redrive.errors import InvalidValueError, RedriveError
-from redrive.model.stream import Position
+from redrive.model.stream import StreamPosition
 from redrive.streams.client import connect, problem
 from redrive.streams.commands import GroupPosition, beside
 from redrive.streams.monitor import is_gap
@@ -104,7 +104,7 @@ async def test_a_redis_that_comes_back_empty_starts_a_generation_and_is_reported
 
 
 async def _has_reached(orders: Orders, number: int) -> bool:
-    return (await orders.state()).last_position == Position(number, 0).text
+    return (await orders.state()).last_position == StreamPosition(number, 0).text
 
 
 async def _is_generation(orders: Orders, number: int) -> bool:
@@ -219,7 +219,7 @@ async def _is_held_back(orders: Orders) -> bool:
 
 
 async def _has_seen(orders: Orders, number: int) -> bool:
-    return (await orders.state()).seen == Position(number, 0).text
+    return (await orders.state()).seen == StreamPosition(number, 0).text
 
 
 async def _has_gaps(orders: Orders) -> bool:
@@ -314,8 +314,8 @@ def test_each_error_has_a_code_and_a_sentence(error: Exception, code: str) -> No
     assert len(text_of(found)) > len(code)
 
 
-def at(number: int) -> Position:
-    return Position(number, 0)
+def at(number: int) -> StreamPosition:
+    return StreamPosition(number, 0)
 
 
 def position(**changes: Any) -> GroupPosition:
@@ -348,7 +348,7 @@ def position(**changes: Any) -> GroupPosition:
     ],
 )
 def test_a_gap_is_what_is_known_to_be_lost(
-    where: GroupPosition, unread: list[Position], expected: bool
+    where: GroupPosition, unread: list[StreamPosition], expected: bool
 ) -> None:
     assert is_gap(where, unread) is expected
 

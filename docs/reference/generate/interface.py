@@ -20,6 +20,10 @@ FIRST = ("Redrive", "Context", "RunHandle", "DeadLetterQueue", "Settings")
 FURTHER = (
     ("redrive.types", "Failures"),
     ("redrive.types", "SyncRunHandle"),
+    ("redrive.types", "Events"),
+    ("redrive.events", "Stream"),
+    ("redrive.events", "Event"),
+    ("redrive.events", "StreamEntry"),
     ("redrive.calls", "Dependency"),
     ("redrive.calls", "current_attempt"),
     ("redrive.calls", "log_fields"),
@@ -33,6 +37,10 @@ FURTHER = (
 """Public names of other modules, by the module to import them from."""
 PARTS = {
     "Redrive": (("redrive.engine.task", "TaskOptions"), ("redrive.engine.enqueue", "StartOptions")),
+    "Stream": (
+        ("redrive.events.stream", "StreamOptions"),
+        ("redrive.events.stream", "ProjectorOptions"),
+    ),
     "Failures": (
         ("redrive.failures.groups", "FailureGroups"),
         ("redrive.failures.replays", "Replays"),
@@ -52,6 +60,8 @@ HIDDEN = {
     *("Dependency.may_retry", "Dependency.report_failure", "Dependency.report_nothing"),
     "Dependency.report_success",
     "Rule.applies",
+    *("Stream.checked", "Stream.event_of", "Stream.interested", "Stream.is_ordered", "Stream.reads_org"),
+    *("StreamEntry.position", "StreamEntry.to_json"),
     *("Task.limit_for", "Task.of"),
     *("Template.function_name", "Template.matches", "Template.redrive_choice"),
 }

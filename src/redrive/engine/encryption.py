@@ -20,7 +20,14 @@ from redrive.model.audit import Action, NewEntry
 from redrive.model.caller import Caller
 from redrive.model.claim import Claim
 from redrive.model.idempotency import KeyName
-from redrive.store.payloads import NewAttemptPayload, NewRunPayloads, NewStepPayload, Payloads, RunPayloads
+from redrive.store.payloads import (
+    NewAttemptPayload,
+    NewEventPayload,
+    NewRunPayloads,
+    NewStepPayload,
+    Payloads,
+    RunPayloads,
+)
 from redrive.store.store import Store
 
 MARK = '{"$sealed":"'
@@ -163,6 +170,7 @@ class KeyRotation:
             self._unreadable.clear()
         await self._steps()
         await self._attempts()
+        await self._events()
         await self._idempotency_keys()
         await self._audit("finished")
         return Rotated(self._key_id, self._rewritten, dict(self._unreadable))
@@ -195,6 +203,15 @@ class KeyRotation:
                 [attempt for attempt in renewed if attempt.output != attempt.new_output]
             )
             place = rows[-1][:3]
+
+    async def _events(self) -> None:
+        rows = await self._payloads.stale_events(self._current, BATCH_SIZE)
+        while rows:
+            renewed = [
+                NewEventPayload(**row._asdict(), new_payload=self._re_encrypt(row.payload)) for row in rows
+            ]
+            await self._payloads.rewrite_events([row for row in renewed if row.payload != row.new_payload])
+            rows = await self._payloads.stale_events(self._current, BATCH_SIZE, rows[-1].id)
 
     async def _idempotency_keys(self) -> None:
         keys, after = self._store.idempotency, KeyName(org="", domain="", user_id="", key="")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from redrive.errors import InvalidEntryError, NotStorableError
-from redrive.model.stream import Event, Position, position_of
+from redrive.model.stream import Event, StreamPosition, position_of
 from redrive.policy.codec import JsonValue, decode
 
 _BINARY = "$base64"
@@ -33,7 +33,7 @@ class StreamEntry(NamedTuple):
     generation: int = 1
 
     @property
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         return position_of(self.message_id)
 
     @property

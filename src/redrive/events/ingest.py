@@ -23,7 +23,7 @@ from redrive.events.stream import Stream
 from redrive.model.decision import Reason
 from redrive.model.failed_task import NewFailedTask
 from redrive.model.failure import Category, ErrorClass
-from redrive.model.stream import DeadEntry, OutboxEntry, Position, StreamName
+from redrive.model.stream import DeadEntry, OutboxEntry, StreamName, StreamPosition
 from redrive.policy.codec import JsonLimits, encode
 from redrive.policy.idempotency_key import request_hash
 from redrive.policy.redact import Redactor
@@ -108,7 +108,7 @@ class EntryIngest:
         await parts.recorder.announce(written)
         return written
 
-    async def release(self, reader: ReaderLease, generation: int, before: Position) -> int:
+    async def release(self, reader: ReaderLease, generation: int, before: StreamPosition) -> int:
         """Store the ordered runs of events before an undecided entry, in order. Return their number."""
         parts, stream = self._parts, self.stream
         place = (generation, before.text)
@@ -225,4 +225,10 @@ class EntryIngest:
 
     def _mirrored(self, letter_id: str, run_id: str, entry: StreamEntry) -> OutboxEntry:
         reference = {"run_id": run_id, "message_id": entry.message_id}
-        return OutboxEntry(mirror_topic(self.stream.name), self.stream.org, letter_id, 1, encode(reference))
+        return OutboxEntry(
+            topic=mirror_topic(self.stream.name),
+            org=self.stream.org,
+            key=letter_id,
+            version=1,
+            reference=encode(reference),
+        )

@@ -16,7 +16,7 @@ from redrive.events.projector import Projector
 from redrive.events.stream import Stream
 from redrive.model.run import NewRun
 from redrive.model.step import key_of_further_run
-from redrive.model.stream import RECORDED, Event, Position, Projection, StoredEvent
+from redrive.model.stream import RECORDED, Event, Projection, StoredEvent, StreamPosition
 from redrive.policy.codec import JsonLimits, JsonValue, decode_stored
 from redrive.store.database import Session
 from redrive.store.event_runs import NextRun
@@ -84,7 +84,12 @@ class EventRecorder:
         self._limits = limits
 
     def prepare(
-        self, stream: Stream, event: Event, *, generation: int = RECORDED, position: Position | None = None
+        self,
+        stream: Stream,
+        event: Event,
+        *,
+        generation: int = RECORDED,
+        position: StreamPosition | None = None,
     ) -> PreparedEvent:
         """Check an event and build the rows to store. Raise if it can't be stored or ordered."""
         event_id = self._ids.new()

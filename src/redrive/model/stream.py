@@ -53,7 +53,7 @@ class Event:
     stored_at: float = 0.0
 
 
-class Position(NamedTuple):
+class StreamPosition(NamedTuple):
     """The id of an entry of a Redis stream: milliseconds and a sequence number, both of 64 bits."""
 
     milliseconds: int
@@ -69,31 +69,31 @@ class Position(NamedTuple):
         return f"{self.milliseconds}-{self.sequence}"
 
     @property
-    def next(self) -> Position:
+    def next(self) -> StreamPosition:
         if self.sequence < MAX_PART:
-            return Position(self.milliseconds, self.sequence + 1)
-        return Position(self.milliseconds + 1, 0)
+            return StreamPosition(self.milliseconds, self.sequence + 1)
+        return StreamPosition(self.milliseconds + 1, 0)
 
     @property
-    def previous(self) -> Position:
+    def previous(self) -> StreamPosition:
         if self.sequence > 0:
-            return Position(self.milliseconds, self.sequence - 1)
-        return Position(max(0, self.milliseconds - 1), MAX_PART)
+            return StreamPosition(self.milliseconds, self.sequence - 1)
+        return StreamPosition(max(0, self.milliseconds - 1), MAX_PART)
 
 
-START = Position(0, 0)
+START = StreamPosition(0, 0)
 """Before the first entry: Redis accepts no entry with this id."""
 
 
-def position_of(message_id: str) -> Position:
+def position_of(message_id: str) -> StreamPosition:
     """Parse the id of an entry: "1700000000000-0"."""
     milliseconds, _, sequence = message_id.partition("-")
-    return Position(int(milliseconds), int(sequence or 0))
+    return StreamPosition(int(milliseconds), int(sequence or 0))
 
 
-def read_position(text: str) -> Position:
+def read_position(text: str) -> StreamPosition:
     """Read a stored position."""
-    return Position(int(text[:_DIGITS], 16), int(text[_DIGITS:], 16))
+    return StreamPosition(int(text[:_DIGITS], 16), int(text[_DIGITS:], 16))
 
 
 class StoredEvent(Row, frozen=True, kw_only=True):

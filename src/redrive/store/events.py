@@ -42,7 +42,7 @@ class EventStore:
     async def waiting(
         self, session: Session, orgs: Collection[str], stream: str, before: tuple[int, str], most: int
     ) -> list[WaitingProjection]:
-        """Return waiting projections of events before a generation and position, in the order of the stream."""
+        """Return waiting projections of events before a generation and position, in stream order."""
         generation, position = before
         parameters = {"orgs": encode(sorted(orgs)), "stream": stream, "most": most}
         parameters |= {"generation": generation, "position": position}

@@ -62,7 +62,10 @@ class Outbox:
 
     async def remove(self, entries: Sequence[OutboxEntry], token: int) -> None:
         """Remove delivered entries that this process still holds, unless a newer version has arrived."""
-        delivered = [Delivered(entry.topic, entry.org, entry.key, entry.version, token) for entry in entries]
+        delivered = [
+            Delivered(topic=entry.topic, org=entry.org, key=entry.key, version=entry.version, token=token)
+            for entry in entries
+        ]
         await self._session.fetch_many(_SQL["remove"], delivered)
 
     async def count(self, topic: str, org: str) -> int:

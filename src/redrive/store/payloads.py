@@ -61,9 +61,21 @@ class NewAttemptPayload(NamedTuple):
     new_output: str
 
 
-_SQL = statements(
-    "payloads", RunPayloads, StepPayload, AttemptPayload, NewRunPayloads, NewStepPayload, NewAttemptPayload
-)
+class EventPayload(NamedTuple):
+    id: str
+    payload: str
+
+
+class NewEventPayload(NamedTuple):
+    id: RunId
+    payload: str
+    new_payload: str
+
+
+_OLD = (RunPayloads, StepPayload, AttemptPayload, EventPayload)
+_NEW = (NewRunPayloads, NewStepPayload, NewAttemptPayload, NewEventPayload)
+_SQL = statements("payloads", *_OLD, *_NEW)
+_BEFORE_ALL = "0" * 32
 
 
 class Payloads:
@@ -96,6 +108,12 @@ class Payloads:
         place = {"run_id": run_id, "step_index": step_index, "number": number}
         rows = await self._stale("stale_attempts", current, size, **place)
         return [AttemptPayload._make(row) for row in rows]
+
+    async def stale_events(self, current: str, size: int, after: str = _BEFORE_ALL) -> list[EventPayload]:
+        return [EventPayload._make(row) for row in await self._stale("stale_events", current, size, id=after)]
+
+    async def rewrite_events(self, rows: Sequence[NewEventPayload]) -> None:
+        await self._session.fetch_many(_SQL["rewrite_event"], rows)
 
     async def rewrite_runs(self, rows: Sequence[NewRunPayloads]) -> None:
         await self._session.fetch_many(_SQL["rewrite_run"], rows)

@@ -18,10 +18,6 @@ class DecodingClientError(RedriveError):
     """The client decodes responses, so it cannot read binary fields."""
 
 
-class NotAStreamError(RedriveError):
-    """The key of the stream holds something else."""
-
-
 def connect(stream: Stream) -> Any:
     """Create the client of a stream. It connects when it is used."""
     if callable(stream.url):
@@ -53,16 +49,16 @@ def connection_errors() -> tuple[type[Exception], ...]:
         from redis.exceptions import RedisError
     except ModuleNotFoundError:
         raise RedriveError(MISSING) from None
-    return (RedisError, OSError, asyncio.TimeoutError, DecodingClientError, NotAStreamError)
+    return (RedisError, OSError, asyncio.TimeoutError, DecodingClientError)
 
 
-def problem(error: BaseException) -> Fact:
-    """Return what an error of Redis means, as a fact for `redrive.words.stream`."""
+def problem(error: BaseException, key: str = "") -> Fact:
+    """Return what an error of Redis on a key means, as a fact for `redrive.words.stream`."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, DecodingClientError):
         return fact("redis_decodes")
-    if isinstance(error, NotAStreamError) or text.startswith("WRONGTYPE"):
-        return fact("redis_wrong_type", key=text if isinstance(error, NotAStreamError) else "")
+    if text.startswith("WRONGTYPE"):
+        return fact("redis_wrong_type", key=key)
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_CLASS:
             return fact(_BY_CLASS[kind.__name__], error=text)

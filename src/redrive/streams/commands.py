@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redrive.errors import InvalidValueError
 from redrive.events import Stream, StreamEntry
-from redrive.model.stream import Position, position_of
+from redrive.model.stream import StreamPosition, position_of
 from redrive.streams.client import connect, is_missing
 
 FIRST_ID = "0-0"
@@ -50,10 +50,10 @@ class GroupPosition(NamedTuple):
     added, read     how many entries were ever added, and given to the group; None if Redis does not know
     """
 
-    first: Position | None
-    last: Position
-    deleted: Position | None
-    delivered: Position
+    first: StreamPosition | None
+    last: StreamPosition
+    deleted: StreamPosition | None
+    delivered: StreamPosition
     lag: int | None
     length: int
     pending: int
@@ -109,7 +109,7 @@ class StreamCommands:
         if message_ids:
             await self._client.xack(self.key, self.group, *message_ids)
 
-    async def first_pending(self) -> Position | None:
+    async def first_pending(self) -> StreamPosition | None:
         """Return the first entry that any consumer of the group has not acknowledged."""
         summary = await self._client.xpending(self.key, self.group)
         return position_of(summary["min"].decode()) if summary["pending"] else None
@@ -186,12 +186,12 @@ class StreamCommands:
             return False
         return any(_text(group["name"]) == self.group for group in groups)
 
-    async def first_after(self, position: Position) -> Position | None:
+    async def first_after(self, position: StreamPosition) -> StreamPosition | None:
         """Return the first entry after a position."""
         found = await self._client.xrange(self.key, min=position.next.message_id, max="+", count=1)
         return position_of(_text(found[0][0])) if found else None
 
-    async def count_after(self, position: Position, where: GroupPosition) -> int:
+    async def count_after(self, position: StreamPosition, where: GroupPosition) -> int:
         """Count the entries after a position, or estimate their number if there are many.
 
         Redis 6 does not know the lag of a group. The estimate assumes that entries arrived evenly over time.

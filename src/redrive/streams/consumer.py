@@ -8,7 +8,7 @@ one takes them over after a while.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from redrive.events.mirror import LetterMirror
 from redrive.events.recorder import PreparedEvent
 from redrive.model.event import StreamFailed, StreamRecovered
 from redrive.model.fact import Fact, fact
-from redrive.model.stream import MAX_PART, Position, StreamState, position_of, read_position
+from redrive.model.stream import MAX_PART, StreamPosition, StreamState, position_of, read_position
 from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Exponential
 from redrive.policy.jitter import Equal
@@ -42,7 +42,7 @@ CRASHES = 2
 MAX_INVALID_BATCHES = 10
 SILENT_SECONDS = 3_600.0
 """After this long, the name of a consumer that left nothing pending is removed from the group."""
-END = Position(MAX_PART, MAX_PART)
+END = StreamPosition(MAX_PART, MAX_PART)
 
 
 class ConsumerParts(NamedTuple):
@@ -191,7 +191,7 @@ class Consumer:
     async def _report_lost_generation(self, before: StreamState) -> None:
         """Report what Redis lost when it came back empty: all that was newer than the last stored entry."""
         after = read_position(before.last_position)
-        now = Position(int(self._clock.now() * 1000), 0)
+        now = StreamPosition(int(self._clock.now() * 1000), 0)
         await self._control.add_gap(before.generation, after.message_id, now.message_id)
 
     async def _look(self, commands: StreamCommands) -> StreamState:
@@ -318,20 +318,11 @@ class Consumer:
         consumer again takes few others along, and is the only one that uses up its deliveries.
         """
         counts = await commands.deliveries(ids)
-        position = 0
-        while position < len(ids):
-            size = max(1, self.stream.batch // 10) if counts.get(ids[position], 1) <= 1 else 1
-            chunk = [ids[position]]
-            while len(chunk) < size and position + len(chunk) < len(ids):
-                following = ids[position + len(chunk)]
-                if counts.get(following, 1) > 1:
-                    break
-                chunk.append(following)
-            position += len(chunk)
-            await self._deliver_chunk(commands, chunk, counts)
+        for group in groups(ids, counts, max(1, self.stream.batch // 10)):
+            await self._deliver_chunk(commands, group, counts)
 
     async def _deliver_chunk(
-        self, commands: StreamCommands, ids: Sequence[str], counts: dict[str, int]
+        self, commands: StreamCommands, ids: Sequence[str], counts: Mapping[str, int]
     ) -> None:
         entries = await commands.claim(ids)
         gone = set(ids) - {entry.message_id for entry in entries if entry.fields}
@@ -395,3 +386,21 @@ class Consumer:
         self.monitor.started(released)
         if first is None and not released:
             self._may_wait = False
+
+
+def groups(ids: Sequence[str], counts: Mapping[str, int], most: int) -> Iterator[list[str]]:
+    """Put entries that were delivered more than once alone, and the others into groups of up to `most`."""
+    group: list[str] = []
+    for message_id in ids:
+        if counts.get(message_id, 1) > 1:
+            if group:
+                yield group
+            group = []
+            yield [message_id]
+            continue
+        group.append(message_id)
+        if len(group) == most:
+            yield group
+            group = []
+    if group:
+        yield group

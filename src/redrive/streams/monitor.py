@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from redrive.events.control import StreamControl
 from redrive.model.fact import Fact, fact
-from redrive.model.stream import START, Position, StreamReport, StreamState, read_position
+from redrive.model.stream import START, StreamPosition, StreamReport, StreamState, read_position
 from redrive.policy.redact import Redactor
 from redrive.streams.client import problem
 from redrive.streams.commands import GroupPosition, StreamCommands
@@ -28,7 +28,7 @@ class StreamMonitor:
         self._error_at: float | None = None
         self._held_back: Fact | None = None
         self._reported = control.clock.monotonic()
-        self._first_unread: Position | None = None
+        self._first_unread: StreamPosition | None = None
         self._added = 0
         self._queued: int | None = None
         self._looked = 0.0
@@ -38,12 +38,12 @@ class StreamMonitor:
     def count(self, figure: str, number: int = 1) -> None:
         self._counts[figure] += number
 
-    def reached(self, position: Position) -> None:
+    def reached(self, position: StreamPosition) -> None:
         self._last_position = max(self._last_position, position)
 
     def failed(self, error: BaseException) -> Fact:
         """Note an error as the last one."""
-        found = problem(error)
+        found = problem(error, self._control.stream.key)
         fields = {name: self._redactor.text(str(value)) for name, value in found.fields.items()}
         return self.report_problem(Fact(found.code, fields))
 
@@ -104,7 +104,7 @@ class StreamMonitor:
         end = where.last.next if where.first is None else where.first
         return await self._control.add_gap(state.generation, where.delivered.message_id, end.message_id)
 
-    def _known_unread(self, state: StreamState, where: GroupPosition) -> list[Position]:
+    def _known_unread(self, state: StreamState, where: GroupPosition) -> list[StreamPosition]:
         """Return entries after the group's position that existed at an earlier look."""
         seen = [self._first_unread, None if state.seen is None else read_position(state.seen)]
         return [position for position in seen if position is not None and position > where.delivered]
@@ -139,7 +139,7 @@ class StreamMonitor:
         self._counts, self._error, self._error_at, self._reported = Counter(), None, None, now
 
 
-def is_gap(where: GroupPosition, unread: Sequence[Position]) -> bool:
+def is_gap(where: GroupPosition, unread: Sequence[StreamPosition]) -> bool:
     """Return whether entries after the group's position are gone.
 
     Redis 7 names the last entry that was deleted, and counts those that were added and read. Redis 6 does

@@ -31,7 +31,8 @@ STREAMS: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
             f"the key {it['key']!r} in Redis is not a stream. Check the option stream= of the stream"
         ),
         "redis_group_missing": lambda it: (
-            "the stream or its consumer group was removed from Redis. It is created again and starts at the first entry"
+            "the stream or its consumer group was removed from Redis. It is created again, and read from its "
+            "first entry on"
         ),
         "redis_error": lambda it: f"Redis reported an error: {it['error']}",
         "redis_decodes": lambda it: (

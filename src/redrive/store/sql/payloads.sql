@@ -45,3 +45,13 @@ UPDATE redrive.attempts AS attempt SET output = batch.new_output
 FROM {batch:NewAttemptPayload}
 WHERE attempt.run_id = batch.run_id AND attempt.step_index = batch.step_index AND attempt.number = batch.number
     AND attempt.output = batch.output
+
+-- name: stale_events
+SELECT {columns:EventPayload} FROM redrive.events
+WHERE id > :id AND substr(payload, 1, :length) <> :current
+ORDER BY id LIMIT :size
+
+-- name: rewrite_event
+UPDATE redrive.events AS event SET payload = batch.new_payload
+FROM {batch:NewEventPayload}
+WHERE event.id = batch.id AND event.payload = batch.payload
