@@ -18,9 +18,10 @@ from redrive.cli.terminal import out
 
 SECTIONS = {
     "Try it out": ("demo", "demo.drill"),
-    "Run": ("worker", "stream", "serve", "migrate"),
+    "Run": ("worker", "serve", "migrate"),
     "Inspect": ("status", "doctor", "verify", "worker.workers", "audit"),
     "Failed work": ("dlq", "replay", "run", "policy"),
+    "Events": ("stream", "events"),
     "Operate": ("queue", "breaker"),
     "Access": ("key", "member", "member.org"),
     "Configure": ("config", "context", "program.completion"),

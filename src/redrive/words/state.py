@@ -37,6 +37,7 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
     {
         # Runs and steps
         "READY": StateLabel(Tone.WAIT, "Queued"),
+        "QUEUED": StateLabel(Tone.WAIT, "Queued"),
         "PENDING": StateLabel(Tone.WAIT, "Pending"),
         "RUNNING": StateLabel(Tone.BUSY, "Running"),
         "RETRYING": StateLabel(Tone.WAIT, "Retrying"),
@@ -46,11 +47,14 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
         "NEEDS_ATTENTION": StateLabel(Tone.BAD, "Needs attention"),
         "DLQ_PENDING": StateLabel(Tone.WARN, "Dead letter"),
         "DLQ": StateLabel(Tone.BAD, "Dead letter"),
+        "DEAD": StateLabel(Tone.BAD, "Dead letter"),
         "BLOCKED": StateLabel(Tone.BAD, "Blocked"),
         "CANCELLED": StateLabel(Tone.CALM, "Cancelled"),
         "HELD": StateLabel(Tone.WARN, "On hold"),
         "WAITING": StateLabel(Tone.WAIT, "Waiting"),
         "UNKNOWN_TASK": StateLabel(Tone.BAD, "Unknown task"),
+        # Projections of events
+        "REMOVED": StateLabel(Tone.CALM, "Removed"),
         # Attempts
         "SUCCEEDED": StateLabel(Tone.GOOD, "Succeeded"),
         "RELEASED": StateLabel(Tone.CALM, "Released"),
