@@ -16,6 +16,7 @@ from redrive.blocking_services import (
     SyncMembers,
     SyncQueues,
     SyncRuns,
+    SyncStreams,
     SyncWorkers,
 )
 from redrive.engine.background_loop import BackgroundLoop, Facade
@@ -170,6 +171,10 @@ class Blocking(Facade):
     def events(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncEvents:
         """As Redrive.events."""
         return SyncEvents(self._app.events(org=org, by=by), self._loop)
+
+    def streams(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncStreams:
+        """As Redrive.streams."""
+        return SyncStreams(self._app.streams(org=org, by=by), self._loop)
 
     def breakers(self, *, org: str = DEFAULT_ORG, by: str = APPLICATION) -> SyncBreakers:
         """As Redrive.breakers."""

@@ -6,7 +6,10 @@ from redrive.engine.background_loop import BackgroundLoop, Facade, waiting
 from redrive.engine.breakers import Breakers
 from redrive.engine.queues import Queues, Workers
 from redrive.engine.runs import Runs
+from redrive.events.rebuilds import Rebuilds
+from redrive.events.replays import EventReplays
 from redrive.events.service import Events
+from redrive.events.streams import Streams
 from redrive.failures.audit import Audit
 from redrive.failures.bulk_replays import BulkReplays
 from redrive.failures.groups import FailureGroups
@@ -33,11 +36,42 @@ class SyncRuns(Facade):
     cancel = waiting(Runs.cancel)
 
 
+class SyncEventReplays(Facade):
+    plan = waiting(EventReplays.plan)
+    preview = waiting(EventReplays.preview)
+    start = waiting(EventReplays.start)
+
+
+class SyncRebuilds(Facade):
+    preview = waiting(Rebuilds.preview)
+    start = waiting(Rebuilds.start)
+    view = waiting(Rebuilds.view)
+    list = waiting(Rebuilds.list)
+    pause = waiting(Rebuilds.pause)
+    resume = waiting(Rebuilds.resume)
+    cancel = waiting(Rebuilds.cancel)
+
+
 class SyncEvents(Facade):
+    def __init__(self, events: Events, loop: BackgroundLoop) -> None:
+        super().__init__(events, loop)
+        self.replays = SyncEventReplays(events.replays, loop)
+        self.rebuilds = SyncRebuilds(events.rebuilds, loop)
+
     record = waiting(Events.record)
+    find = waiting(Events.find)
+    count = waiting(Events.count)
     get = waiting(Events.get)
     list = waiting(Events.list)
     projections = waiting(Events.projections)
+    event_of_run = waiting(Events.event_of_run)
+
+
+class SyncStreams(Facade):
+    list = waiting(Streams.list)
+    view = waiting(Streams.view)
+    pause = waiting(Streams.pause)
+    resume = waiting(Streams.resume)
 
 
 class SyncQueues(Facade):

@@ -9,13 +9,18 @@ from redrive.engine.queues import Queues, QueueView, Workers, WorkerView
 from redrive.engine.run_view import AttemptView, RunSummary, RunView, StepView
 from redrive.engine.runs import RunPage, Runs
 from redrive.engine.worker import Worker
+from redrive.events.queries import EventPage, EventSummary
+from redrive.events.rebuilds import RebuildPage, RebuildPreview, Rebuilds
+from redrive.events.replays import EventReplays, ProjectionReplay
 from redrive.events.service import Events, EventView, RecordedEvent
+from redrive.events.streams import ProjectorView, Streams, StreamView
 from redrive.failures.service import Failures
 from redrive.idempotency.decorator import Idempotent
 from redrive.identity.members import Members
 from redrive.model.dead_letter import DeadLetter, DeadLetterLine
 from redrive.model.failure_group import FailureGroup
 from redrive.model.operation import OperationReport, Plan, ReplayOperation
+from redrive.model.rebuild import Rebuild
 from redrive.model.replay import Replay
 from redrive.model.stream import ProjectionRecord
 from redrive.policy.verdict import ReplayVerdict
@@ -26,6 +31,9 @@ __all__ = [
     "Breakers",
     "DeadLetter",
     "DeadLetterLine",
+    "EventPage",
+    "EventReplays",
+    "EventSummary",
     "EventView",
     "Events",
     "FailureGroup",
@@ -36,8 +44,14 @@ __all__ = [
     "OperationReport",
     "Plan",
     "ProjectionRecord",
+    "ProjectionReplay",
+    "ProjectorView",
     "QueueView",
     "Queues",
+    "Rebuild",
+    "RebuildPage",
+    "RebuildPreview",
+    "Rebuilds",
     "RecordedEvent",
     "Replay",
     "ReplayOperation",
@@ -48,6 +62,8 @@ __all__ = [
     "RunView",
     "Runs",
     "StepView",
+    "StreamView",
+    "Streams",
     "SyncRunHandle",
     "Worker",
     "WorkerView",

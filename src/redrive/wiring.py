@@ -41,6 +41,7 @@ from redrive.events.ingest import EntryIngest, IngestParts
 from redrive.events.mirror import LetterMirror
 from redrive.events.rebuild_driver import RebuildDriver
 from redrive.events.recorder import EventRecorder
+from redrive.events.retention import EventRetention
 from redrive.events.service_parts import EventParts
 from redrive.events.stream import Stream
 from redrive.failures.bulk_replay_driver import BulkReplayDriver
@@ -438,6 +439,7 @@ class Parts:
                 ended_runs=ended_runs,
                 driver=self._driver(),
                 processor=processor,
+                event_retention=EventRetention(self.store, self.declared.streams),
             )
         )
 

@@ -20,7 +20,7 @@ PUBLIC = """
 
 OF_AN_APPLICATION = """
     breaker breakers close events failures idempotent listen members open queues run run_worker runs start
-    start_many stream sync task template work worker workers workflow
+    start_many stream streams sync task template work worker workers workflow
 """
 
 HEAVY = {"httpx2", "pydantic", "asyncpg", "apsw", "redis", "fastapi", "jinja2", "asyncio", "logging", "ssl"}

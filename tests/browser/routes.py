@@ -29,6 +29,12 @@ PLAIN = [
     Route("run-start-form", f"{ADMIN}/runs/new?work=checkout"),
     Route("runs-held", f"{ADMIN}/runs?q=is:held"),
     Route("runs-none", f"{ADMIN}/runs?q=workflow:nothing-like-it"),
+    Route("events", f"{ADMIN}/events"),
+    Route("events-failed", f"{ADMIN}/events?q=is:failed", "viewer"),
+    Route("events-none", f"{ADMIN}/events?q=type:nothing-like-it"),
+    Route("streams", f"{ADMIN}/streams"),
+    Route("stream", f"{ADMIN}/streams/orders"),
+    Route("stream-away", f"{ADMIN}/streams/clicks"),
     Route("dlq", f"{ADMIN}/dlq"),
     Route("dlq-flat", f"{ADMIN}/dlq?view=flat"),
     Route("dlq-viewer", f"{ADMIN}/dlq", "viewer"),
@@ -63,7 +69,14 @@ PLAIN = [
 
 
 async def routes(site: Site) -> list[Route]:
-    return [*PLAIN, *await _runs(site), *await _letters(site), *await _groups(site), *await _replays(site)]
+    return [
+        *PLAIN,
+        *await _runs(site),
+        *await _events(site),
+        *await _letters(site),
+        *await _groups(site),
+        *await _replays(site),
+    ]
 
 
 async def _runs(site: Site) -> list[Route]:
@@ -76,6 +89,12 @@ async def _runs(site: Site) -> list[Route]:
     }
     found = {name: await _first(site, "/api/v1/runs", query) for name, query in asked.items()}
     return [Route(name, f"{ADMIN}/runs/{each['id']}") for name, each in found.items() if each]
+
+
+async def _events(site: Site) -> list[Route]:
+    asked = {"event": "is:failed", "event-live": "is:live"}
+    found = {name: await _first(site, "/api/v1/stored-events", query) for name, query in asked.items()}
+    return [Route(name, f"{ADMIN}/events/{each['id']}") for name, each in found.items() if each]
 
 
 async def _letters(site: Site) -> list[Route]:

@@ -92,7 +92,18 @@ async def test_every_page_fits_and_is_sound(tour: Browsing, part: int) -> None:
     assert not faults, "\n".join(faults)
 
 
-PLACES = ("", "/dlq", "/runs", "/replays", "/breakers", "/queues", "/workers", "/audit", "/settings")
+PLACES = (
+    "",
+    "/dlq",
+    "/runs",
+    "/events",
+    "/replays",
+    "/breakers",
+    "/queues",
+    "/workers",
+    "/audit",
+    "/settings",
+)
 
 
 async def test_on_a_phone_the_navigation_is_scrolled_to_the_page_one_is_on(tour: Browsing) -> None:

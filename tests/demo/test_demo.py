@@ -28,6 +28,17 @@ def failures(url: str) -> tuple[set[str], set[str], int]:
     return asyncio.run(ask())
 
 
+def events_of(url: str) -> tuple[int, int]:
+    """How many events of orders were stored, and how many of them were published again."""
+
+    async def ask() -> tuple[int, int]:
+        async with Redrive(url, settings=Settings(), log=False) as app:
+            [orders] = await app.streams().list()
+            return orders.stored, orders.duplicates
+
+    return asyncio.run(ask())
+
+
 def typed(running: Demo, beginning: str) -> str:
     """The command that the demo names, as it names it now."""
     return running.wait_for(rf"\n +(redrive {beginning}.*)\n")
@@ -40,6 +51,7 @@ def test_the_guided_path_can_be_typed_from_the_first_failure_to_its_end(tmp_path
         groups, categories, letters = failures(url)
         assert letters >= 24
         assert categories >= {"unknown", "timeout", "permission", "validation"}
+        until(lambda: events_of(url) >= (20, 2))
         shown = running.type(typed(running, "dlq groups"))
         assert shown.count("\n") >= len(groups)
         assert "shipping zone" in running.type(typed(running, "dlq view"))

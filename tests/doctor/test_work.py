@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.doctor.diagnosis import about, is_complete, only
 from tests.engine.workbench import PATIENCE
+from tests.server.admin.streamed import QUIET
 from tests.store.build import ask
 from tests.store.by_hand import letters
 
@@ -18,6 +19,8 @@ from redrive import FinalError
 from redrive.app import Redrive
 from redrive.doctor import DoctorLimits, FindingCode, HealthReport, State, examine
 from redrive.engine.encryption import Encryption, key_id
+from redrive.model.fact import fact
+from redrive.model.stream import Gap, StreamName, StreamReport
 from redrive.model.worker import BlockingStep
 from redrive.parts import parts_of, rewire
 from redrive.policy.breaker_policy import BreakerPolicy
@@ -389,3 +392,42 @@ def test_a_report_in_words() -> None:
     first, *_, last = str(report).splitlines()
     assert first.startswith("bad     leases: 3 steps leased to w1; the oldest lease expired 1 min ago")
     assert last == "ok      leases: no expired leases"
+
+
+async def test_streams_that_are_not_read(app: Redrive) -> None:
+    database, store = parts_of(app).database, parts_of(app).store
+    assert [found.code for found in about(await examine(database), "streams")] == [FindingCode.NO_STREAM]
+    now = parts_of(app).clock.now()
+    reports: dict[str, dict[str, Any]] = {
+        "well": {},
+        "behind": {"oldest_at": now - 3_700.0, "lag": 12_000},
+        "failing": {"pending": None, "last_error": fact("redis_loading").encode(), "error_at": now},
+        "paused": {},
+    }
+    for name, changes in reports.items():
+        stream = StreamName("default", name)
+        await store.streams.ensure(stream)
+        await store.streams.report(stream, StreamReport(**{**QUIET, **changes}))
+    await app.streams(by="ana").pause("paused")
+    await store.streams.add_gap(StreamName("default", "well"), Gap(1, "1-0", "9-0", now))
+    found = {each.code: each for each in about(await examine(database), "streams")}
+    assert found[FindingCode.STREAMS_READ].fields == {"streams": 1}
+    seen = [each.seen for each in found.values() if each.state is State.WARN]
+    assert sorted(seen) == [
+        "ana paused the stream paused of default",
+        "the stream behind of default is behind: its oldest entry has waited for 1 h, and 12,000 are not read "
+        "yet",
+        "the stream failing of default can't be read: Redis is starting and still loads its data. Reading "
+        "continues afterwards",
+    ]
+    assert found[FindingCode.STREAM_GAPS].seen.startswith("the stream well of default has 1 gap")
+
+
+async def test_a_stream_without_a_consumer(app: Redrive) -> None:
+    store, stream = parts_of(app).store, StreamName("default", "orders")
+    await store.streams.ensure(stream)
+    await store.streams.report(stream, StreamReport(**QUIET))
+    await ask(parts_of(app).database, "UPDATE redrive.streams SET reported_at = reported_at - 600")
+    found = only(await examine(parts_of(app).database), "streams")
+    assert (found.state, found.command) == (State.WARN, "redrive stream consume MODULE:ATTRIBUTE")
+    assert found.seen == "no consumer has reported on the stream orders of default for 10 min"

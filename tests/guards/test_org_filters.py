@@ -133,8 +133,8 @@ async def _beside(database: Database) -> None:
         " 0, 'PENDING', '{}', 0, 0, 0, 0, 0, 0, 0, 0, 1.0)",
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
-        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload,"
-        f" stored_at) VALUES ('{EVENT}', '{OWNER}', '{STREAM}', 'paid', 'once', 1, '{EVENT}', '{{}}', 1.0)",
+        _event(EVENT, "once"),
+        _event("0" * 31 + "5", "projected by nothing"),
         "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
         f" VALUES ('{EVENT}', 'invoice', 1, '{OWNER}', '{STREAM}', '{READY_RUN}', 1)",
         _stream(STREAM, "NULL"),
@@ -155,6 +155,14 @@ async def _beside(database: Database) -> None:
         f" VALUES ('{API_KEY}', '{OWNER}', 'ci', 'OWNER', 'hash', 1.0, 'test')",
     ):
         await ask(database, text)
+
+
+def _event(event_id: str, dedupe_key: str) -> str:
+    return (
+        "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload,"
+        f" stored_at) VALUES ('{event_id}', '{OWNER}', '{STREAM}', 'paid', '{dedupe_key}', 1, '{event_id}',"
+        " '{}', 1.0)"
+    )
 
 
 def _stream(name: str, paused_at: str) -> str:

@@ -361,13 +361,19 @@ def _table() -> dict[str, tuple[Entry, ...]]:
 
 def _pages() -> dict[str, tuple[Entry, ...]]:
     """They only read."""
-    plain = ("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/workers")
+    plain = (
+        *("/audit", "/breakers", "/keys", "/queues", "/replays", "/settings", "/status", "/streams"),
+        "/workers",
+    )
     letter = {"id": A("letter")}
     return {path: (Entry("read"),) for path in plain} | {
         "": (Entry("read"), Entry("read", query={"span": "7d"})),
         "/runs": (Entry("read"), Entry("read", query={"q": "is:failed"})),
         "/runs/new": (Entry("start"), Entry("start", query={"work": "greet"})),
         "/runs/{id}": (Entry("read", {"id": A("run")}),),
+        "/events": (Entry("read"), Entry("read", query={"q": "is:failed"})),
+        "/events/{id}": (Entry("read", {"id": A("event")}),),
+        "/streams/{name}": (Entry("read", {"name": A("active stream")}),),
         "/replays/new": (
             Entry("read", query={"q": "is:open"}),
             Entry("read", query={"ids": A("letter")}),

@@ -14,7 +14,15 @@ from tests.server.wire import Reply
 
 from redrive.server.route import GuardedRoute
 
-SILENT = ("/audit/verify", "/runs", "/jobs", "/runs/many", "/jobs/many", "/replay/preview", "/rebuilds/preview")
+SILENT = (
+    "/audit/verify",
+    "/runs",
+    "/jobs",
+    "/runs/many",
+    "/jobs/many",
+    "/replay/preview",
+    "/rebuilds/preview",
+)
 """What needs no entry in the audit: it changes nothing, or the run itself is the record of it."""
 
 _numbers = itertools.count(1)

@@ -195,19 +195,20 @@ async def test_reading_pauses_while_too_many_runs_are_queued(site: Site, broker:
 
 
 async def test_a_paused_stream_is_not_read_until_it_is_resumed(site: Site, broker: Broker) -> None:
-    from redrive.parts import parts_of
-
     orders = Orders(site, broker)
-    await orders.app.open()
-    control = parts_of(orders.app).stream_control(orders.stream)
-    await control.pause("ana")
+    streams = orders.app.streams(by="ana")
+    await streams.pause(KEY, reason="migration")
     await broker.add(1)
 
     async with orders.consuming():
         await until(lambda: _is_held_back(orders, "stream_paused"))
         assert await orders.events() == []
-        await control.resume()
+        await streams.resume(KEY)
         await until(lambda: _is_done(orders, broker, 1))
+
+    [resumed, paused] = (await orders.app.failures().audit.list()).entries[:2]
+    assert (resumed.action, paused.action, paused.actor) == ("stream.resumed", "stream.paused", "ana")
+    assert paused.detail == {"reason": "migration"}
 
 
 async def _is_done(orders: Orders, broker: Broker, number: int) -> bool:

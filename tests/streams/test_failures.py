@@ -244,12 +244,8 @@ async def test_an_entry_that_was_removed_while_it_was_pending_is_a_gap(site: Sit
 
 
 async def test_the_report_says_lag_pending_and_the_oldest_entry(site: Site, broker: Broker) -> None:
-    from redrive.parts import parts_of
-
     orders = Orders(site, broker)
-    await orders.app.open()
-    control = parts_of(orders.app).stream_control(orders.stream)
-    await control.pause("ana")
+    await orders.app.streams().pause(KEY)
     await broker.add(5_000, 6_000, 7_000)
     async with orders.consuming():
         await until(lambda: _has_seen(orders, 7_000))

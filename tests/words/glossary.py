@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
-_ROW = re.compile(r"^\| ([a-z ,]+) \| ((?:`\w+`(?:, )?)+) \| \S.*\|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ([a-z ,']+) \| ((?:`\w+`(?:, )?)+) \| \S.*\|$", re.MULTILINE)
 
 
 def states_by_status() -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ FURTHER = (
     ("redrive.types", "Failures"),
     ("redrive.types", "SyncRunHandle"),
     ("redrive.types", "Events"),
+    ("redrive.types", "Streams"),
     ("redrive.events", "Stream"),
     ("redrive.events", "Event"),
     ("redrive.events", "StreamEntry"),

@@ -39,12 +39,21 @@ def load_acme() -> Redrive:
     folder = Path.cwd()
     sys.path.insert(0, str(folder))
     services = import_module("acme.services").Services.from_environment()
-    app: Redrive = import_module("acme.app").create_app(Settings.load(), services, folder, log=True)
+    acme = import_module("acme.app")
+    events = os.environ.get(acme.EVENTS, "")
+    app: Redrive = acme.create_app(Settings.load(), services, folder, log=True, events=events)
     return app
 
 
 def work() -> None:
-    load_acme().run_worker()
+    from redrive.parts import parts_of
+    from redrive.streams.serve import run_worker_with_streams
+
+    app = load_acme()
+    if parts_of(app).declared.streams:
+        run_worker_with_streams(app)
+    else:
+        app.run_worker()
 
 
 def serve() -> None:
@@ -64,6 +73,12 @@ def run_database(home: str) -> None:
     run_until_stopped(Path(home), report)
 
 
+def run_redis(file: str) -> None:
+    from redrive.demo.redis_server import run_until_stopped
+
+    run_until_stopped(Path(file), report)
+
+
 def report(line: str) -> None:
     """Send a line to the demo, which reads this process's standard output."""
     sys.stdout.write(f"{line}\n")
@@ -74,7 +89,12 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     stop_with_parent()
     role, *arguments = sys.argv[1:]
-    roles: dict[str, Callable[..., None]] = {"worker": work, "server": serve, "database": run_database}
+    roles: dict[str, Callable[..., None]] = {
+        "worker": work,
+        "server": serve,
+        "database": run_database,
+        "redis": run_redis,
+    }
     roles[role](*arguments)
 
 

@@ -15,15 +15,16 @@ from random import Random
 from typing import NamedTuple, TextIO, TypeVar
 
 from redrive.app import Redrive
-from redrive.demo import postgres
-from redrive.demo.acme.app import create_app
+from redrive.demo import postgres, redis_server
+from redrive.demo.acme.app import EVENTS, create_app
 from redrive.demo.acme.services import TOKEN, URL, Services
 from redrive.demo.display import DemoAddresses, Display, DisplayText, sign_in_link
 from redrive.demo.figures import DemoSummary, check_summary
 from redrive.demo.folder import DemoFolder, Running, ShippingZones
+from redrive.demo.order_events import OrderEvents
 from redrive.demo.processes import Processes
 from redrive.demo.screen import DemoScreen
-from redrive.demo.traffic import MAX_RUNS, SECONDS_BETWEEN, Traffic
+from redrive.demo.traffic import MAX_RUNS, SECONDS_BETWEEN, Traffic, TrafficWork
 from redrive.demo.world import World, cause_outages
 from redrive.demo.world_server import HOST, serving
 from redrive.errors import InvalidValueError, RedriveError, StoreError
@@ -92,6 +93,7 @@ class _DemoRunner:
         self._traffic = Traffic()
         self._pages: asyncio.Future[str]
         self._display: Display | None = None
+        self._events = OrderEvents("")
 
     async def run(self) -> DemoSummary | None:
         loop = asyncio.get_running_loop()
@@ -103,10 +105,29 @@ class _DemoRunner:
         self._zones.prepare()
         self._folder.install_acme()
         with serving(self._world, self._zones) as outside, suppress(_Stopped):
-            processes = Processes(self._folder, {URL: outside, TOKEN: self._token})
-            async with self._database(processes) as url:
-                return await self._with_database(processes, url, outside)
+            async with self._redis() as (redis, events):
+                processes = Processes(self._folder, {URL: outside, TOKEN: self._token, EVENTS: events})
+                processes.required += redis
+                self._events = OrderEvents(events)
+                async with self._database(processes) as url:
+                    return await self._with_database(processes, url, outside)
         return None
+
+    @asynccontextmanager
+    async def _redis(self) -> AsyncIterator[tuple[list[Processes], str]]:
+        """Yield the process of the Redis and its URL, or neither if Redis is not installed."""
+        if not redis_server.is_available():
+            self._screen.say(redis_server.MISSING)
+            yield [], ""
+            return
+        file, url = redis_server.configure(self._folder.path)
+        ready, redis = asyncio.Event(), Processes(self._folder, {})
+        try:
+            await redis.start("redis", "redis", str(file), listen=lambda _: ready.set())
+            await self._unless_stopped(ready.wait(), redis)
+            yield [redis], url
+        finally:
+            await redis.stop()
 
     @asynccontextmanager
     async def _database(self, processes: Processes) -> AsyncIterator[str]:
@@ -130,6 +151,7 @@ class _DemoRunner:
         app = create_app(settings, Services(outside, self._token), self._folder.path)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(app.close)
+            stack.push_async_callback(self._events.close)
             stack.push_async_callback(processes.stop)
             with suppress(_Stopped):
                 await self._unless_stopped(app.open(), processes)
@@ -158,7 +180,7 @@ class _DemoRunner:
         for number in range(1, WORKERS + 1):
             await processes.start(f"worker-{number}", "worker")
         for work in self._traffic.history(self._world):
-            await self._traffic.start(app, work)
+            await self._receive(app, work)
 
     def _listen(self, line: str) -> None:
         if line.startswith(ANNOUNCED) and not self._pages.done():
@@ -204,7 +226,12 @@ class _DemoRunner:
         while len(self._traffic.started) < MAX_RUNS:
             await asyncio.sleep(SECONDS_BETWEEN)
             with suppress(StoreError):
-                await self._traffic.start(app, self._traffic.next())
+                await self._receive(app, self._traffic.next())
+
+    async def _receive(self, app: Redrive, work: TrafficWork) -> None:
+        await self._traffic.start(app, work)
+        if work.workflow == "checkout":
+            await self._events.publish(work.payload)
 
     async def _unless_stopped(self, work: Awaitable[R], processes: Processes) -> R:
         """Await `work`, unless a signal stops the demo or one of its processes exits."""

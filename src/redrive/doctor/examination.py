@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from redrive.clock import SYSTEM_CLOCK, Clock
-from redrive.doctor import failures, postgres, sqlite, version, work
+from redrive.doctor import failures, postgres, sqlite, streams, version, work
 from redrive.doctor.finding import DEFAULT_LIMITS, DoctorLimits, Finding, HealthReport, ok, unknown
 from redrive.errors import StoreError, StoreUnavailableError
 from redrive.model.finding import FindingCode
@@ -150,6 +150,7 @@ class _WorkChecks:
                 "overdue work": self._overdue,
                 "breakers": self._breakers,
                 "dead letters": self._letters,
+                "streams": self._streams,
                 "encryption": self._encryption,
             }
         )
@@ -182,6 +183,9 @@ class _WorkChecks:
             *failures.judge_letters(letters, self._max_letters, self._limits),
             *failures.judge_blocked_orders(blocked),
         ]
+
+    async def _streams(self) -> Iterable[Finding]:
+        return streams.judge_streams(*await self._inspection.streams())
 
     async def _encryption(self) -> Iterable[Finding]:
         if self._keys is None:

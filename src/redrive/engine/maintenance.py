@@ -61,6 +61,7 @@ class Maintenance:
         self._recorder = parts.recorder
         self._failure_handler = parts.failure_handler
         self._ended_runs = parts.ended_runs
+        self._event_retention = parts.event_retention
         self._claimer = claimer
         self._clock = parts.clock
         self._seconds_until_poll = parts.seconds_until_poll
@@ -277,7 +278,8 @@ class Maintenance:
         self._settled = await self._store.runs.settle_orders(self._settled, MAX_REMOVAL_BATCH)
         age = self._options.retention_seconds
         runs = 0 if age is None else await self._store.runs.remove_expired(age, MAX_REMOVAL_BATCH)
-        return MAX_REMOVAL_BATCH in (tallies, sessions, tokens, keys, runs)
+        more_events = await self._event_retention.remove_expired(MAX_REMOVAL_BATCH)
+        return more_events or MAX_REMOVAL_BATCH in (tallies, sessions, tokens, keys, runs)
 
     def _is_load_news(self, now: float) -> bool:
         """Whether the number of running steps has changed noticeably since the last heartbeat."""

@@ -98,6 +98,13 @@ class Drivers:
         return min([await driver.tick() for driver in self._drivers])
 
 
+class EventRemover(Protocol):
+    """Removes stored events that are older than their stream keeps them."""
+
+    async def remove_expired(self, most: int) -> bool:
+        """Remove a batch of old events of each stream. Return True if there may be more."""
+
+
 class RedriveProcessor(Protocol):
     """Redrives dead letters that are due."""
 
@@ -139,6 +146,7 @@ class WorkerParts:
     ended_runs: EndedRunCounts
     driver: ReplayDriver
     processor: RedriveProcessor
+    event_retention: EventRemover
 
     def seconds_until_poll(self) -> float:
         """The poll interval with jitter, so that workers do not poll at the same time."""

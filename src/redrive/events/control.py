@@ -71,12 +71,3 @@ class StreamControl:
         queues = {projector.queue for projector in projectors}
         tasks = {projector.task for projector in projectors}
         return await self._store.events.queued(self.stream.orgs, queues, tasks, most)
-
-    async def pause(self, by: str) -> None:
-        """Stop reading, in every consumer, until `resume`."""
-        async with self._store.database.transaction() as session:
-            await self._streams.pause(session, self.name, by)
-
-    async def resume(self) -> bool:
-        async with self._store.database.transaction() as session:
-            return await self._streams.resume(session, self.name)

@@ -44,7 +44,7 @@ class Projector:
     after_failure: AfterFailure
 
     def wants(self, event: Event) -> bool:
-        return not self.types or any(fnmatchcase(event.type, pattern) for pattern in self.types)
+        return not self.types or matches(event.type, self.types)
 
     def key(self, event: Event) -> str:
         """Return the idempotency key of the run that projects an event.
@@ -70,6 +70,10 @@ class Projector:
         if len(text) > MAX_VALUE_LENGTH or not text.isprintable():
             text = "#" + sha256(text.encode(errors="replace")).hexdigest()
         return f"{self.task}:{text}"
+
+
+def matches(event_type: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(event_type, pattern) for pattern in patterns)
 
 
 def checked_projector_name(what: str, name: object) -> str:

@@ -16,7 +16,7 @@ from redrive.events.projector import MAX_VERSION, Projector
 from redrive.events.service_parts import EventParts
 from redrive.events.stream import Stream
 from redrive.model.audit import Action, NewEntry
-from redrive.model.rebuild import FIRST, Place, Rebuild
+from redrive.model.rebuild import FIRST, EventPlace, Rebuild
 from redrive.model.replay import OPERATION_TRANSITIONS, OperationState
 from redrive.policy.bounds import require, require_kind, require_list, require_whole
 from redrive.policy.codec import encode
@@ -172,7 +172,7 @@ class Rebuilds:
 
     async def _new(self, session: Session, target: _Target, checked: dict[str, Any], reason: str) -> Rebuild:
         rebuilds, org, stream = self._store.rebuilds, self._caller.org, target.stream.name
-        first = Place(*FIRST)
+        first = EventPlace(*FIRST)
         end = await rebuilds.last(session, org, stream) or first
         return Rebuild(
             id=self._parts.ids.new(),

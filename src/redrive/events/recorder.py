@@ -46,7 +46,12 @@ class FurtherRun(NamedTuple):
     def next(self) -> NextRun:
         new, projector = self.planned.prepared[0], self.planned.projector
         return NextRun(
-            self.planned.event_id, projector.name, projector.version, new.org, str(self.old_run_id), new.id
+            event_id=self.planned.event_id,
+            projector=projector.name,
+            version=projector.version,
+            org=new.org,
+            old_run_id=str(self.old_run_id),
+            run_id=new.id,
         )
 
 
@@ -158,10 +163,7 @@ class EventRecorder:
         for projection in waiting:
             projector = known.get((projection.projector, projection.version))
             if projector is not None:
-                payload = decode_stored(self._encryption.decrypt(projection.event.payload))
-                event = event_of_row(projection.event, payload)
-                run = self._run(event, event_to_json(event, payload), projector)
-                planned.append(PlannedRun(event.id, projector, run))
+                planned.append(self.prepare_again(projection.event, projector, None))
         return planned
 
     def prepare_again(self, row: StoredEvent, projector: Projector, cause: str | None) -> PlannedRun:

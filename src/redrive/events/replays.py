@@ -88,7 +88,7 @@ class EventReplays:
         self._store = parts.store
         self._caller = parts.caller
 
-    async def plan(self, query: str, *, limit: int | None = None, **options: Any) -> Plan:
+    async def plan(self, query: str, /, *, limit: int | None = None, **options: Any) -> Plan:
         """Plan a bulk replay of the failed projections that match the query, such as "is:failed type:score".
 
         limit    how many dead letters at most, those of the oldest events first

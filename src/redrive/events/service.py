@@ -84,6 +84,10 @@ class Events(EventQueries):
         last = None if before is None else await parts.store.events.get(before, org)
         return [self._redacted(row) for row in await parts.store.events.newest(org, last, limit)]
 
+    async def exist(self) -> bool:
+        """Return whether the organization has any event."""
+        return bool(await self._parts.store.events.newest(self._parts.caller.org, None, 1))
+
     def _stream(self, stream: Stream | str) -> Stream:
         name, known = stream.name if isinstance(stream, Stream) else stream, self._parts.streams
         if name not in known:

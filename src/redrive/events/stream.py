@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, cast
@@ -29,6 +29,7 @@ from redrive.events.projector import (
     checked_projector_name,
     checked_types,
     checked_version,
+    matches,
 )
 from redrive.model.run import AfterFailure
 from redrive.model.stream import Event
@@ -48,6 +49,7 @@ DEFAULT_BATCH = 100
 DEFAULT_IDLE_SECONDS = 60.0
 DEFAULT_MAX_QUEUED = 10_000
 MAX_EVENT_TEXT = 255
+MAX_RETENTION_SECONDS = 100 * 366 * 86_400.0
 _URL = re.compile(r"(rediss?|unix)://")
 
 Connect: TypeAlias = Callable[[], Any]
@@ -81,6 +83,8 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds  after how long another consumer takes over the entries of a silent one; default: 60 seconds
     max_queued    reading pauses while more runs of projectors are queued; default: 10,000
     max_bytes     the maximum size of an entry; default: 1 MiB
+    retention     how long events are kept: a duration, or durations by patterns of types, such as
+                  {"score.*": timedelta(days=30)}; default: forever. An event stays as long as a run needs it
     queue         the queue of runs that store a dead-lettered entry again; default: "default"
     """
 
@@ -96,6 +100,7 @@ class StreamOptions(TypedDict, total=False):
     idle_seconds: Seconds
     max_queued: int
     max_bytes: int
+    retention: Seconds | Mapping[str, Seconds] | None
     queue: str
 
 
@@ -161,6 +166,7 @@ class Stream:
         self.idle_seconds = float(
             require_seconds("idle_seconds", options.get("idle_seconds", DEFAULT_IDLE_SECONDS), 0.05, 86_400.0)
         )
+        self.retention = _retention(options.get("retention"))
         self.projectors: list[Projector] = []
         self.store_task = self._register_store_entry(store_entry, options)
 
@@ -193,6 +199,13 @@ class Stream:
             return task
 
         return TaskDecorator(register, cast("TaskOptions", given))
+
+    def retention_of(self, event_type: str) -> float | None:
+        """Return after how many seconds events of a type are removed; None: never."""
+        for pattern, seconds in self.retention.items():
+            if matches(event_type, (pattern,)):
+                return seconds
+        return None
 
     @property
     def is_ordered(self) -> bool:
@@ -297,6 +310,16 @@ def _retry(options: StreamOptions) -> RetryPolicy:
     if "max_attempts" in options:
         policy = replace(policy, name=f"{policy.name} (changed)", max_attempts=options["max_attempts"])
     return policy
+
+
+def _retention(given: Seconds | Mapping[str, Seconds] | None) -> dict[str, float]:
+    if given is None:
+        return {}
+    by_type: Mapping[str, Seconds] = given if isinstance(given, Mapping) else {"*": given}
+    return {
+        str(pattern): float(require_seconds("retention", seconds, 1.0, MAX_RETENTION_SECONDS))
+        for pattern, seconds in by_type.items()
+    }
 
 
 def _whole(options: Any, name: str, default: int, low: int, high: int) -> int:

@@ -36,7 +36,7 @@ class ProjectorView(NamedTuple):
 class StreamView(NamedTuple):
     """A stream as its consumers last reported it. Without a report, the numbers are 0 or None.
 
-    key          its key in Redis; None if this program does not declare it
+    key, group   its names in Redis; None if this program does not declare it
     generation   counts how often Redis came back without the stream, from 1; 0 before the first consumer
     stored       how many events consumers have stored
     duplicates   how many deliveries were duplicates
@@ -55,6 +55,7 @@ class StreamView(NamedTuple):
 
     name: str
     key: str | None
+    group: str | None
     paused: bool
     paused_at: Instant | None
     paused_by: str | None
@@ -144,6 +145,7 @@ class Streams:
         return StreamView(
             name=name,
             key=None if declared is None else declared.key,
+            group=None if declared is None else declared.group,
             paused=state is not None and state.paused_at is not None,
             paused_at=None if state is None else state.paused_at,
             paused_by=None if state is None else state.paused_by,

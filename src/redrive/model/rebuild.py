@@ -13,7 +13,7 @@ FIRST = (-1, "0" * 32, "0" * 32)
 """Before the first event of a stream."""
 
 
-class Place(NamedTuple):
+class EventPlace(NamedTuple):
     """The place of an event in its stream."""
 
     generation: int
@@ -75,11 +75,11 @@ class Rebuild(Row, frozen=True, kw_only=True):
         return f"{self.stream}:{self.projector}:v{self.version}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> EventPlace:
         """The last event that it has read."""
-        return Place(self.generation, self.position, self.event_id)
+        return EventPlace(self.generation, self.position, self.event_id)
 
     @property
-    def end(self) -> Place:
+    def end(self) -> EventPlace:
         """The last event that it will read."""
-        return Place(self.end_generation, self.end_position, self.end_event_id)
+        return EventPlace(self.end_generation, self.end_position, self.end_event_id)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from redrive.model.field import RunId
 from redrive.model.stream import Projection
+from redrive.policy.codec import encode
 from redrive.store.database import Session
 from redrive.store.statement import statements
 
@@ -38,6 +39,15 @@ class ProjectionKey(NamedTuple):
     org: str
 
 
+class ExpiredEvents(NamedTuple):
+    """Events of a stream of these types that are older than `age` seconds."""
+
+    org: str
+    stream: str
+    age: float
+    types: Sequence[str]
+
+
 _SQL = statements("event_runs", EventKey, NextRun, Projection, ProjectionKey)
 
 
@@ -54,7 +64,10 @@ class EventRuns:
         self, session: Session, event_ids: Sequence[str], projector: str, version: int, org: str
     ) -> dict[str, str]:
         """Return the run that projects each event, for those that have one."""
-        keys = [ProjectionKey(event_id, projector, version, org) for event_id in event_ids]
+        keys = [
+            ProjectionKey(event_id=event_id, projector=projector, version=version, org=org)
+            for event_id in event_ids
+        ]
         rows = await session.fetch_many(_SQL["runs"], keys) if keys else []
         return {row[0]: row[1] for row in rows}
 
@@ -67,3 +80,22 @@ class EventRuns:
     async def follow(self, session: Session, runs: Sequence[NextRun]) -> set[str]:
         """Replace the runs of projections. Return the new runs of those whose former run has settled."""
         return {row[0] for row in await session.fetch_many(_SQL["follow"], runs)} if runs else set()
+
+    async def remove_expired(self, expired: ExpiredEvents, most: int) -> int:
+        """Remove old events without unfinished work, and their projections. Return how many were found."""
+        parameters = {**expired._asdict(), "types": encode(list(expired.types)), "most": most}
+        async with self._session.transaction() as session:
+            found = [
+                EventKey(row[0], expired.org) for row in await session.fetch(_SQL["expired"], parameters)
+            ]
+            if found:
+                # Check again now that the events are locked: a replay may have started a run before.
+                removed = await session.fetch_many(_SQL["remove"], found)
+                gone = [EventKey(row[0], expired.org) for row in removed]
+                if gone:
+                    await session.fetch_many(_SQL["remove_projections"], gone)
+            return len(found)
+
+    async def types(self, org: str) -> list[str]:
+        """Return the distinct types of the events of an organization."""
+        return [row[0] for row in await self._session.fetch(_SQL["types"], {"org": org})]

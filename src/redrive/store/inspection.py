@@ -6,15 +6,17 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from redrive.model.run import HELD_BY_TASK, HELD_BY_WORKFLOW
+from redrive.model.stream import StreamState
 from redrive.model.worker import SILENT_SECONDS
 from redrive.policy.codec import decode_stored
 from redrive.store.database import Session
 from redrive.store.limits import BreakerRow, Limits, QueueRow, WorkerRow
+from redrive.store.rows import read_rows
 from redrive.store.run_listing import Depth, RunListing
 from redrive.store.statement import statements
 from redrive.store.tallies import Live
 
-_SQL = statements("inspection")
+_SQL = statements("inspection", StreamState)
 
 MAX_COUNT = 10_000
 MAX_ORDER_KEYS = 1_000
@@ -161,6 +163,12 @@ class Inspection:
             return None
         runs = min(sum(blocking.values()), MAX_COUNT)
         return BlockedOrders(runs, len(blocking), max(blocking, key=blocking.__getitem__))
+
+    async def streams(self) -> tuple[list[StreamState], float]:
+        """Return the streams of all orgs, up to a limit, and the time of the database."""
+        rows = await self._session.fetch(_SQL["streams"], {"most": MAX_COUNT})
+        [[now]] = await self._session.fetch(_SQL["now"], {})
+        return read_rows(StreamState, rows), now
 
     async def sealed(self) -> dict[str, int]:
         """Return the ids of the keys that encrypt inputs of the first unfinished runs, with their counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redrive.errors import NotFoundError
-from redrive.model.rebuild import Place, Rebuild
+from redrive.model.rebuild import EventPlace, Rebuild
 from redrive.model.stream import StoredEvent
 from redrive.store.database import Row, Session, findable
 from redrive.store.rows import read_row, read_rows
@@ -63,10 +63,10 @@ class RebuildStore:
         parameters = {"org": org, "at": at, "id": rebuild_id, "size": size}
         return read_rows(Rebuild, await self._session.fetch(_SQL["page"], parameters))
 
-    async def last(self, session: Session, org: str, stream: str) -> Place | None:
+    async def last(self, session: Session, org: str, stream: str) -> EventPlace | None:
         """Return the place of the last event of a stream; None if it has none."""
         rows = await session.fetch(_SQL["last"], {"org": org, "stream": stream})
-        return Place._make(rows[0]) if rows else None
+        return EventPlace._make(rows[0]) if rows else None
 
     async def count(self, session: Session, org: str, stream: str) -> int:
         [row] = await session.fetch(_SQL["count"], {"org": org, "stream": stream})

@@ -40,6 +40,10 @@ def _count(number: int, one: str) -> str:
     return f"{min(number, MAX_COUNTED):,}{more} {noun(number, one)}"
 
 
+def _stream(it: Mapping[str, Any]) -> str:
+    return f"the stream {it['stream']} of {it['org']}"
+
+
 def _unchecked(why: str, advice: str = "") -> Description:
     return Description(f"could not be checked: {why}", advice=advice)
 
@@ -410,6 +414,32 @@ _DESCRIPTIONS: Mapping[FindingCode, Describe] = MappingProxyType(
             f"with the same order key, of {_count(it['order_keys'], 'key')}",
             "They start when the dead letter is resolved, ignored or archived.",
             "Replay the dead letter, or close it.",
+        ),
+        FindingCode.NO_STREAM: lambda it: Description("no stream was ever read"),
+        FindingCode.STREAMS_READ: lambda it: Description(f"consumers read {_count(it['streams'], 'stream')}"),
+        FindingCode.STREAM_FAILING: lambda it: Description(
+            f"{_stream(it)} can't be read: {it['error']}",
+            "Its entries stay in Redis, and the consumer tries again.",
+        ),
+        FindingCode.STREAM_SILENT: lambda it: Description(
+            f"no consumer has reported on {_stream(it)} for {age(it['seconds'])}",
+            "Its entries stay in Redis until a consumer reads them.",
+            "Start a consumer, or a worker with --streams.",
+        ),
+        FindingCode.STREAM_BEHIND: lambda it: Description(
+            f"{_stream(it)} is behind: its oldest entry has waited for {age(it['seconds'])}"
+            + ("" if it["lag"] is None else f", and {it['lag']:,} are not read yet"),
+            "Projections are late, and Redis may trim the stream before a consumer has read it.",
+            "Start more consumers or workers.",
+        ),
+        FindingCode.STREAM_PAUSED: lambda it: Description(
+            f"{it['by'] or 'an operator'} paused {_stream(it)}",
+            "Consumers read nothing. New entries stay in Redis.",
+        ),
+        FindingCode.STREAM_GAPS: lambda it: Description(
+            f"{_stream(it)} has {_count(it['gaps'], 'gap')}: Redis removed entries that no consumer had read",
+            "They were never stored.",
+            "Publish them again if they matter, and let Redis keep more entries.",
         ),
         FindingCode.NO_KEY: lambda it: Description("no key is configured; payloads are stored unencrypted"),
         FindingCode.KEYS_COMPLETE: lambda it: Description(

@@ -103,8 +103,12 @@ def describe_replay(
 def describe_closing(state: str, by: str | None, resolution: str | None) -> ActionText:
     """Say how a dead letter was closed, and with which reason: "Resolved by ana"."""
     if resolution == REPLAYED:
-        return ActionText("Resolved by an automatic replay" if by == SELF else f"Resolved by a replay of {by}")
-    return ActionText(f"{state_label(state).word} by {by}" if by else state_label(state).word, resolution or "")
+        return ActionText(
+            "Resolved by an automatic replay" if by == SELF else f"Resolved by a replay of {by}"
+        )
+    return ActionText(
+        f"{state_label(state).word} by {by}" if by else state_label(state).word, resolution or ""
+    )
 
 
 def _describe_link(detail: Mapping[str, Any]) -> str:

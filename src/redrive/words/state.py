@@ -83,6 +83,14 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
         "BREAKER_HALF_OPEN": StateLabel(Tone.WARN, "Probing"),
         "BREAKER_IDLE": StateLabel(Tone.CALM, "Tried with the next run"),
         "BREAKER_CLOSED": StateLabel(Tone.GOOD, "Closed"),
+        # Streams
+        "STREAM_READING": StateLabel(Tone.GOOD, "Reading"),
+        "STREAM_BEHIND": StateLabel(Tone.WARN, "Behind"),
+        "STREAM_HELD": StateLabel(Tone.WAIT, "Waiting"),
+        "STREAM_PAUSED": StateLabel(Tone.WARN, "Paused"),
+        "STREAM_FAILING": StateLabel(Tone.BAD, "Can't read"),
+        "STREAM_SILENT": StateLabel(Tone.BAD, "Silent"),
+        "STREAM_UNREAD": StateLabel(Tone.CALM, "No consumer yet"),
         # Workers
         "WORKER_RUNNING": StateLabel(Tone.GOOD, "Working"),
         "WORKER_STOPPING": StateLabel(Tone.BUSY, "Stopping"),
@@ -100,7 +108,7 @@ LABELS: Mapping[str, StateLabel] = MappingProxyType(
 def state_label(state: str, kind: str = "") -> StateLabel:
     """Return the word and the tone of a state. An unknown state keeps its name and is calm.
 
-    `kind` is "breaker" or "worker" for their states, because other states have the same names.
+    `kind` is "breaker", "stream" or "worker" for their states, because other states have the same names.
     """
     name = f"{kind}_{state}".upper().lstrip("_")
     return LABELS.get(name) or StateLabel(Tone.CALM, state.replace("_", " ").capitalize())

@@ -9,7 +9,7 @@ from redrive.policy import RUN
 from redrive.policy.template import Template
 from redrive.settings import Settings
 
-from . import assistant, checkout, mail, payments, reports, sync
+from . import assistant, checkout, mail, payments, projections, reports, sync
 
 app = Redrive(settings=Settings.load(), log=False, durable=False)
 
@@ -53,3 +53,11 @@ index = _task(sync.index_products, queue="sync")
 app.workflow("catalog.import", [fetch, parse, index])
 
 _task(assistant.summarise_ticket, "ticket.summarise", queue="assistant", timeout=90)
+
+orders = app.stream("orders", "redis://localhost:1", queue="events")
+orders.projector("invoice", types=["order.paid"], queue="events", ordered_by="user")(projections.invoice)
+orders.projector("loyalty", version=2, queue="events", max_attempts=1)(projections.loyalty)
+orders.projector("search", queue="events")(projections.search)
+app.stream("clicks", "redis://localhost:1", queue="events").projector("search", queue="events")(
+    projections.search
+)

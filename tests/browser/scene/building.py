@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.browser.scene import streams
 from tests.browser.scene.incidents import troubles_at
 from tests.browser.scene.machines import DEPLOYMENTS, Machines
 from tests.browser.scene.payloads import GOODS, Good
@@ -121,6 +122,9 @@ class Building:
     async def _end(self) -> None:
         """The last moment: work that is scheduled, that waits, and that is being executed."""
         await self._keep_stripe_open()
+        await streams.record(self.app, self._random, 1, 40)
+        for _ in range(PASSES):
+            await self._machines.work_off()
         while self.clock.hours_left > 0.0:
             await self._arrive(60.0)
         self.clock.end()
@@ -131,6 +135,8 @@ class Building:
             await run.cancel(by=JON, reason="The customer has cancelled the order")
         for number in range(round(20 * max(self._scale, 0.4))):
             await self._start(GOODS[number % 5])
+        await streams.record(self.app, self._random, 41, 3)
+        await streams.report(self.app, self.clock.now())
         await self._machines.hold("webhooks", 3)
         await self._machines.hold("orders", 4)
         await self._machines.hold("reports", 1)

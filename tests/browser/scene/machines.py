@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.browser.scene import streams
+
 from redrive.app import Redrive
 from redrive.engine.worker import Worker
 from redrive.parts import parts_of
@@ -75,5 +77,6 @@ async def pulse(url: str) -> None:
             if row.state == "running" and row.host in HOSTS:
                 kept = (row.queues, row.concurrency, row.in_flight, row.state, row.host, row.process)
                 await holds.heartbeat(row.id, row.code_version, *kept)
+        await streams.pulse(app)
     finally:
         await app.close()

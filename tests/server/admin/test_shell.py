@@ -9,7 +9,9 @@ import pytest
 from tests.server.admin.reading import Reading, read
 from tests.server.house import BASE, ORIGIN, House, until
 
+from redrive.events import Event
 from redrive.model.breaker import BreakerState
+from redrive.parts import parts_of
 from redrive.server.admin.environment import POLICY, Preferences, environment
 
 PASSWORD = "a horse, a horse, my kingdom"
@@ -172,6 +174,19 @@ async def test_the_status_line_carries_what_live_pages_need_for_the_counter(hous
     await house.dead_letter()
     [line] = (await read(client, "/app/admin/status")).find("div", id="status")
     assert (line.attributes["data-attention-number"], line.attributes["data-letters"]) == ("1", "1 0 0")
+
+
+async def test_the_navigation_leads_to_events_where_there_may_be_some(house: House) -> None:
+    client = await house.keyed("VIEWER")
+    assert "/app/admin/events" not in (await read(client, "/app/admin/keys")).links
+    stream = house.app.stream("scores", "redis://localhost:1")
+    assert "/app/admin/events" in (await read(client, "/app/admin/keys")).links
+    await house.app.events().record(stream, [Event(type="score", dedupe_key="1")])
+    parts_of(house.app).declared.streams.clear()
+    assert "/app/admin/events" in (await read(client, "/app/admin/keys")).links, "there are events"
+    await house.organization("acme")
+    acme = await house.keyed("OWNER", "acme")
+    assert "/app/admin/events" not in (await read(acme, "/app/admin/keys")).links
 
 
 def test_every_template_compiles() -> None:

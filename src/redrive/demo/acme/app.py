@@ -13,7 +13,11 @@ from redrive.policy.template import Template
 from redrive.settings import Settings
 
 from .services import Services
-from .tasks import CatalogueImport, Checkout, MerchantReport, Provisioning
+from .tasks import CatalogueImport, Checkout, MerchantReport, OrderProjections, Provisioning
+
+EVENTS = "ACME_EVENTS_URL"
+ORDERS = "acme.orders"
+"""The Redis stream to which the web shop publishes the events of orders."""
 
 PATIENT = RetryPolicy(
     name="patient",
@@ -31,16 +35,25 @@ CAUTIOUS = BreakerPolicy(
 GENTLE = Ramp(first=3, factor=1.5, every=1.0)
 
 
-def create_app(settings: Settings, services: Services, folder: Path, *, log: bool = False) -> Redrive:
-    """Create the application. `folder` contains the table of shipping zones."""
+def create_app(
+    settings: Settings, services: Services, folder: Path, *, log: bool = False, events: str = ""
+) -> Redrive:
+    """Create the application.
+
+    folder  contains the table of shipping zones
+    events  the URL of the Redis with the stream of orders; empty: run without the stream
+    """
     app = Redrive(settings=settings, log=log)
     for name in ("payments", "carrier", "mail"):
         app.breaker(name, CAUTIOUS, probe=partial(services.probe, name), ramp=GENTLE)
     app.template(Template("card expired", http_status=402, tags=("card",), owner="billing@acme.example"))
-    _add_checkout(app, Checkout(services, folder))
+    checkout = Checkout(services, folder)
+    _add_checkout(app, checkout)
     _add_provisioning(app, Provisioning(services))
     _add_import(app, CatalogueImport(services))
     _add_report(app, MerchantReport(services))
+    if events:
+        _add_orders(app, OrderProjections(checkout), events)
     return app
 
 
@@ -72,6 +85,12 @@ def _add_report(app: Redrive, report: MerchantReport) -> None:
     render = _task(app, report.render, queue="reports", effect="none")
     send = _task(app, report.send, queue="mail", breaker="mail", retry=PATIENT)
     app.workflow("report", [collect, render, send])
+
+
+def _add_orders(app: Redrive, projections: OrderProjections, url: str) -> None:
+    orders = app.stream("orders", url, stream=ORDERS, queue="events")
+    orders.projector("revenue", types=["order.placed"], queue="events")(projections.revenue)
+    orders.projector("delivery", types=["order.placed"], queue="events", retry=BRIEF)(projections.delivery)
 
 
 def _task(app: Redrive, function: Any, **options: Any) -> Any:

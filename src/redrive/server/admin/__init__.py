@@ -6,6 +6,8 @@ from redrive.server.admin import (
     audit,
     dead_letter,
     dead_letters,
+    event,
+    events,
     groups,
     infrastructure,
     overview,
@@ -17,6 +19,7 @@ from redrive.server.admin import (
     settings,
     sign_in,
     static_files,
+    streams,
 )
 from redrive.server.route import Routes
 
@@ -28,6 +31,9 @@ PAGES: tuple[Routes, ...] = (
     overview.pages,
     run_start.pages,
     runs.pages,
+    events.pages,
+    event.pages,
+    streams.pages,
     dead_letters.pages,
     groups.pages,
     dead_letter.pages,

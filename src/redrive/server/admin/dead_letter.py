@@ -33,6 +33,7 @@ from redrive.policy.stack import Stack, stack_of
 from redrive.policy.verdict import ReplayVerdict
 from redrive.server.admin.attempts import attempt_rows, compare_attempts, pair_of
 from redrive.server.admin.environment import link
+from redrive.server.admin.event_origin import origin_of_letter
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.tree import tree_of
 from redrive.server.api.request import LetterId
@@ -83,7 +84,8 @@ async def dead_letter(page: OnPage, letter_id: LetterId, compare: AttemptNumbers
         planned_in=await _planned_in(failures, replays),
         step_count=len(story.steps) if story is not None else None,
         tags=letter.tags,
-        closing=describe_closing(letter.state, letter.resolved_by, letter.resolution),
+        origin=await origin_of_letter(page, letter),
+        how_closed=describe_closing(letter.state, letter.resolved_by, letter.resolution),
         verdict=verdict,
         **await _surroundings(failures, letter),
         **_attempts(_attempts_of(letter, story), compare),

@@ -16,6 +16,7 @@ _PATHS: Mapping[IdKind, str] = {
     IdKind.RUN: "/runs",
     IdKind.DEAD_LETTER: "/dlq",
     IdKind.OPERATION: "/replays",
+    IdKind.EVENT: "/events",
 }
 
 

@@ -22,6 +22,7 @@ from redrive.model.statistics import Span
 from redrive.server.admin.chart import Chart, Series, bars
 from redrive.server.admin.groups import GroupRow, needs_of, rows_of
 from redrive.server.admin.page import OnPage, Page, Pages
+from redrive.server.admin.streams import StreamLine, streams
 
 pages = Pages("overview")
 
@@ -57,16 +58,18 @@ class Standstill(NamedTuple):
     queues   paused queues with ready runs
     unknown  runs that no worker knows
     idle     runs are ready, and no worker is running
+    streams  streams that are not read, or that are behind
     """
 
     replays: Sequence[ReplayOperation]
     queues: Sequence[QueueView]
     unknown: Sequence[UnknownWork]
     idle: bool
+    streams: Sequence[StreamLine] = ()
 
     @property
     def any(self) -> bool:
-        return bool(self.replays or self.queues or self.unknown or self.idle)
+        return bool(self.replays or self.queues or self.unknown or self.idle or self.streams)
 
 
 class ActiveReplay(NamedTuple):
@@ -95,7 +98,7 @@ async def overview(page: OnPage, span: Span = Span.DAY) -> Response:
         active_replays=active_replays,
         standstill=standstill_of(
             active_replays, shared["queues"], seen.totals.unknown_work, shared["workers"]
-        ),
+        )._replace(streams=[line for line in await streams(page) if line.needs_you]),
         more_queues=max(0, len(shared["queues"]) - QUEUES),
         **shared | {"queues": shared["queues"][:QUEUES]},
     )

@@ -39,6 +39,7 @@ PLACES = (
     NavigationPlace("overview", "", "Overview", "o"),
     NavigationPlace("dlq", "/dlq", "Dead letters", "d"),
     NavigationPlace("runs", "/runs", "Runs", "r"),
+    NavigationPlace("events", "/events", "Events", "e"),
     NavigationPlace("replays", "/replays", "Replays", "p"),
     NavigationPlace("breakers", "/breakers", "Breakers", "b"),
     NavigationPlace("queues", "/queues", "Queues", "q"),
@@ -47,6 +48,8 @@ PLACES = (
     NavigationPlace("settings", "/settings", "Settings", "s"),
 )
 
+PLACES_WITHOUT_EVENTS = tuple(place for place in PLACES if place.name != "events")
+"""For an organization that has no events, in an application without a stream."""
 
 KEYS = (
     (
@@ -116,7 +119,13 @@ async def shell_of(visit: RequestContext, token: str | None) -> Shell:
     attention = (await visit.failures.needs_you()).total
     failing = [breaker for breaker in breakers if breaker.state != BreakerState.CLOSED and not breaker.idle]
     failing.sort(key=lambda breaker: (-breaker.waiting.number, breaker.name))
-    return Shell(figures.by_state, attention, failing, memberships, bool(breakers))
+    places = PLACES if await _has_events(visit) else PLACES_WITHOUT_EVENTS
+    return Shell(figures.by_state, attention, failing, memberships, bool(breakers), places)
+
+
+async def _has_events(visit: RequestContext) -> bool:
+    """Return whether the application declares a stream, or the organization has events."""
+    return bool(visit.parts.declared.streams) or await visit.events.exist()
 
 
 class ViewLink(NamedTuple):

@@ -16,6 +16,7 @@ from redrive.model.query import Query, Term
 from redrive.model.run import FAILED_RUNS, LIVE_RUNS, Place
 from redrive.policy.access import may_retry
 from redrive.policy.description import describe_stored_policy
+from redrive.server.admin.event_origin import origin_of_run
 from redrive.server.admin.jump import page_of_id
 from redrive.server.admin.page import OnPage, Page, Pages
 from redrive.server.admin.timeline import timeline
@@ -118,6 +119,7 @@ async def one(page: OnPage, run_id: RunId) -> Response:
         may_retry=may_retry_it,
         obstacle=await page.visit.failures.obstacle_to_replay_run(run_id) if may_retry_it else None,
         trouble=await _trouble(page, run),
+        origin=await origin_of_run(page, run.workflow, run.correlation_id),
     )
 
 

@@ -33,11 +33,11 @@ projection.waits = 0
         SELECT 1 FROM redrive.dead_letters AS letter
         WHERE letter.run_id = projection.run_id AND letter.state IN ('OPEN', 'REPLAYING', 'EXHAUSTED'))
 
--- name: _expired
--- Old events whose projections have all settled; not of a stream that is being rebuilt, which reads them.
+-- name: expired
+-- Old events whose projections have all settled; not of a stream that is being rebuilt: the rebuild reads them.
 SELECT event.id FROM redrive.events AS event
-WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age AND {types}
-    AND {_removable}
+WHERE event.org = :org AND event.stream = :stream AND event.stored_at < :now - :age
+    AND event.type IN {items:types} AND {_removable}
 ORDER BY event.stored_at
 LIMIT :most
 FOR UPDATE OF event SKIP LOCKED
@@ -53,7 +53,16 @@ NOT EXISTS (
 -- name: remove
 DELETE FROM redrive.events AS event
 WHERE event.id = :id AND event.org = :org AND {_removable}
-RETURNING event.id
+RETURNING id
 
 -- name: remove_projections
 DELETE FROM redrive.projections WHERE event_id = :id AND org = :org
+
+-- name: types
+WITH RECURSIVE names (name) AS (
+    SELECT (SELECT min(type) FROM redrive.events WHERE org = :org)
+    UNION ALL
+    SELECT (SELECT min(type) FROM redrive.events WHERE org = :org AND type > names.name)
+    FROM names WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL

@@ -65,6 +65,12 @@ WHERE EXISTS (
     SELECT 1 FROM redrive.dead_letters AS letter
     WHERE letter.run_id = head.run_id AND letter.state IN ('OPEN', 'EXHAUSTED'))
 
+-- name: streams
+SELECT {columns:StreamState} FROM redrive.streams ORDER BY org, name LIMIT :most
+
+-- name: now
+SELECT :now
+
 -- name: sealed
 SELECT substr(input, CAST(:from AS integer), CAST(:length AS integer)), count(*) FROM (
     SELECT input FROM redrive.runs WHERE place <> 'ended' AND place <> 'leased' LIMIT :most

@@ -69,12 +69,16 @@ function report(error, place) {
 
 const constant = (element) => JSON.parse(element.dataset.body ?? "{}");
 
-// The fields of a form as JSON. A name with dots is a nested field.
+// The fields of a form as JSON. A name with dots is a nested field; checkboxes with data-type="item" form a list.
 function bodyOf(form) {
   if (!form) return {};
   const body = constant(form);
   for (const field of form.elements) {
     if (!field.name || field.disabled || (field.type === "radio" && !field.checked)) continue;
+    if (field.dataset.type === "item") {
+      body[field.name] = [...(body[field.name] ?? []), ...(field.checked ? [field.value] : [])];
+      continue;
+    }
     const value = valueOf(field);
     if (value !== undefined) put(body, field.name.split("."), value);
   }
