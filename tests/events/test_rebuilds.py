@@ -20,6 +20,8 @@ from redrive.model.rebuild import Rebuild
 from redrive.model.replay import OperationState
 from redrive.parts import parts_of
 
+RUNNING = OperationState.RUNNING
+
 
 class Scores:
     """An application with the projector qscore, in one or two versions, which notes what it receives."""
@@ -62,11 +64,13 @@ async def until(app: Redrive, ended: Callable[[], Awaitable[bool]]) -> None:
 
 async def finish(app: Redrive, rebuild: Rebuild, state: OperationState = OperationState.DONE) -> Rebuild:
     async def has_ended() -> bool:
-        return (await app.events(org=rebuild.org).rebuilds.view(rebuild.id)).state is state
+        return (await app.events(org=rebuild.org).rebuilds.view(rebuild.id)).state is not RUNNING
 
     await until(app, has_ended)
     await work_off(app)
-    return await app.events(org=rebuild.org).rebuilds.view(rebuild.id)
+    ended = await app.events(org=rebuild.org).rebuilds.view(rebuild.id)
+    assert ended.state is state
+    return ended
 
 
 async def test_every_stored_event_is_projected_again_in_order_g12(site: Site) -> None:
@@ -167,7 +171,7 @@ async def test_drivers_at_once_start_each_event_once(site: Site) -> None:
     started = await scores.app.events().rebuilds.start("qscore")
 
     drivers = [scores.driver for _ in range(4)]
-    while (await scores.app.events().rebuilds.view(started.id)).state is OperationState.RUNNING:
+    while (await scores.app.events().rebuilds.view(started.id)).state is RUNNING:
         await asyncio.gather(*(driver.tick() for driver in drivers))
         await work_off(scores.app)
     await work_off(scores.app)
@@ -205,6 +209,20 @@ async def test_a_rebuild_is_paused_resumed_and_cancelled(site: Site) -> None:
     assert [found.id for found in (await events.rebuilds.list(size=1, cursor=cursor)).rebuilds] == [
         started.id
     ]
+
+
+async def test_a_driver_that_has_looked_before_a_pause_starts_nothing(site: Site) -> None:
+    scores = Scores(site.app())
+    await scores.app.events().record("scores", [score(1)])
+    await work_off(scores.app)
+    started = await scores.app.events().rebuilds.start("qscore")
+    driver, [projector] = scores.driver, scores.stream.projectors
+    [snapshot] = await parts_of(scores.app).store.rebuilds.running()
+
+    await scores.app.events().rebuilds.pause(started.id)
+    await driver._advance(snapshot, projector)
+
+    assert (await scores.app.events().rebuilds.view(started.id)).seen == 0
 
 
 async def test_a_projector_has_one_unfinished_rebuild(site: Site) -> None:
@@ -261,7 +279,7 @@ async def test_a_program_without_the_projector_leaves_the_rebuild_to_others(site
 
     await work_off(other)
     assert (await other.events().rebuilds.view(started.id)).seen == 0
-    with pytest.raises(NotFoundError, match="there is no projector 'qscore'"):
+    with pytest.raises(NotFoundError, match="found no projector 'qscore'"):
         await other.events().rebuilds.start("qscore")
     with pytest.raises(NotFoundError, match="does not declare version 7"):
         await scores.app.events().rebuilds.start("qscore", version=7)

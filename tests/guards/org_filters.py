@@ -26,6 +26,7 @@ OPERATION, KEY, QUEUE = "operation", "key~2", "dlq:mail"
 USER, API_KEY, ENDED_KEY = "user", "api key", "ended key"
 
 EVENT, STREAM = "0" * 31 + "4", "orders"
+PROJECTED, REBUILD = "0" * 31 + "5", "0" * 31 + "6"
 
 COMMON: Mapping[str, Any] = {
     "id": LETTER,
@@ -115,8 +116,48 @@ _REPORTED = {
     **dict.fromkeys(("stored", "duplicates", "dead", "taken_over"), 1),
     **dict.fromkeys(("lag", "pending", "oldest_at", "rate", "held_back", "last_error", "error_at", "seen")),
 }
+_PROJECTION = {"event_id": PROJECTED, "projector": "invoice", "version": 1}
+_REBUILT = {"stream": "rebuilt", "projector": "invoice", "version": 1}
+_FROM_START = {
+    "generation": -1,
+    "position": _START,
+    "event_id": _START,
+    "end_generation": 9,
+    "end_position": "f" * 32,
+    "end_event_id": "f" * 32,
+}
+_SAVED_REBUILD = {
+    "id": REBUILD,
+    "state": "PAUSED",
+    "seen": 1,
+    "started": 1,
+    "skipped": 0,
+    "resumed_at": 2.0,
+    "released_at": 2.0,
+    "ended_at": None,
+    "stopped_because": None,
+    **_FROM_START,
+}
 _OF_STREAM = {"name": STREAM, "identity": "new", "before": "old", "start": _START, "reader": "r"}
 TRESPASSES: Mapping[str, Mapping[str, Any]] = {
+    "event_listing.records": {"event_ids": f'["{EVENT}"]'},
+    "event_listing.of_run": {"run_id": READY_RUN},
+    "event_listing.streams": {},
+    "event_runs.lock": {"id": EVENT},
+    "event_runs.runs": _PROJECTION,
+    "event_runs.follow": {**_PROJECTION, "old_run_id": SUCCEEDED_RUN, "run_id": RUN},
+    "event_runs.expired": {"stream": STREAM, "types": '["paid"]', "age": 0.0},
+    "event_runs.remove": {"id": PROJECTED},
+    "event_runs.remove_projections": {"id": PROJECTED},
+    "event_runs.types": {},
+    "rebuilds.get": {"id": REBUILD},
+    "rebuilds.lock": {"id": REBUILD},
+    "rebuilds.save": _SAVED_REBUILD,
+    "rebuilds.unfinished": _REBUILT,
+    "rebuilds.page": {"at": 9e9, "id": REBUILD},
+    "rebuilds.last": {"stream": STREAM},
+    "rebuilds.count": {"stream": STREAM},
+    "rebuilds.next_events": {"stream": STREAM, **_FROM_START},
     "events.get": {"id": EVENT},
     "events.of_key": {"stream": STREAM, "dedupe_key": "once"},
     "events.page": {"stream": STREAM, "generation": -1, "position": _START, "id": _START},
@@ -254,6 +295,8 @@ _OWN_USER = "it lists the orgs of the user who asks"
 _OF_ITS_STREAM = "a consumer names the organizations of its stream, which the application declares"
 EXCEPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("events.insert", "events.project", "outbox.put"), "it writes the org"),
+    **dict.fromkeys(("event_runs.begin", "rebuilds.insert"), "it writes the org"),
+    **dict.fromkeys((("rebuilds.running", "rebuilds.lock_running", "rebuilds.executing")), _ALL_ORGS),
     **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
     **{
         f"events.{name}": _OF_ITS_STREAM

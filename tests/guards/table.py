@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.guards import (
     encryption_guards,
+    event_guards,
     execution_guards,
     identity_guards,
     lease_guards,
@@ -30,6 +31,7 @@ _PARTS = (
     identity_guards,
     owner_guards,
     stream_guards,
+    event_guards,
     org_filters,
 )
 GUARDS: dict[str, Guard] = {guard.name: guard for part in _PARTS for guard in part.GUARDS}

@@ -25,8 +25,10 @@ from tests.guards.org_filters import (
     OPERATION,
     ORPHAN,
     OWNER,
+    PROJECTED,
     QUEUE,
     READY_RUN,
+    REBUILD,
     RUN,
     STRANGER,
     STREAM,
@@ -134,9 +136,12 @@ async def _beside(database: Database) -> None:
         "INSERT INTO redrive.definitions (digest, workflow, body, created_at)"
         " VALUES ('digest', 'greet', '{}', 1.0) ON CONFLICT DO NOTHING",
         _event(EVENT, "once"),
-        _event("0" * 31 + "5", "projected by nothing"),
+        _event(PROJECTED, "projected"),
         "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
         f" VALUES ('{EVENT}', 'invoice', 1, '{OWNER}', '{STREAM}', '{READY_RUN}', 1)",
+        "INSERT INTO redrive.projections (event_id, projector, version, org, stream, run_id, waits)"
+        f" VALUES ('{PROJECTED}', 'invoice', 1, '{OWNER}', '{STREAM}', '{SUCCEEDED_RUN}', 0)",
+        _rebuild(REBUILD, "RUNNING"),
         _stream(STREAM, "NULL"),
         _stream("paused", "1.0"),
         "INSERT INTO redrive.dead_entries (org, stream, generation, position, run_id)"
@@ -162,6 +167,19 @@ def _event(event_id: str, dedupe_key: str) -> str:
         "INSERT INTO redrive.events (id, org, stream, type, dedupe_key, generation, position, payload,"
         f" stored_at) VALUES ('{event_id}', '{OWNER}', '{STREAM}', 'paid', '{dedupe_key}', 1, '{event_id}',"
         " '{}', 1.0)"
+    )
+
+
+def _rebuild(rebuild_id: str, state: str) -> str:
+    start, end = f"1, '{'0' * 32}', '{'0' * 32}'", f"1, '{'f' * 32}', '{'f' * 32}'"
+    times = "1.0, 1.0, 1.0, 1.0"
+    return (
+        "INSERT INTO redrive.rebuilds (id, org, stream, projector, version, state, types, only_missing,"
+        " max_failures, total, seen, started, skipped, reason, created_by, created_at, updated_at,"
+        " resumed_at, released_at, generation, position, event_id, end_generation, end_position,"
+        " end_event_id) VALUES"
+        f" ('{rebuild_id}', '{OWNER}', 'rebuilt', 'invoice', 1, '{state}', '[]', 0, 1, 1, 0, 0, 0,"
+        f" '', 'ana', {times}, {start}, {end})"
     )
 
 

@@ -28,7 +28,7 @@ from redrive.store.store import Store
 MAX_BATCH = 200
 """Events that one step reads."""
 MAX_UNFINISHED = 1_000
-"""A rebuild waits while so many runs of its projector are unfinished. It starts with fewer; see `_room`."""
+"""A rebuild waits while its projector has this number of unfinished runs; see also `_room`."""
 BURST_SECONDS = 1.0
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
@@ -192,7 +192,7 @@ def _is_wanted(rebuild: Rebuild, projector: Projector, row: StoredEvent) -> bool
 
 
 def _room(rebuild: Rebuild, unfinished: int) -> int:
-    """Return how many runs may start: first so many that it can stop in time, later more and more."""
+    """Return how many runs may start: few at first, so that it stops in time, then more and more."""
     return min(MAX_UNFINISHED, max(rebuild.max_failures, rebuild.started)) - unfinished
 
 

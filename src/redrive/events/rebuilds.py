@@ -40,8 +40,8 @@ class RebuildOptions(TypedDict, total=False):
     since         only events that were stored from then on, in seconds since 1970
     until         only events that were stored before then
     only_missing  only events that this version has never processed: after a new version was deployed
-    rate          at most so many events per second; default: as fast as workers execute them
-    max_failures  stop when the projector has so many new dead letters; default: 100
+    rate          the maximum number of events per second; default: as fast as workers execute them
+    max_failures  stop when the projector has this number of new dead letters; default: 100
     reason        the reason recorded in the audit
     """
 
@@ -137,7 +137,7 @@ class Rebuilds:
         )
 
     def _target(self, name: str, options: RebuildOptions) -> _Target:
-        """Find the projector among those that this program declares."""
+        """Find the projector in the declarations of this program."""
         reject_unknown("a rebuild has no option", options, RebuildOptions.__optional_keys__)
         stream, version, org = options.get("stream"), options.get("version"), self._caller.org
         if version is not None:
@@ -145,7 +145,7 @@ class Rebuilds:
         own = [known for known in self._parts.streams.values() if org in known.orgs]
         if stream is not None and stream not in {known.name for known in own}:
             known = {known.name for known in own}
-            raise NotFoundError(f"there is no stream {stream!r:.100}; {suggest(str(stream), known)}")
+            raise NotFoundError(f"found no stream {stream!r:.100}; {suggest(str(stream), known)}")
         targets = [
             _Target(known, projector)
             for known in own
@@ -155,7 +155,7 @@ class Rebuilds:
         if not targets:
             names = {projector.name for known in own for projector in known.projectors}
             hint = suggest(str(name), names) if names else "this program declares none; use --app or a server"
-            raise NotFoundError(f"there is no projector {name!r:.100}; {hint}")
+            raise NotFoundError(f"found no projector {name!r:.100}; {hint}")
         if len({target.stream.name for target in targets}) > 1:
             streams = ", ".join(sorted({target.stream.name for target in targets}))
             raise InvalidValueError(

@@ -100,7 +100,7 @@ class Streams:
         for stream in await self.list():
             if stream.name == name:
                 return stream
-        raise NotFoundError(f"there is no stream {name!r:.100}")
+        raise NotFoundError(f"found no stream {name!r:.100}")
 
     async def pause(self, name: str, *, reason: str = "") -> bool:
         """Let consumers read nothing more. Return False if the stream is paused already."""
@@ -133,7 +133,7 @@ class Streams:
         if stream is not None and stream.org == self._caller.org:
             return
         if await self._store.streams.find(StreamName(self._caller.org, name)) is None:
-            raise NotFoundError(f"there is no stream {name!r:.100}")
+            raise NotFoundError(f"found no stream {name!r:.100}")
 
     def _declared(self) -> dict[str, Stream]:
         org = self._caller.org

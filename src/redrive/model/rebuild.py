@@ -29,7 +29,7 @@ class Rebuild(Row, frozen=True, kw_only=True):
     until            only events that were stored before then
     only_missing     only events that this version of the projector has never processed
     rate             events per second; None: as fast as workers execute them
-    max_failures     stop when the projector has so many new dead letters
+    max_failures     stop when the projector has this number of new dead letters
     total            how many events the stream had when the rebuild started
     seen             how many events it has read
     started          how many executions it has started

@@ -56,14 +56,14 @@ class EventRuns:
         self._session = session
 
     async def lock(self, session: Session, event_ids: Sequence[str], org: str) -> set[str]:
-        """Lock events against retention in the caller's transaction. Return those that exist."""
+        """Lock events against retention in the caller's transaction. Return the ids that exist."""
         keys = [EventKey(event_id, org) for event_id in sorted(event_ids)]
         return {row[0] for row in await session.fetch_many(_SQL["lock"], keys)} if keys else set()
 
     async def runs(
         self, session: Session, event_ids: Sequence[str], projector: str, version: int, org: str
     ) -> dict[str, str]:
-        """Return the run that projects each event, for those that have one."""
+        """Return the run that projects each event, where there is one."""
         keys = [
             ProjectionKey(event_id=event_id, projector=projector, version=version, org=org)
             for event_id in event_ids

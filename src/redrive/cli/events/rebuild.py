@@ -85,7 +85,7 @@ def rebuild(
     unfinished or has a dead letter are skipped. Your application must be known: use --app, or a server that
     has it.
 
-    To replace a projector, declare a new version beside the old one, deploy it to all consumers and workers,
+    To replace a projector, declare a new version next to the old one, deploy it to all consumers and workers,
     rebuild it with --only-missing, and remove the old one when the rebuild is done.
     """
     body = {name: value for name, value in options.items() if value is not None}

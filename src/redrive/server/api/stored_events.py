@@ -95,7 +95,9 @@ async def count(visit: Visiting, q: QueryText = "") -> Response:
 @routes.post("/replay", may(Permission.PLAN), status_code=201, returns=OPERATION.model)
 async def plan(visit: Visiting, body: ReplayEventsRequest) -> Response:
     """Plan a bulk replay of failed projections. Start it like any bulk replay."""
-    made = (await visit.events.replays.plan(**body.options)).operation_id
+    options = body.options
+    query = options.pop("query")
+    made = (await visit.events.replays.plan(query, **options)).operation_id
     view = OPERATION.view(await visit.failures.plans.view(made))
     return answer(view, 201, {"Location": f"/api/v1/operations/{made}"})
 
