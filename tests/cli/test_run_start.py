@@ -55,6 +55,18 @@ def test_a_key_starts_one_run(redrive: Command, work: str) -> None:
     assert "nothing was started" in again.err
 
 
+def test_runs_with_an_order_key_wait_for_their_turn(redrive: Command, work: str) -> None:
+    arguments = ("run", "start", "greet", "Ana", "--app", work, "--order-key", "customer-7")
+    first = redrive(*arguments).out.strip()
+    started = redrive(*arguments, "--after-failure", "proceed")
+    assert started.code == 0, started.err
+    second = started.out.strip()
+    view = redrive("run", "view", second).out
+    assert f"order key  customer-7: waits for run {first[:15]}, 1 before it" in " ".join(view.split("\n"))
+    assert "customer-7: 1 run waits behind it" in redrive("run", "view", first).out
+    assert second in redrive("run", "list", "is:parked", "-o", "json").out
+
+
 def test_what_is_wrong_is_said_before_anything_is_started(redrive: Command, work: str) -> None:
     redrive("migrate")
     for arguments, code, text in (

@@ -36,6 +36,27 @@ async def test_a_worker_is_killed_and_another_finishes(world: World, task: str) 
     assert await world.places() == {"ended": 1}
 
 
+async def test_the_killed_worker_of_an_ordered_run_lets_no_other_overtake_it(world: World) -> None:
+    app = world.app(stuck_at_first)
+    first = await world.worker(stuck_at_first)
+    run = await app.start("charge", 7, order_key="customer-7")
+    following = await app.start("charge", 8, order_key="customer-7", key="order-8")
+    await until(lambda: world.journal.count("charging") == 1)
+
+    second = await world.worker(stuck_at_first)
+    await world.kill(first)
+    assert await run.result(PATIENCE) == "charged by attempt 2"
+    await until(lambda: world.journal.count("charging") == 3)
+    await world.kill(second)
+    third = await world.worker(stuck_at_first)
+    assert await following.result(PATIENCE) == "charged by attempt 2"
+
+    of_first, of_following = f"{run.id}:0", "default:order-8:0"
+    assert [note["key"] for note in world.journal.of("charged")] == [of_first, of_following]
+    assert [note["key"] for note in world.journal.of("charging")] == [of_first] * 2 + [of_following] * 2
+    assert await third.stopped() == 0
+
+
 async def test_the_result_of_a_worker_that_slept_past_its_lease_does_not_count(world: World) -> None:
     app = world.app(until_told)
     sign = world.folder / "go on"

@@ -201,6 +201,44 @@ async def test_everything_that_a_run_is_started_with_is_kept(world: World) -> No
     assert delayed["place"] == "waiting"
 
 
+async def test_runs_with_an_order_key_say_what_they_wait_for(world: World) -> None:
+    first = await world.started(order_key="customer-7")
+    second = await world.started(orderKey="customer-7", afterFailure="proceed")
+    answer = await world.client.post(
+        f"{RUNS}/many", json={"work": "note", "payloads": [1, 2], "order_key": "customer-7"}
+    )
+    third, _ = (item["id"] for item in answer.json()["items"])
+    many = {"number": 2, "capped": False}
+    assert (await world.get(first))["order"] == {
+        "key": "customer-7",
+        "after_failure": "wait",
+        "waits_for": None,
+        "before": {"number": 0, "capped": False},
+        "behind": {"number": 3, "capped": False},
+    }
+    parked = await world.get(third)
+    assert (parked["order"]["waits_for"], parked["order"]["before"]) == (first, many)
+    assert (parked["state"], parked["place"], parked["held_by"]) == ("PENDING", "waiting", "order:customer-7")
+    assert (await world.get(second))["order"]["after_failure"] == "proceed"
+    assert set(await world.listed("is:parked")) == {second, third, answer.json()["items"][1]["id"]}
+    await world.house.work()
+    assert (await world.get(third))["order"]["after_failure"] is None
+    assert (await world.get(await world.started()))["order"] is None
+
+
+async def test_an_order_key_is_checked(world: World) -> None:
+    for body, field in (
+        ({"order_key": ""}, "order_key"),
+        ({"order_key": "k" * 256}, "order_key"),
+        ({"order_key": "k", "after_failure": "stop"}, "after_failure"),
+    ):
+        answer = await world.start(**body)
+        assert answer.status_code == 422, body
+        assert field in answer.text
+    answer = await world.start(after_failure="proceed")
+    assert (answer.status_code, "pass order_key" in answer.text) == (422, True)
+
+
 async def test_the_same_key_is_the_same_run_g6_g8(world: World) -> None:
     key = {"Idempotency-Key": '"order 7"'}
     body = {"work": "note", "payload": {"order": 7}}

@@ -23,6 +23,7 @@ from redrive.model.claim import Claim
 from redrive.model.decision import Reason
 from redrive.model.fact import fact
 from redrive.model.failure import Category, ErrorClass
+from redrive.model.id import MARK_OF_ORDER
 from redrive.model.run import NewRun, new_event
 from redrive.model.step import AttemptOutcome, AttemptRecord, FinishedStep, StepState
 from redrive.policy.codec import decode, encode
@@ -268,6 +269,26 @@ async def test_an_idempotency_key_counts_within_the_transaction(
         with pytest.raises(ConflictError, match=first.id):
             await enqueue(connection, postgres_database, [other])
     assert await states(postgres_database) == {"PENDING": 2}
+
+
+async def test_runs_with_an_order_key_take_their_place_when_the_transaction_commits(
+    opened: Opened, live_postgres: PostgresServer, postgres_database: PostgresDatabase
+) -> None:
+    ids = [f"{number:028x}{MARK_OF_ORDER}" for number in range(5)]
+    first, second, third, theirs, last = (new_run(key=key, id=ids.pop(0), order_key="a") for key in "edcba")
+    store = Store(postgres_database)
+    async with opened(live_postgres.url) as connection:
+        assert await enqueue(connection, postgres_database, [first, second]) == [first.id, second.id]
+        assert await enqueue(connection, postgres_database, [third]) == [third.id]
+        await store.runs.enqueue([theirs], [DEFINITION])  # commits first
+    await store.runs.enqueue([last], [DEFINITION])
+
+    for run in (theirs, first, second, third, last):
+        [claim] = await store.leases.claim("default", 10, Holder(TOKEN, "worker", "1", 60.0))
+        assert claim.id == run.id
+        async with opened(live_postgres.url) as connection:
+            session = joined_session(connection, postgres_database)
+            await done(session, store.records.record_within(session, [Record(completed(claim))]))
 
 
 async def test_a_batch(

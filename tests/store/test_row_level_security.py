@@ -105,7 +105,7 @@ async def row_of(admin: Any, schema: str, table: str, org: str, **changes: Any) 
     if table in OF_A_RUN:
         row["run_id"] = run_of(org)
     if table == "run_order":  # settled, so that no trigger looks for the run
-        row |= {"run_id": run_of(org)[:28] + MARK_OF_ORDER, "pending": False}
+        row |= {"run_id": run_of(org)[:28] + MARK_OF_ORDER, "pending": 0}
     return {**row, **changes}
 
 

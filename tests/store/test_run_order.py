@@ -49,7 +49,7 @@ from redrive.store.record import CompletedPartly, Record
 from redrive.store.replays import NewReplay, Settlement
 from redrive.store.runs import FIRST_KEY, RunKey
 from redrive.store.sqlite import SqliteDatabase
-from redrive.store.statement import statement
+from redrive.store.statement import statement, statements
 from redrive.store.store import Store
 from redrive.store.work_row import WorkRow
 
@@ -360,7 +360,7 @@ async def test_the_order_is_that_of_the_commits(postgres: Store) -> None:
     await postgres.runs.define([DEFINITION])
     async with postgres.database.transaction() as session:
         await postgres.runs.enqueue_within(session, [slow])
-        async with asyncio.timeout(30):  # the open transaction blocks no other
+        async with asyncio.timeout(10):  # the open transaction blocks no other
             await postgres.runs.enqueue([fast], [DEFINITION])
             assert await places_of(postgres, [fast.id]) == ["ready"]
     await postgres.runs.enqueue([third], [DEFINITION])
@@ -374,7 +374,7 @@ async def test_an_open_start_keeps_no_run_from_ending(postgres: Store) -> None:
     head, second = await claim_head(postgres, first), in_order()
     async with postgres.database.transaction() as session:
         await postgres.runs.enqueue_within(session, [second])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(10):
             await postgres.records.record([Record(completed(head))])
 
     await claim_head(postgres, second.id)
@@ -425,7 +425,7 @@ async def test_transactions_that_start_keys_in_opposite_orders_do_not_deadlock(p
                 await postgres.runs.enqueue_within(session, [in_order(key)])
             await both.wait()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(10):
         await asyncio.gather(start("a", "b"), start("b", "a"))
     assert len(await claim(postgres)) == 2
 
@@ -454,7 +454,7 @@ async def test_workers_are_notified_of_the_released_run(
     postgres: Store, postgres_database: PostgresDatabase
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
-    async with postgres_database.listen(heard.put_nowait), asyncio.timeout(30):
+    async with postgres_database.listen(heard.put_nowait), asyncio.timeout(10):
         assert await heard.get() == ""  # it listens now
         [first] = await started(postgres)
         head = await claim_head(postgres, first)
@@ -468,6 +468,16 @@ async def test_an_id_without_the_mark_is_rejected(postgres: Store) -> None:
     """The triggers would not notice the end of such a run."""
     with pytest.raises(StoreError, match="run_order_mark"):
         await postgres.runs.enqueue([new_run(order_key=KEY)], [DEFINITION])
+
+
+def test_statements_for_runs_without_a_key_know_nothing_of_orders() -> None:
+    starts = {name: statement("runs", name) for name in ("enqueue", "enqueue_new", "enqueue_mixed")}
+    others = [statements(module)[name] for module in ("leases", "records") for name in statements(module)]
+    assert len(others) > 30
+    for found in (*starts.values(), *others):
+        for query in (found.sqlite, found.postgres):
+            assert "order_key" not in query.text, query.name
+            assert "run_order" not in query.text, query.name
 
 
 def test_moving_parked_work_copies_all_its_columns() -> None:

@@ -239,7 +239,8 @@ async def test_what_is_allowed_can_be_a_timedelta(
 
 async def test_what_has_not_ended_is_found_when_everything_should_have(history: History) -> None:
     verdict = await verify(parts_of(history.app).database, settled=True)
-    live = "future ready first second fading deferred midway leased limited broken".split()
+    waiting = ("future", "ready", "first", "second", "fading", "deferred", "midway")
+    live = (*waiting, "leased", "limited", "broken")
     assert found(verdict) == {("I6", history.runs[name]) for name in live}
     assert "It has not finished: it is RUNNING, and its place is 'leased'." in texts(verdict)
 

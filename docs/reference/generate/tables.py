@@ -58,7 +58,7 @@ def table_page() -> str:
         "[Storage](../internals/storage.md) explains the design.",
         "A run is one row of the table `runs` on SQLite. On PostgreSQL it is a row of `run_inputs` and a row "
         "of `ready`, `idle`, `leases` or `ended`; there `runs` is a view that joins both, with the same "
-        "columns except `owner`.",
+        "columns except `owner` and `order_key`.",
         table(("table", "database", "columns"), rows),
     )
 

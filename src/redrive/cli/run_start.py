@@ -38,7 +38,7 @@ from redrive.model.run import AfterFailure
 @click.option("--order-key", metavar="KEY", help="Execute runs with this key one at a time, in order.")
 @click.option(
     "--after-failure",
-    type=click.Choice(tuple(AfterFailure)),
+    type=click.Choice([choice.value for choice in AfterFailure]),
     help="If the run becomes a dead letter, let later runs with its order key wait (default) or proceed.",
 )
 @click.option("--wait/--no-wait", default=False, help="Follow the run, like `redrive run watch`.")
@@ -55,7 +55,7 @@ def start(
     delay: float | None,
     tags: tuple[str, ...],
     order_key: str | None,
-    after_failure: AfterFailure | None,
+    after_failure: str | None,
     wait: bool,
     timeout: float | None,
     dry_run: bool,

@@ -410,8 +410,8 @@ _DESCRIPTIONS: Mapping[FindingCode, Describe] = MappingProxyType(
             "Replay or resolve the other one, or remove the dependency.",
         ),
         FindingCode.LETTERS_BLOCKING: lambda it: Description(
-            f"{_count(it['runs'], 'run')} {noun(it['runs'], 'waits', 'wait')} for dead letters of earlier runs "
-            f"with the same order key, of {_count(it['order_keys'], 'key')}",
+            f"{_count(it['runs'], 'run')} {noun(it['runs'], 'waits', 'wait')} for dead letters of earlier "
+            f"runs with the same order key, of {_count(it['order_keys'], 'key')}",
             "They start when the dead letter is resolved, ignored or archived.",
             "Replay the dead letter, or close it.",
         ),

@@ -10,6 +10,7 @@ from tests.server.admin.reading import Reading, read
 from tests.server.house import House
 
 from redrive.errors import RetryableError
+from redrive.model.id import short_id
 from redrive.parts import parts_of
 from redrive.server.admin.runs import asked
 
@@ -70,6 +71,23 @@ async def test_a_row_and_the_title_say_which_run_it_is_and_the_row_why_it_failed
     page = await read(viewer, f"{RUNS}/{run.id}")
     assert page.find("h1")[0].text.startswith(f"order order-7 {EVIL[:8]}")
     assert page.find("title")[0].text.startswith("order order-7")
+
+
+async def test_a_run_that_waits_for_its_turn_names_the_run_before_it(
+    house: House, viewer: httpx.AsyncClient
+) -> None:
+    first = await house.app.start("charge", order_key="customer-7")
+    second = await house.app.start("greet", order_key="customer-7")
+    page = await read(viewer, f"{RUNS}/{second.id}")
+    assert "Waits for its turn: it starts when run" in page.text
+    assert f"{RUNS}/{first.id}" in page.links
+    assert f"customer-7: waits for run {short_id(first.id)}, 1 before it" in page.text
+    listed = await read(viewer, f"{RUNS}?q=is:parked")
+    assert rows(listed) == [second.id]
+    assert "waits for an earlier run with the order key 'customer-7'" in listed.text
+    await house.work()
+    page = await read(viewer, f"{RUNS}/{first.id}")
+    assert "customer-7: 1 run waits behind it until its dead letter is closed" in page.text
 
 
 async def test_filters_are_queries_and_the_one_that_is_asked_is_marked(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from redrive.engine.enqueue import (
 )
 from redrive.engine.task import MAX_NAME_LENGTH
 from redrive.errors import InvalidKeyError, NotFoundError
-from redrive.model.run import AfterFailure, RunState
+from redrive.model.run import RunState
 from redrive.policy.access import Permission
 from redrive.policy.credential import digest
 from redrive.policy.idempotency_key import key_in_header
@@ -60,7 +60,7 @@ class Options(RequestBody):
         Key | None, Field(description="Runs with the same key are executed one at a time, in order")
     ] = None
     after_failure: Annotated[
-        AfterFailure | None,
+        Literal["wait", "proceed"] | None,
         Field(description="What later runs of the order key do when this run becomes a dead letter: `wait`"),
     ] = None
 
@@ -129,7 +129,7 @@ def _options(visit: RequestContext, body: Options, key: str | None = None) -> St
         "order_key": body.order_key,
     }
     if body.after_failure is not None:
-        options["after_failure"] = body.after_failure.value
+        options["after_failure"] = body.after_failure
     return options
 
 

@@ -71,8 +71,9 @@ WITH given AS (
     ON CONFLICT DO NOTHING
     RETURNING id
 ), {_by_due_time}, in_order AS (
-    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure, due_at)
-    SELECT batch.id, batch.org, batch.order_key, batch.after_failure, CASE WHEN due.due_at > :now THEN due.due_at END
+    INSERT INTO redrive.run_order (run_id, org, order_key, after_failure, due_at, pending)
+    SELECT batch.id, batch.org, batch.order_key, batch.after_failure, CASE WHEN due.due_at > :now THEN due.due_at END,
+        CASE WHEN row_number() OVER () = 1 THEN 2 ELSE 1 END
     FROM {batch:NewRun only id, org, order_key, after_failure} JOIN due ON due.id = batch.id
 )
 SELECT id FROM given
@@ -115,7 +116,7 @@ RETURNING id, step_index
 
 -- name: settle_order
 -- A transaction settles the orders of pending runs when it commits.
-UPDATE redrive.run_order SET pending = true WHERE run_id = :id
+UPDATE redrive.run_order SET pending = 3 WHERE run_id = :id
 RETURNING run_id
 
 -- name: delete_run
