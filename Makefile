@@ -105,7 +105,7 @@ $(BENCH)/.ready: $(READY) requirements/bench.txt
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(LOCK)
 lock: $(VENV)/bin/uv
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
-	@$(COMPILE) pyproject.toml --extra cli --extra encryption --extra http --extra metrics --extra oidc --extra postgres --extra reload --extra server --group test --group check --group docs --output-file requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra cli --extra encryption --extra http --extra metrics --extra oidc --extra postgres --extra redis --extra reload --extra server --group test --group check --group docs --output-file requirements/dev.txt
 	@$(COMPILE) pyproject.toml --extra http --extra postgres --extra server --group bench --output-file requirements/bench.txt
 
 $(VENV)/bin/uv:

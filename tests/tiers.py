@@ -82,6 +82,7 @@ EVERYTHING_ONLY = (
     "tests/cli/test_worker.py*",
     # Processes that read streams.
     "tests/streams/test_commands.py*",
+    "tests/streams/test_topologies.py*",
     "tests/streams/test_crashes.py::*-user?",
     # Clients of language models are thousands of modules; make test asks one model in test_classify.py.
     "tests/policy/test_classify_clients.py::*[[-]openai_*",

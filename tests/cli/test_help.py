@@ -15,6 +15,7 @@ from redrive.cli.program import program
 VERBS = {
     *("Acknowledge", "Add", "Archive", "Assign", "Cancel", "Change", "Check", "Close", "Create", "Delete"),
     *("Explain", "Export", "Find", "Follow", "Ignore", "List", "Manage", "Open", "Pause", "Plan", "Print"),
+    "Read",
     *("Remove", "Reopen", "Replace", "Replay", "Resolve", "Resume", "Retry", "Return", "Revoke", "Run"),
     *("Serve", "Show", "Simulate", "Stage", "Start", "Switch", "Upgrade", "Verify"),
 }

@@ -34,6 +34,7 @@ PROMISED = {
     "metrics": "from redrive.observe.metrics import Metrics; Metrics()",
     "oidc": "import redrive.identity.oidc.provider",
     "postgres": "from redrive import Redrive; Redrive('postgresql://shop@127.0.0.1/shop'); import asyncpg",
+    "redis": "from redrive.streams.client import connection_errors; connection_errors()",
     "reload": "from watchfiles import PythonFilter, run_process",
     "server": "from redrive import Redrive; from redrive.server.app import create_app; create_app(Redrive())",
     "yaml": "from redrive import Settings; from pathlib import Path; Settings.load({}, Path('s.yaml'))",

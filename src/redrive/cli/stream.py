@@ -60,7 +60,7 @@ def stream() -> None:
 @settings_options
 @click.pass_obj
 def consume(given: GlobalOptions, target: str, names: tuple[str, ...], log_format: str | None) -> None:
-    """Store the entries of streams as events, until SIGTERM or Ctrl-C.
+    """Read streams until SIGTERM or Ctrl-C, and store their entries as events.
 
     MODULE:ATTRIBUTE is your application, such as shop.work:app, imported from this directory. Any number of
     these processes may run. The runs of projectors are executed by workers.

@@ -32,9 +32,16 @@ return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
 """
 
 
-class PendingEntry(NamedTuple):
-    message_id: str
-    deliveries: int
+class TakenOver(NamedTuple):
+    """Entries that this consumer has taken over.
+
+    removed  entries that were pending, and that Redis has removed: from Redis 7 on
+    next     where to continue; FIRST_ID at the end
+    """
+
+    ids: list[str]
+    removed: list[str]
+    next: str
 
 
 class GroupPosition(NamedTuple):
@@ -116,14 +123,12 @@ class StreamCommands:
 
     # Taking over
 
-    async def take_over(self, idle_seconds: float, after: str, count: int) -> tuple[list[str], str | None]:
-        """Become the consumer of entries that were pending for a while. Their deliveries are not counted.
-
-        Return their ids, and where to continue; None at the end.
-        """
+    async def take_over(self, idle_seconds: float, after: str, count: int) -> TakenOver:
+        """Become the consumer of entries that were pending for a while. Their deliveries are not counted."""
         parts = (self.group, self.consumer, int(idle_seconds * 1000), after, count)
-        following, ids, *_ = await self._client.eval(_TAKE_OVER, 1, self.key, *parts)
-        return [_text(found) for found in ids], None if _text(following) == FIRST_ID else _text(following)
+        following, ids, *more = await self._client.eval(_TAKE_OVER, 1, self.key, *parts)
+        removed = more[0] if more else []
+        return TakenOver([*map(_text, ids)], [*map(_text, removed)], _text(following))
 
     async def deliveries(self, message_ids: Sequence[str]) -> dict[str, int]:
         """Return how often pending entries of this consumer were delivered."""

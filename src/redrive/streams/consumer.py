@@ -77,6 +77,8 @@ class Consumer:
         self._undecided: dict[str, StreamEntry] = {}
         self._may_wait = True
         self._took_over = float("-inf")
+        self._takeover_place = FIRST_ID
+        self._group_size = max(1, stream.batch // 10)
         self._looked = float("-inf")
         self.problem: Fact | None = None
 
@@ -126,6 +128,7 @@ class Consumer:
         try:
             self._state = await self._prepare(commands)
             self._looked = self._took_over = float("-inf")
+            self._takeover_place = FIRST_ID
             self._may_wait = True
             await self._finish_undecided(commands)
             while not self._stop.is_set():
@@ -167,6 +170,8 @@ class Consumer:
 
     def _block_ms(self) -> int:
         """Return how long a read may wait, so that retries, releases and `stop` are not late."""
+        if self._takeover_place != FIRST_ID:
+            return 1
         wait = self._invalid.wait(self._clock.monotonic())
         return BLOCK_MS if wait is None else max(1, min(BLOCK_MS, int(wait * 1000)))
 
@@ -182,6 +187,7 @@ class Consumer:
         if identity != state.identity:
             before = state
             state = await self._control.begin_generation(state.identity, identity)
+            self.monitor.begin_generation()
             if before.generation > 0:
                 await self._report_lost_generation(before)
         await commands.create_group()
@@ -294,32 +300,46 @@ class Consumer:
 
     # Taking over
 
-    async def _take_over(self, commands: StreamCommands, idle_seconds: float | None = None) -> None:
-        """Take over the entries of consumers that have been silent for a while."""
+    async def _take_over(self, commands: StreamCommands) -> None:
+        """Take over a batch of entries of consumers that have been silent for a while, if it is time to look.
+
+        One batch per step, so that many of them don't keep this consumer from reading.
+        """
         now, idle = self._clock.monotonic(), self.stream.idle_seconds
-        if idle_seconds is None and now < self._took_over + idle / 2:
-            return
-        self._took_over = now
-        await commands.remove_silent(max(SILENT_SECONDS, 10 * idle))
-        after: str | None = FIRST_ID
-        while after is not None and not self._stop.is_set():
-            ids, after = await commands.take_over(
-                idle if idle_seconds is None else idle_seconds, after, self.stream.batch
-            )
-            own = [message_id for message_id in ids if message_id not in self._undecided]
-            if own:
-                self.monitor.count("taken_over", len(own))
-                await self._deliver_again(commands, own)
+        if self._takeover_place == FIRST_ID:
+            if now < self._took_over + idle / 2:
+                return
+            self._took_over = now
+            await commands.remove_silent(max(SILENT_SECONDS, 10 * idle))
+        self._takeover_place = await self._take_over_batch(commands, idle, self._takeover_place)
+
+    async def _take_over_all(self, commands: StreamCommands) -> None:
+        """Take over everything that is pending for the reader before, however short ago it was delivered."""
+        place = await self._take_over_batch(commands, 0.0, FIRST_ID)
+        while place != FIRST_ID and not self._stop.is_set():
+            place = await self._take_over_batch(commands, 0.0, place)
+
+    async def _take_over_batch(self, commands: StreamCommands, idle_seconds: float, place: str) -> str:
+        """Process a batch of pending entries. Return where to continue."""
+        found = await commands.take_over(idle_seconds, place, self.stream.batch)
+        for message_id in found.removed:
+            await self._report_removed(commands, message_id)
+        own = [message_id for message_id in found.ids if message_id not in self._undecided]
+        if own:
+            self.monitor.count("taken_over", len(own))
+            await self._deliver_again(commands, own)
+        return found.next
 
     async def _deliver_again(self, commands: StreamCommands, ids: Sequence[str]) -> None:
         """Process entries that were delivered before: one of them may have killed its consumer.
 
-        Those that were delivered once are tried in small groups, the others alone. So an entry that kills its
-        consumer again takes few others along, and is the only one that uses up its deliveries.
+        Those that were delivered once are tried in groups, small ones at first, the others alone. So an entry
+        that kills its consumer again takes few others along, and is the only one that uses up its deliveries.
         """
         counts = await commands.deliveries(ids)
-        for group in groups(ids, counts, max(1, self.stream.batch // 10)):
+        for group in groups(ids, counts, self._group_size):
             await self._deliver_chunk(commands, group, counts)
+            self._group_size = min(self.stream.batch, 2 * self._group_size)
 
     async def _deliver_chunk(
         self, commands: StreamCommands, ids: Sequence[str], counts: Mapping[str, int]
@@ -360,7 +380,7 @@ class Consumer:
         is_new, self._lease, self._lease_checked = self._lease is None, lease, now
         if is_new:
             self._may_wait = True
-            await self._take_over(commands, idle_seconds=0.0)
+            await self._take_over_all(commands)
         return True
 
     async def _give_up_reading(self) -> None:

@@ -41,6 +41,10 @@ class StreamMonitor:
     def reached(self, position: StreamPosition) -> None:
         self._last_position = max(self._last_position, position)
 
+    def begin_generation(self) -> None:
+        """Forget the position: ids of entries start again."""
+        self._last_position, self._first_unread = START, None
+
     def failed(self, error: BaseException) -> Fact:
         """Note an error as the last one."""
         found = problem(error, self._control.stream.key)
@@ -73,7 +77,8 @@ class StreamMonitor:
         was_full = self._held_back is not None and self._held_back.code == "stream_backlog"
         limit = int(most * RESUME_SHARE) if was_full else most
         estimate = (self._queued or 0) + self._added
-        if self._queued is None or estimate > limit or self._control.clock.monotonic() > self._looked + 1.0:
+        is_old = self._control.clock.monotonic() > self._looked + 1.0
+        if self._queued is None or was_full or (self._added and (estimate > limit or is_old)):
             self._queued, self._added = await self._control.queued(), 0
             self._looked = self._control.clock.monotonic()
         if self._queued + self._added <= limit:
