@@ -29,7 +29,7 @@ def publish(url: str, count: int, start: int = 0) -> None:
         for numbers in _pieces(start, count):
             pipeline = client.pipeline(transaction=False)
             for number in numbers:
-                pipeline.xadd(STREAM, fields(number))  # type: ignore[arg-type]
+                pipeline.xadd(STREAM, fields(number))
             pipeline.execute()
 
 

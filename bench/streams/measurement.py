@@ -21,7 +21,7 @@ PATIENCE = 300.0
 _UNFINISHED = "SELECT (SELECT count(*) FROM redrive.ready) + (SELECT count(*) FROM redrive.leases)"
 
 
-def ingest(entry: Entry, database: str, address: str, count: int, *, pending: int = 0) -> float:
+def ingest(entry: Entry, count: int, pending: int, database: str, address: str) -> float:
     """Return the entries per second that one consumer stores and acknowledges."""
     contender = entry.at(database, address)
     contender.prepare()
@@ -39,7 +39,7 @@ def ingest(entry: Entry, database: str, address: str, count: int, *, pending: in
     return count / seconds
 
 
-def project(label: str, database: str, address: str, count: int) -> float:
+def project(label: str, count: int, database: str, address: str) -> float:
     """Return the events per second that are read, stored and projected, by a consumer and a worker."""
     chosen = entry(label)
     contender = chosen.at(database, address)
@@ -59,7 +59,7 @@ def project(label: str, database: str, address: str, count: int) -> float:
         return count / (monotonic() - started)
 
 
-def drain(database: str, address: str, count: int) -> float:
+def drain(count: int, database: str, address: str) -> float:
     """Return the runs of the same projector per second that a worker executes if all are stored before."""
     contender = entry(PROJECTING).at(database, address)
     contender.prepare()
@@ -106,11 +106,11 @@ class _Group:
     def is_read(self, pending: int) -> bool:
         """Return whether every entry was delivered, and only `pending` are not acknowledged."""
         delivered, waiting = self._info()
-        last: bytes = self._client.xinfo_stream(self._key)["last-generated-id"]  # type: ignore[index]
+        last: bytes = self._client.xinfo_stream(self._key)["last-generated-id"]
         return delivered == last and waiting == pending
 
     def _info(self) -> tuple[bytes, int]:
-        for group in self._client.xinfo_groups(self._key):  # type: ignore[union-attr]
+        for group in self._client.xinfo_groups(self._key):
             if group["name"].decode() == self._group:
                 return group["last-delivered-id"], group["pending"]
         return b"0-0", 0

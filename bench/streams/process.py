@@ -19,7 +19,9 @@ START_SECONDS = 60.0
 
 
 class Processes:
-    def __init__(self, counters: SharedCounters, running: Sequence[subprocess.Popen[bytes]], log: Path) -> None:
+    def __init__(
+        self, counters: SharedCounters, running: Sequence[subprocess.Popen[bytes]], log: Path
+    ) -> None:
         self.counters = counters
         self._running = running
         self._log = log

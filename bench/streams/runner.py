@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from bench.streams import measurement
 from bench.streams.contender import BARE, ORDERED, OURS, PROJECTING, Entry, entry
@@ -31,23 +32,19 @@ class Runner:
 
     def _ingest(self, contender: Entry) -> None:
         count = self._count(contender)
-        self._add(INGEST, contender.label, lambda *at: measurement.ingest(contender, *at, count))
+        self._add(INGEST, contender.label, partial(measurement.ingest, contender, count, 0))
 
     def _project(self) -> None:
         for label in (PROJECTING, ORDERED):
             count = self._count(entry(label))
-            self._add(PROJECT, label, lambda *at, who=label, n=count: measurement.project(who, *at, n))  # type: ignore[misc]
-        count = self._count(entry(PROJECTING))
-        self._add(PROJECT, DRAIN, lambda *at: measurement.drain(*at, count))
+            self._add(PROJECT, label, partial(measurement.project, label, count))
+        self._add(PROJECT, DRAIN, partial(measurement.drain, self._count(entry(PROJECTING))))
 
     def _pending(self) -> None:
         for label in (OURS, BARE):
-            who, count, pending = entry(label), self._count(entry(label)), self._plan.pending
-            self._add(
-                PENDING,
-                label,
-                lambda *at, who=who, n=count, p=pending: measurement.ingest(who, *at, n, pending=p),  # type: ignore[misc]
-            )
+            contender = entry(label)
+            measure = partial(measurement.ingest, contender, self._count(contender), self._plan.pending)
+            self._add(PENDING, label, measure)
 
     def _count(self, contender: Entry) -> int:
         return int(contender.pace * self._plan.seconds)

@@ -6,6 +6,7 @@ It decodes nothing, takes nothing over, reports nothing, and fails at the first 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import redis.asyncio
@@ -33,13 +34,11 @@ class Contender:
         client = redis.asyncio.Redis.from_url(self._redis)
         key, group = entries.STREAM, entries.GROUP
         while True:
-            found = await client.xreadgroup(group, "bare", {key: ">"}, count=entries.BATCH, block=1_000)
+            found: Any = await client.xreadgroup(group, "bare", {key: ">"}, count=entries.BATCH, block=1_000)
             if not found:
                 continue
             [[_, items]] = found
-            columns = [
-                [fields[name].decode() for _, fields in items] for name in (b"type", b"user", b"id")
-            ]
+            columns = [[fields[name].decode() for _, fields in items] for name in (b"type", b"user", b"id")]
             ids = [message_id.decode() for message_id, _ in items]
             payloads = [fields[b"payload"].decode() for _, fields in items]
             await connection.execute(INSERT, key, *columns, ids, payloads)

@@ -38,9 +38,7 @@ class Contender:
             for start in range(0, count, _PIECE):
                 async with broker._connection.pipeline(transaction=False) as pipeline:
                     for number in range(start, min(count, start + _PIECE)):
-                        await broker.publish(
-                            entries.fields(number), stream=entries.STREAM, pipeline=pipeline
-                        )
+                        await broker.publish(entries.fields(number), stream=entries.STREAM, pipeline=pipeline)
                     await pipeline.execute()
 
     async def _consume(self) -> None:

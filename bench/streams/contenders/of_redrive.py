@@ -25,7 +25,12 @@ class Contender:
         self._redis = redis
         self._jobs: Jobs | None = None
         self.stream = self.app.stream(
-            "bench", redis, stream=entries.STREAM, group=entries.GROUP, idle_seconds=NEVER, max_queued=10_000_000
+            "bench",
+            redis,
+            stream=entries.STREAM,
+            group=entries.GROUP,
+            idle_seconds=NEVER,
+            max_queued=10_000_000,
         )
         if projects:
             self.stream.projector("score", timeout=3600.0, **options)(self._project)
@@ -62,6 +67,4 @@ class Contender:
 
 def _event(number: int) -> Event:
     fields = entries.fields(number)
-    return Event(
-        type=fields["type"], payload=fields["payload"], dedupe_key=fields["id"], user=fields["user"]
-    )
+    return Event(type=fields["type"], payload=fields["payload"], dedupe_key=fields["id"], user=fields["user"])
