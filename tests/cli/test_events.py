@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,13 +13,17 @@ import pytest
 from tests.cli.conftest import Command
 
 from redrive import Redrive
+from redrive.cli.stream import _next
 from redrive.events import Event
 from redrive.parts import parts_of
+from redrive.policy.query import parse
+from redrive.policy.query_language import DEAD_LETTERS
 from redrive.settings import Settings
 
 T = TypeVar("T")
 WORK = """
 from redrive import Redrive
+from redrive.cli.stream import _next
 from redrive.events import Event
 from pathlib import Path
 
@@ -210,3 +215,11 @@ def test_streams_are_listed_paused_and_resumed(office: Command, scores: Scores) 
     heading, line = office("stream", "list", "-o", "table").out.splitlines()
     assert heading.split()[:4] == ["NAME", "STATE", "LAG", "PENDING"]
     assert line.split()[:2] == ["scores", "active"]
+
+
+def test_the_suggested_command_lists_the_dead_letters_of_a_stream() -> None:
+    commands = [command for command, _ in _next({"name": "grow", "paused": False, "dead": 1})]
+
+    query = " ".join(shlex.split(commands[-1])[3:])
+    assert query == 'task:"grow: store entry"'
+    assert len(parse(query, DEAD_LETTERS).terms) == 1

@@ -72,7 +72,9 @@ def test_drills_on_postgresql_end_as_an_operator_expects_g15(tmp_path: Path) -> 
         done = running.drill("--output", "json")
         outcomes = json.loads(done.stdout)
         assert (done.returncode, [each["drill"] for each in outcomes if not each["passed"]]) == (0, []), done
-        assert {each["drill"] for each in outcomes} == {"outage", "duplicates", "credential", "replay"}
+        assert {each["drill"] for each in outcomes} == {
+            *("outage", "duplicates", "credential", "replay", "duplicate-events", "dead-event")
+        }
         assert all(len(each["expectations"]) >= 5 for each in outcomes)
         assert set(running.state()["services"].values()) == {"up"}
         ends_well(running, signal.SIGTERM)

@@ -83,7 +83,9 @@ def drill(names: tuple[str, ...], listed: bool, directory: str | None, output: s
         show_rows([{"name": drill.name, "what": drill.title} for drill in wanted], ("name", "what"), output)
         return
     form = chosen(output)
-    outcomes = asyncio.run(_perform(wanted, find(directory), form))
+    running = find(directory)
+    chosen_drills = wanted if names else drills.playable(wanted, running)
+    outcomes = asyncio.run(_perform(chosen_drills, running, form))
     _show_outcomes(outcomes, form)
     if not all(outcome.passed for outcome in outcomes):
         raise CommandExit(Exit.FAILURES)

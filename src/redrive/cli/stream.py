@@ -178,4 +178,5 @@ def _next(found: Row) -> Iterator[tuple[str, str]]:
         yield f"redrive stream resume {quote(found['name'])}", "read on"
     yield f"redrive events list stream:{quote(found['name'])}", "list its events"
     if found["dead"]:
-        yield f"redrive dlq list task:{quote(found['name'] + ': store entry')}", "list its dead letters"
+        query = f'task:"{found["name"]}: store entry"'
+        yield f"redrive dlq list {quote(query)}", "list its dead letters"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from redrive.demo import redis_server
+from redrive.demo.event_drills import dead_event, duplicate_events
 from redrive.demo.folder import Running
 from redrive.demo.stage import BY, Expectation, Stage, all_are, open_app, open_stage
 from redrive.demo.world import REFUSING, STOPPED
@@ -27,6 +30,7 @@ class Drill(NamedTuple):
     name: str
     title: str
     play: Play
+    needs_redis: bool = False
 
 
 class Outcome(NamedTuple):
@@ -179,7 +183,15 @@ DRILLS = (
     Drill("duplicates", "the same event is delivered many times", duplicates),
     Drill("credential", "a credential is revoked halfway through provisioning", credential),
     Drill("replay", "a dead letter is replayed", replay),
+    Drill("duplicate-events", "an event is published many times", duplicate_events, needs_redis=True),
+    Drill("dead-event", "an entry that is no event is repaired and replayed", dead_event, needs_redis=True),
 )
+
+
+def playable(drills: Sequence[Drill], running: Running) -> list[Drill]:
+    """Leave out the drills that need Redis if the demo runs without it."""
+    has_redis = redis_server.url_of(Path(running.directory)) != ""
+    return [drill for drill in drills if has_redis or not drill.needs_redis]
 
 
 def select(names: Sequence[str]) -> list[Drill]:

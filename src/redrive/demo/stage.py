@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 
 from redrive.app import Redrive
+from redrive.demo import redis_server
 from redrive.demo.acme.app import create_app
 from redrive.demo.acme.services import Services
 from redrive.demo.folder import SETTINGS, Running
@@ -131,7 +132,8 @@ async def open_app(running: Running) -> AsyncIterator[Redrive]:
     """Open a second application on the database of a running demo. It executes no runs."""
     folder = Path(running.directory)
     settings = Settings.load(environment={}, file=folder / SETTINGS)
-    async with create_app(settings, Services(running.outside, ""), folder) as app:
+    events = redis_server.url_of(folder)
+    async with create_app(settings, Services(running.outside, ""), folder, events=events) as app:
         yield app
 
 

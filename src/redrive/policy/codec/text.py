@@ -203,9 +203,9 @@ def decode(text: str) -> JsonValue:
     except NotStorableError:
         raise
     except RecursionError:
-        raise NotStorableError("the stored text is nested too deeply") from None
+        raise NotStorableError("the text is nested too deeply") from None
     except (TypeError, ValueError) as error:
-        raise NotStorableError(f"the stored text is not JSON: {error}") from None
+        raise NotStorableError(f"the text is not JSON: {error}") from None
 
 
 def decode_stored(text: str) -> JsonValue:
