@@ -43,6 +43,7 @@ def test_every_action_has_a_sentence(action: Action) -> None:
         ("before", "DLQ_PENDING", "before", "dead letter"),
         ("reason", "fixed", "reason", "fixed"),
         ("items", {"a": 1}, "items", '{"a": 1}'),
+        ("before", {"OPEN": 4, "EXHAUSTED": 2}, "before", "4 open, 2 exhausted"),
     ],
 )
 def test_a_detail_is_written_in_words(name: str, value: object, label: str, text: str) -> None:

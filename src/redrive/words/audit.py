@@ -166,6 +166,8 @@ def _value(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
+    if isinstance(value, dict) and value and all(state in LABELS for state in value):
+        return ", ".join(f"{number} {status(state)}" for state, number in value.items())
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if name == "mode" and value in MODES:
