@@ -14,7 +14,7 @@ BLOCKED = "test_successors_wait_for_a_dead_letter"
 CLOSED = "test_closing_the_dead_letter_releases_the_next"
 UNBURIED = "test_a_run_that_ends_without_a_dead_letter_releases_the_next"
 REMOVED = "test_removing_the_run_releases_the_next"
-PENDING = "UPDATE redrive.run_order SET pending = 2 WHERE run_id = {}\n"
+PENDING = "UPDATE redrive.run_order SET pending = 3 WHERE run_id = {}\n"
 
 # name, what goes wrong, on which database, the fragment of the migration, its replacement, the test
 _ON_EACH = (
@@ -23,7 +23,7 @@ _ON_EACH = (
         "two runs with one order key are executed at once",
         {
             "sqlite": ("AND order_key = NEW.order_key AND position < NEW.position)", "AND 1 = 0)"),
-            "postgres": ("IF started IS NOT NULL THEN", "IF false THEN"),
+            "postgres": ("AND order_key = used.order_key AND position < last", "AND false"),
         },
         IN_ORDER,
     ),
@@ -45,8 +45,8 @@ _ON_EACH = (
                 "SELECT run_id, due_at FROM run_order WHERE order_key",
             ),
             "postgres": (
-                "WHERE own.org = used.org AND own.order_key = used.order_key ORDER BY position LIMIT 1",
-                "WHERE own.order_key = used.order_key ORDER BY position LIMIT 1",
+                "WHERE org = used.org AND order_key = used.order_key ORDER BY position LIMIT 1",
+                "WHERE order_key = used.order_key ORDER BY position LIMIT 1",
             ),
         },
         OTHERS,
@@ -57,8 +57,8 @@ _ON_EACH = (
         {
             "sqlite": ("NEW.state IN ('FAILED', 'DLQ_PENDING') AND after_failure", "1 = 0 AND after_failure"),
             "postgres": (
-                "letter.run_id = own.run_id AND letter.state",
-                "letter.run_id = own.run_id AND false AND letter.state",
+                "WHERE run_id = run AND (state || '') IN",
+                "WHERE run_id = run AND false AND (state || '') IN",
             ),
         },
         f"{BLOCKED}[{{side}}-FAILED]",
@@ -117,8 +117,8 @@ _ON_ONE = (
         "the runs of one call are executed in another order than that of its list",
         (
             Schema(
-                "PARTITION BY org, order_key, position IS NULL ORDER BY run_id DESC)",
-                "PARTITION BY org, order_key, position IS NULL ORDER BY run_id)",
+                "array_agg(run_id ORDER BY run_id) FILTER (WHERE pending < 3)",
+                "array_agg(run_id ORDER BY run_id DESC) FILTER (WHERE pending < 3)",
             ),
         ),
         (f"{ORDER}test_a_list_with_idempotency_keys_keeps_its_order[postgres]",),

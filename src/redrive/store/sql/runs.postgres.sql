@@ -116,7 +116,7 @@ RETURNING id, step_index
 
 -- name: settle_order
 -- A transaction settles the orders of pending runs when it commits.
-UPDATE redrive.run_order SET pending = 2 WHERE run_id = :id
+UPDATE redrive.run_order SET pending = 3 WHERE run_id = :id
 RETURNING run_id
 
 -- name: delete_run
