@@ -79,7 +79,7 @@ FIELDS = (
 def rebuild(
     client: Client, dry_run: bool, yes: bool, output: str | None, types: tuple[str, ...], **options: Any
 ) -> None:
-    """Send all stored events of a stream through one projector again, in order.
+    """Replay all stored events of a stream through one projector, in order.
 
     Workers that have the projector execute the rebuild; it survives restarts. Events whose projection is
     unfinished or has a dead letter are skipped. Your application must be known: use --app, or a server that

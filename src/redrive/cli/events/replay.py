@@ -79,7 +79,7 @@ def replay(
     projectors: str | None,
     **options: Any,
 ) -> None:
-    """Execute projectors again with stored events.
+    """Replay stored events: execute their projectors again.
 
     A replay uses the stored payload, the dedupe key and the idempotency key of the first execution. A failed
     projection continues its run; a successful one gets a new run, for which your application must be known
