@@ -415,8 +415,8 @@ async def test_streams_that_are_not_read(app: Redrive) -> None:
     seen = [each.seen for each in found.values() if each.state is State.WARN]
     assert sorted(seen) == [
         "ana paused the stream paused of default",
-        "the stream behind of default is behind: its oldest entry has waited for 1 h, and 12,000 are not read "
-        "yet",
+        "the stream behind of default is behind: its oldest entry has waited for 1 h, and 12,000 are not "
+        "read yet",
         "the stream failing of default can't be read: Redis is starting and still loads its data. Reading "
         "continues afterwards",
     ]

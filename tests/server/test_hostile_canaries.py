@@ -99,8 +99,8 @@ async def planted(scene: Scene, *, names: bool = False) -> None:
         assert (await owner.post("/api/v1/runs", json=body, headers=keyed)).status_code == 202
     await scene.house.work()
     [letter] = (await owner.get("/api/v1/dead-letters")).json()["items"]
-    hidden = {"source": ONE, "user": ONE} if names else {}
-    event = Event(type="thing", payload=value, dedupe_key=ONE if names else "1", **hidden)
+    name = ONE if names else "1"
+    event = Event(type="thing", payload=value, dedupe_key=name, source=name, user=name)
     await scene.house.app.events().record("things", [event])
     one, group = f"/api/v1/dead-letters/{letter['id']}", f"/api/v1/groups/{letter['fingerprint']}"
     sent: list[tuple[str, Any]] = [
