@@ -33,6 +33,8 @@ _NOUNS = {
     "/app/admin/dlq/groups": "/api/v1/groups",
     "/app/admin/runs": "/api/v1/runs",
     "/app/admin/replays": "/api/v1/operations",
+    "/app/admin/events": "/api/v1/stored-events",
+    "/app/admin/streams": "/api/v1/streams",
 }
 """The API list whose ids each kind of page uses."""
 

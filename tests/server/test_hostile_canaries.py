@@ -30,6 +30,7 @@ from tests.server.house import ORIGIN, House
 from tests.server.rows import all_rows
 
 from redrive.errors import FinalError
+from redrive.events import Event
 from redrive.parts import parts_of
 from redrive.settings import new_encryption_key
 
@@ -39,6 +40,7 @@ NEEDED = {
     *((table, column) for table in ("runs", "run_inputs") for column in ("input", "metadata")),
     *((table, "step_input") for table in ("runs", *WORK)),
     *((table, "result") for table in ("runs", "ended")),
+    ("events", "payload"),
     ("attempts", "output"),
     ("payloads", "payload"),
 }
@@ -48,8 +50,8 @@ NAMES = {
     (table, column)
     for table in ("runs", "run_inputs")
     for column in ("idempotency_key", "given_correlation_id", "correlation_id", "tags")
-}
-"""Columns that callers choose to find a run by. Readers see them redacted."""
+} | {("events", column) for column in ("dedupe_key", "source", "user_id")}
+"""Columns that callers choose to find a run or an event by. Readers see them redacted."""
 
 ONE = SECRETS["stripe"]
 
@@ -81,6 +83,10 @@ def _add_work(house: House) -> None:
     async def keep(thing: Any = None) -> Any:
         return thing
 
+    @house.app.stream("things", "redis://localhost:1").projector("project")
+    async def project(event: Event) -> None:
+        pass
+
 
 async def planted(scene: Scene, *, names: bool = False) -> None:
     """Send secrets in every field of every request."""
@@ -93,6 +99,9 @@ async def planted(scene: Scene, *, names: bool = False) -> None:
         assert (await owner.post("/api/v1/runs", json=body, headers=keyed)).status_code == 202
     await scene.house.work()
     [letter] = (await owner.get("/api/v1/dead-letters")).json()["items"]
+    name = ONE if names else "1"
+    event = Event(type="thing", payload=value, dedupe_key=name, source=name, user=name)
+    await scene.house.app.events().record("things", [event])
     one, group = f"/api/v1/dead-letters/{letter['id']}", f"/api/v1/groups/{letter['fingerprint']}"
     sent: list[tuple[str, Any]] = [
         (f"{one}/notes", {"text": text}),

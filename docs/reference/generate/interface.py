@@ -70,6 +70,7 @@ HIDDEN = {
 WIDTH = 100
 
 _ALIGNED = re.compile(r"^\S.*?\S {2,}\S|^\s+\S", re.MULTILINE)
+_STRING = re.compile(r"'([^'\"\\]*)'")
 _CODE = re.compile(r"@\w|await |async |\w+ = ")
 
 
@@ -148,7 +149,12 @@ def _fields(name: str, thing: type) -> str:
 
 def _line(name: str, kind: Any, default: str) -> str:
     text = getattr(kind, "__forward_arg__", None) or (kind if isinstance(kind, str) else _kind(kind))
-    return f"{name}: {text}{default}"
+    return _quoted(f"{name}: {text}{default}")
+
+
+def _quoted(code: str) -> str:
+    """Quote strings as the formatter does."""
+    return _STRING.sub(r'"\1"', code)
 
 
 def _kind(kind: Any) -> str:
@@ -216,7 +222,7 @@ def _parameter(each: inspect.Parameter) -> str:
     stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
     kind = "" if each.annotation is each.empty else f": {each.annotation}"
     if each.default is each.empty:
-        return f"{stars}{each.name}{kind}"
+        return _quoted(f"{stars}{each.name}{kind}")
     shown = repr(each.default)
     shown = shown if len(shown) < 40 and " at 0x" not in shown else "…"
-    return f"{each.name}{kind} = {shown}"
+    return _quoted(f"{each.name}{kind} = {shown}")

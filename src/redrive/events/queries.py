@@ -13,6 +13,7 @@ from redrive.model.stream import EventLine, ProjectionRecord
 from redrive.policy.bounds import require_whole
 from redrive.policy.query import parse
 from redrive.policy.query_language import EVENTS
+from redrive.policy.redact import Redactor
 from redrive.store.store import Store
 
 MAX_PAGE_SIZE = 500
@@ -48,9 +49,10 @@ class EventPage(NamedTuple):
 class EventQueries:
     """Finds the events of the caller's organization."""
 
-    def __init__(self, store: Store, caller: Caller) -> None:
+    def __init__(self, store: Store, caller: Caller, redactor: Redactor) -> None:
         self._store = store
         self._org = caller.org
+        self._redactor = redactor
 
     async def find(self, query: str = "", *, size: int = 50, cursor: str | None = None) -> EventPage:
         """Return a page of the events that match the query (redrive.policy.query), newest first.
@@ -63,7 +65,7 @@ class EventQueries:
         records: dict[str, list[ProjectionRecord]] = {line.id: [] for line in found.lines}
         for record in await lists.records([line.id for line in found.lines], self._org):
             records[record.event_id].append(record)
-        return EventPage([_summary(line, records[line.id]) for line in found.lines], found.next_cursor)
+        return EventPage([self._summary(line, records[line.id]) for line in found.lines], found.next_cursor)
 
     async def count(self, query: str = "") -> Count:
         """Count the events that match the query, up to 10,000."""
@@ -72,6 +74,21 @@ class EventQueries:
     async def event_of_run(self, run_id: str) -> str | None:
         """Return the event that a run projects; None if it projects none, or another run has followed it."""
         return await self._store.event_lists.event_of_run(run_id, self._org)
+
+    def _summary(self, line: EventLine, projections: Sequence[ProjectionRecord]) -> EventSummary:
+        redacted = self._redactor.text
+        return EventSummary(
+            id=line.id,
+            stream=line.stream,
+            type=redacted(line.type),
+            source=None if line.source is None else redacted(line.source),
+            user=None if line.user_id is None else redacted(line.user_id),
+            dedupe_key=redacted(line.dedupe_key),
+            message_id=line.message_id,
+            occurred_at=line.occurred_at,
+            stored_at=line.stored_at,
+            projections=projections,
+        )
 
 
 def replayable(text: str) -> Query:
@@ -83,18 +100,3 @@ def replayable(text: str) -> Query:
             "successful events again, rebuild it"
         )
     return query
-
-
-def _summary(line: EventLine, projections: Sequence[ProjectionRecord]) -> EventSummary:
-    return EventSummary(
-        id=line.id,
-        stream=line.stream,
-        type=line.type,
-        source=line.source,
-        user=line.user_id,
-        dedupe_key=line.dedupe_key,
-        message_id=line.message_id,
-        occurred_at=line.occurred_at,
-        stored_at=line.stored_at,
-        projections=projections,
-    )

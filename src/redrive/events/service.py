@@ -44,7 +44,7 @@ class Events(EventQueries):
     """
 
     def __init__(self, parts: EventParts) -> None:
-        super().__init__(parts.store, parts.caller)
+        super().__init__(parts.store, parts.caller, parts.redactor)
         self._parts = parts
         self.replays = EventReplays(parts)
         self.rebuilds = Rebuilds(parts)
@@ -119,6 +119,14 @@ class Events(EventQueries):
         return written, ids
 
     def _redacted(self, row: StoredEvent) -> Event:
-        parts = self._parts
+        """Return an event for display. Its names may contain secrets, too."""
+        parts, redacted = self._parts, self._parts.redactor.text
         payload = parts.redactor.value(decode_stored(parts.encryption.decrypt(row.payload)))
-        return event_of_row(row, payload)
+        event = event_of_row(row, payload)
+        return replace(
+            event,
+            type=redacted(event.type),
+            source=None if event.source is None else redacted(event.source),
+            user=None if event.user is None else redacted(event.user),
+            dedupe_key=redacted(event.dedupe_key),
+        )
