@@ -296,7 +296,7 @@ _OF_ITS_STREAM = "a consumer names the organizations of its stream, which the ap
 EXCEPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("events.insert", "events.project", "outbox.put"), "it writes the org"),
     **dict.fromkeys(("event_runs.begin", "rebuilds.insert"), "it writes the org"),
-    **dict.fromkeys((("rebuilds.running", "rebuilds.lock_running", "rebuilds.executing")), _ALL_ORGS),
+    **dict.fromkeys(("rebuilds.running", "rebuilds.lock_running", "rebuilds.executing"), _ALL_ORGS),
     **dict.fromkeys(("streams.ensure", "streams.bury"), "it writes the org"),
     **{
         f"events.{name}": _OF_ITS_STREAM

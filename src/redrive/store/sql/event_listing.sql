@@ -62,6 +62,9 @@ WITH RECURSIVE {over_keys}, wanted AS MATERIALIZED (
     SELECT DISTINCT event_id, run_id FROM ({source}) AS chosen
 )
 
+-- name: _wanted_events
+wanted CROSS JOIN redrive.events AS event
+
 -- name: _page
 SELECT {_line} FROM redrive.events AS event WHERE {where} {_newest}
 
@@ -70,19 +73,19 @@ SELECT count(*) FROM (SELECT 1 FROM redrive.events AS event WHERE {where} LIMIT 
 
 -- name: _page_of_wanted
 {_wanted}
-SELECT {_line} FROM wanted CROSS JOIN redrive.events AS event
+SELECT {_line} FROM {_wanted_events}
 WHERE event.id = wanted.event_id AND {where} {_newest}
 
 -- name: _count_of_wanted
 {_wanted}
 SELECT count(*) FROM (
-    SELECT 1 FROM wanted CROSS JOIN redrive.events AS event WHERE event.id = wanted.event_id AND {where} LIMIT :most
+    SELECT 1 FROM {_wanted_events} WHERE event.id = wanted.event_id AND {where} LIMIT :most
 ) AS counted
 
 -- name: _letters
 -- The dead letters of failed projections, those of the oldest events first.
 {_wanted_runs}
-SELECT letter.id FROM wanted CROSS JOIN redrive.events AS event CROSS JOIN redrive.dead_letters AS letter
+SELECT letter.id FROM {_wanted_events} CROSS JOIN redrive.dead_letters AS letter
 WHERE event.id = wanted.event_id AND {where} AND letter.run_id = wanted.run_id AND letter.org = :org
     AND letter.state IN ('OPEN', 'EXHAUSTED')
 ORDER BY event.stored_at, event.id, letter.id
