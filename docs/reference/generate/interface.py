@@ -147,8 +147,9 @@ def _fields(name: str, thing: type) -> str:
 
 
 def _line(name: str, kind: Any, default: str) -> str:
+    """Write a field as ruff formats it."""
     text = getattr(kind, "__forward_arg__", None) or (kind if isinstance(kind, str) else _kind(kind))
-    return f"{name}: {text}{default}"
+    return f"{name}: {text}{default}".replace("'", '"')
 
 
 def _kind(kind: Any) -> str:

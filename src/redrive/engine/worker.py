@@ -229,7 +229,9 @@ class Worker:
         self._event_bus.emit(WorkerStopping(self.id, len(self.in_flight), grace, self._stop_cause))
         await asyncio.wait(loops, timeout=min(LOOPS_GRACE_SECONDS, grace))
         await _cancel(loops)
-        await self._database.wait_for_cancelled()  # a cancelled claim must not be committed after the two below
+        await (
+            self._database.wait_for_cancelled()
+        )  # a cancelled claim must not be committed after the two below
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LOOPS_GRACE_SECONDS):
                 await self.claimer.adopt()

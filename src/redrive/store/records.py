@@ -282,7 +282,9 @@ def _exhausted(letter: NewDeadLetter) -> LetterChange:
 
 
 def _failed_along(
-    letters: Sequence[NewDeadLetter], locked: Sequence[LockedLetter], settled: Sequence[Settled | LetterChange]
+    letters: Sequence[NewDeadLetter],
+    locked: Sequence[LockedLetter],
+    settled: Sequence[Settled | LetterChange],
 ) -> list[LetterChange]:
     """Dead letters of later steps that failed again in the replay of an earlier one, which alone it names."""
     along = {letter.id for letter in locked if letter.state == DeadLetterState.REPLAYING}
