@@ -15,7 +15,9 @@ _SMALL_IS_GOOD = frozenset(_UNITS)
 
 def print_tables(results: Results, unit: str = "jobs per second") -> None:
     for what, row in results.figures.items():
-        print(f"\n{what} ({_UNITS.get(what, unit)}: median, spread = (most - least) / median, [least … most])")
+        print(
+            f"\n{what} ({_UNITS.get(what, unit)}: median, spread = (most - least) / median, [least … most])"
+        )
         ordered = sorted(row.items(), key=lambda item: item[1].median, reverse=what not in _SMALL_IS_GOOD)
         for label, figure in ordered:
             print(f"  {label:<44}{_shown(figure)}")
