@@ -92,7 +92,8 @@ BENCH_BIN := $(BENCH)/bin
 bench: $(BENCH)/.ready
 	@$(BENCH_BIN)/python -m bench.calls; calls=$$?; $(BENCH_BIN)/python -m bench.work $(if $(QUICK),--quick); work=$$?; \
 		$(BENCH_BIN)/python -m bench.dead_letters --quick; letters=$$?; $(BENCH_BIN)/python -m bench.http --quick; http=$$?; \
-		$(BENCH_BIN)/python -m bench.pages --quick; exit $$((calls | work | letters | http | $$?))
+		$(BENCH_BIN)/python -m bench.pages --quick; pages=$$?; $(BENCH_BIN)/python -m bench.streams --quick; \
+		exit $$((calls | work | letters | http | pages | $$?))
 
 $(BENCH)/.ready: $(READY) requirements/bench.txt
 	@echo "creating the environment in $(BENCH) …"
