@@ -125,7 +125,7 @@ class TestTimeout:
     async def test_many_short_waits_are_limited_together(self) -> None:
         steps = 0
 
-        @retry(timeout=0.05, max_attempts=1)
+        @retry(timeout=0.5, max_attempts=1)
         async def work() -> None:
             nonlocal steps
             while True:
