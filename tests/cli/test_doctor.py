@@ -58,7 +58,7 @@ def test_it_ends_with_0_where_all_is_well(redrive: Command) -> None:
     ended = redrive("doctor", "-o", "table")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("Database redrive.db\n\nNotes (1)\n  · encryption ")
-    assert ended.out.endswith("\n0 problems, 0 warnings, 1 note, 16 OK\n")
+    assert ended.out.endswith("\n0 problems, 0 warnings, 1 note, 17 OK\n")
 
 
 def test_a_warning_is_bad_for_the_strict(redrive: Command, shop: Shop) -> None:
@@ -129,7 +129,7 @@ def test_problems_come_first(redrive: Command, shop: Shop) -> None:
     assert "  ! queues " in table
     assert "→ Start a worker that serves this queue." in table
     assert "$ redrive queue resume mail\n" in table
-    assert table.endswith("\n1 problem, 1 warning, 1 note, 15 OK\n")
+    assert table.endswith("\n1 problem, 1 warning, 1 note, 16 OK\n")
     assert max(map(len, table.splitlines())) <= 80
 
 

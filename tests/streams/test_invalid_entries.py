@@ -19,6 +19,7 @@ from redrive.policy.backoff import Backoff
 from redrive.policy.curve import Linear
 from redrive.streams.commands import StreamCommands
 from redrive.streams.mirroring import mirror_letters
+from redrive.verify import verify
 
 AT_ONCE = RetryPolicy(name="at once", max_attempts=3, backoff=Backoff(Linear(0.01, 0.01)))
 
@@ -41,11 +42,13 @@ async def test_an_invalid_entry_becomes_a_dead_letter_while_others_proceed_g10(
 
     assert sorted(await orders.work_off()) == [1, 3]
     assert letter.state == DeadLetterState.OPEN
-    assert (letter.task, letter.attempts, letter.reason) == ("orders: store entry", 3, "attempts_spent")
-    assert letter.metadata == {"source_stream": "orders", "source_message_id": "2-0"}
+    assert (letter.task, letter.attempts, letter.reason) == ("orders: store entry", 1, "not_stored")
+    assert letter.metadata == {"source_stream": "orders", "source_message_id": "2-0", "tries": 3}
     assert letter.payload["fields"] == {"colour": "blue"}
     assert "no field 'type'" in letter.message
     assert (await orders.state()).dead == 1
+    verdict = await verify(parts_of(orders.app).database)
+    assert verdict.sound, str(verdict)
 
 
 async def test_a_dead_entry_is_mirrored_once_with_the_fields_of_g11(site: Site, broker: Broker) -> None:

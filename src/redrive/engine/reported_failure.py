@@ -16,21 +16,16 @@ from redrive.store.record import Record, Recorded
 
 
 class ReportedFailure:
-    """The failure of a run that was stored as failed, for the `reason` given.
+    """The failure of a run that was stored as failed with one attempt, for the `reason` given."""
 
-    failures  how many attempts have failed
-    """
-
-    def __init__(
-        self, work: Work, evidence: Evidence, reason: Reason = Reason.REPORTED, failures: int = 1
-    ) -> None:
+    def __init__(self, work: Work, evidence: Evidence, reason: Reason = Reason.REPORTED) -> None:
         self._work = work
         self._evidence = evidence
         self._why = Explanation(
             reason=reason,
             rule=evidence.failure.rule,
             category=str(evidence.failure.category),
-            failures=failures,
+            failures=1,
             max_attempts=work.policy.max_attempts,
         )
 

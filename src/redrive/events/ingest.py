@@ -47,11 +47,11 @@ def mirror_topic(stream: str) -> str:
 class DeadCause(NamedTuple):
     """Why an entry becomes a dead letter: its error, or None if it has killed its consumers.
 
-    attempts  how often it was tried or delivered
+    tries  how often it was tried or delivered
     """
 
     error: BaseException | None
-    attempts: int
+    tries: int
 
 
 class IngestParts(NamedTuple):
@@ -134,7 +134,7 @@ class EntryIngest:
         run_id, letter_id = parts.ids.new(), parts.ids.new()
         definition = parts.registry.workflow(self.stream.store_task.name)
         await parts.store.runs.define([self._definition(definition.workflow)])
-        new = self._failed_task(run_id, definition.digest, entry, cause.attempts)
+        new = self._failed_task(run_id, definition.digest, entry, cause.tries)
         dead = DeadEntry(
             org=org,
             stream=self.stream.name,
@@ -149,11 +149,11 @@ class EntryIngest:
                 return False
             claim = await self._failures.insert(session, new)
             work = Work(claim, definition, None, parts.encryption)
-            reason = Reason.WORKER_CRASHED if cause.error is None else Reason.ATTEMPTS_SPENT
-            failure = ReportedFailure(work, evidence, reason, cause.attempts)
+            reason = Reason.WORKER_CRASHED if cause.error is None else Reason.NOT_STORED
+            failure = ReportedFailure(work, evidence, reason)
             record = failure.record(letter_id, parts.letter_policy, parts.clock.now())
             recorded = (await parts.store.records.record_within(session, [record]))[run_id]
-            await parts.store.outbox.put(session, [self._mirrored(letter_id, run_id, entry)])
+            await parts.store.outbox.put(session, [self._mirrored(letter_id, run_id, entry, cause.tries)])
         failure.emit(parts.event_bus, recorded)
         return True
 
@@ -181,9 +181,9 @@ class EntryIngest:
         if not await streams.hold_reader(session, self.name, reader.token, reader.seconds):
             raise LeaseLostError(f"another consumer has become the reader of the stream {self.name.name!r}")
 
-    def _failed_task(self, run_id: str, digest: str, entry: StreamEntry, attempts: int) -> NewFailedTask:
+    def _failed_task(self, run_id: str, digest: str, entry: StreamEntry, tries: int) -> NewFailedTask:
         parts, stream = self._parts, self.stream
-        facts = {"source_stream": stream.key, "source_message_id": entry.message_id}
+        facts = {"source_stream": stream.key, "source_message_id": entry.message_id, "tries": tries}
         generation = entry.generation
         payload = {"stream": stream.name, "generation": generation, "message_id": entry.message_id}
         try:
@@ -206,7 +206,6 @@ class EntryIngest:
             token=parts.ids.token(),
             worker=CONSUMER,
             code_version=parts.code_version,
-            attempt=attempts,
         )
 
     def _evidence(self, cause: DeadCause) -> Evidence:
@@ -219,12 +218,12 @@ class EntryIngest:
             Category.UNKNOWN,
             ErrorClass.FINAL,
             "consumer_crashed",
-            f"the entry was delivered {cause.attempts} times, and each consumer died before it had stored it",
+            f"the entry was delivered {cause.tries} times, and each consumer died before it had stored it",
             step=step,
         )
 
-    def _mirrored(self, letter_id: str, run_id: str, entry: StreamEntry) -> OutboxEntry:
-        reference = {"run_id": run_id, "message_id": entry.message_id}
+    def _mirrored(self, letter_id: str, run_id: str, entry: StreamEntry, tries: int) -> OutboxEntry:
+        reference = {"run_id": run_id, "message_id": entry.message_id, "tries": tries}
         return OutboxEntry(
             topic=mirror_topic(self.stream.name),
             org=self.stream.org,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redrive.engine.ids import Ids
 from redrive.errors import NotFoundError
@@ -64,15 +64,14 @@ class LetterMirror:
 
     def _fields(self, letter: DeadLetter, entry: OutboxEntry) -> dict[str, str]:
         """Return the fields of G11. Payload and error are redacted, as in the dead letter."""
-        reference = decode_stored(entry.reference)
-        message_id = str(reference["message_id"]) if isinstance(reference, dict) else ""
+        reference: Any = decode_stored(entry.reference)
         return {
             "id": letter.id,
             "source_stream": self._stream.key,
-            "source_message_id": message_id,
+            "source_message_id": reference["message_id"],
             "payload": encode(letter.payload),
             "error": f"{letter.error_type}: {letter.message}",
-            "attempts": str(letter.attempts),
+            "attempts": str(reference["tries"]),
             "last_attempt_at": f"{letter.last_failed_at or letter.created_at:.3f}",
             "status": STATUS[letter.state],
             "created_at": f"{letter.created_at:.3f}",

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     UNKNOWN_TASK = "unknown_task"
     CANCELLED = "cancelled"
     REPORTED = "reported"
+    NOT_STORED = "not_stored"
     TOO_LONG = "too_long"
 
 

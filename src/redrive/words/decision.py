@@ -35,6 +35,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         Reason.UNKNOWN_TASK: f"no task of this name is registered here ({_UNCOUNTED})",
         Reason.CANCELLED: "the run was cancelled",
         Reason.REPORTED: "another system reported the failure",
+        Reason.NOT_STORED: "the consumer of the stream used up its attempts to store the entry",
         Reason.TOO_LONG: "the wait is longer than the caller accepts",
     }
 )

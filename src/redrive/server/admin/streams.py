@@ -55,7 +55,7 @@ class StreamLine(NamedTuple):
         return self.condition in NEEDS_YOU and not was_removed
 
 
-class Letters(NamedTuple):
+class StreamLetters(NamedTuple):
     """Dead letters of a task that need attention, and the query that finds them."""
 
     number: Count
@@ -69,7 +69,7 @@ class ProjectorLine(NamedTuple):
     live: Count
     live_query: str
     all_query: str
-    letters: Letters
+    letters: StreamLetters
 
 
 @pages.get("/streams")
@@ -128,11 +128,11 @@ async def _rebuilds(page: Page, stream: str) -> list[Rebuild]:
     return [rebuild for rebuild in found if rebuild.stream == stream][:MAX_REBUILDS]
 
 
-async def _unstored_entries(page: Page, stream: str) -> Letters:
+async def _unstored_entries(page: Page, stream: str) -> StreamLetters:
     """Return the dead letters of entries that could not be stored."""
     return await _letters(page, f"{stream}: store entry")
 
 
-async def _letters(page: Page, task: str) -> Letters:
+async def _letters(page: Page, task: str) -> StreamLetters:
     query = f"is:needs-you {Term('task', (task,))}"
-    return Letters(await page.visit.failures.count(query), query)
+    return StreamLetters(await page.visit.failures.count(query), query)
