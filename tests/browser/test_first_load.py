@@ -51,6 +51,13 @@ new PerformanceObserver((list) => {
     }
 }).observe({type: "layout-shift", buffered: true});
 """
+FIRST_PAINTED = """() => new Promise((done) => {
+    const look = () => {
+        if (performance.getEntriesByName("first-contentful-paint").length) done();
+        else requestAnimationFrame(look);
+    };
+    look();
+})"""
 PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 
@@ -111,7 +118,7 @@ async def test_nothing_jumps_when_the_font_arrives_late(tour: Browsing, name: st
 
     await page.route("**/*.woff2", keep)
     await page.goto(route.path, wait_until="domcontentloaded")
-    await page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+    await page.evaluate(FIRST_PAINTED)
     released.set()
     await page.wait_for_load_state("load")
     await page.evaluate("document.fonts.ready.then(() => true)")

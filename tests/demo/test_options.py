@@ -133,4 +133,6 @@ def test_an_unknown_drill_and_the_list_of_drills(capsys: pytest.CaptureFixture[s
     assert "there is no drill 'replays'; did you mean 'replay'?" in error
     assert run(["drill", "--list", "-o", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in listed] == ["outage", "duplicates", "credential", "replay"]
+    assert [drill["name"] for drill in listed] == [
+        *("outage", "duplicates", "credential", "replay", "duplicate-events", "dead-event"),
+    ]

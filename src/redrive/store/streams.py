@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from redrive.model.stream import START, DeadEntry, Gap, StreamName, StreamReport, StreamState
-from redrive.store.database import Session
+from redrive.store.database import Session, findable
 from redrive.store.rows import read_row, read_rows
 from redrive.store.statement import statements
 
@@ -27,7 +27,8 @@ class StreamStore:
         return read_row(StreamState, row)
 
     async def find(self, stream: StreamName) -> StreamState | None:
-        rows = await self._session.fetch(_SQL["get"], stream._asdict())
+        sought = stream._replace(name=findable(stream.name))
+        rows = await self._session.fetch(_SQL["get"], sought._asdict())
         return read_row(StreamState, rows[0]) if rows else None
 
     async def all(self, org: str) -> list[StreamState]:
